@@ -1,32 +1,32 @@
-//! When tasks reach clients: `tasks.arrival`.
+//! Arrival of tasks at clients: `tasks.arrival`.
 //!
-//! | `arrival` | keys | a client has a task |
+//! | `arrival` | keys | start of a task at a client |
 //! |---|---|---|
-//! | `global` | | as its period begins |
-//! | `per-client` | `lag_s`, a distribution | so many seconds after the first client, drawn per client and task |
-//! | | `file` | at the time that a CSV file says, with the columns `client` (from 0), `task` (from 1) and `time_s` |
-//! | `paced` | `ahead`, `lead` | in a group of this share of clients as its period begins, in the others after this share of its rounds |
-//! | `powder` | `slot_classes`, `overlap`, `moving` | of its own, a client task, if it is among the share that moves as its period begins |
+//! | `global` | | at the start of its period |
+//! | `per-client` | `lag_s`, a distribution | at a lag after the first client, drawn per client and task |
+//! | | `file` | at the time in a CSV file with the columns `client` (from 0), `task` (from 1) and `time_s` |
+//! | `paced` | `ahead`, `lead` | for a fraction `ahead` of clients at the start of its period, for the others after the fraction `lead` of its rounds |
+//! | `powder` | `slot_classes`, `overlap`, `moving` | its own client task at the start of a period, if it is among the clients that move |
 //!
-//! A task's period begins when its first client has it, and not before the rounds of the task before are over; it has
-//! as many rounds as ever. In them some clients may still work on earlier tasks, so a round has participants of
-//! different tasks. The first task is everybody's from the start, and a client works on the newest that it has. Classes
-//! count as seen from the beginning of their period. A client that a file does not name for a task has it then. The
-//! method must allow it: what its clients send is a mean over all of them, with a head of all rows.
+//! A task's period begins when its first client gets the task, and not before the rounds of the previous task are over;
+//! its number of rounds does not change. During the period some clients may still work on earlier tasks, so a round has
+//! participants of different tasks. All clients have the first task from the start, and a client works on the newest
+//! task that it has. Classes count as seen from the beginning of their period. A client that a file does not name for a
+//! task gets it at that time. The method must allow it: its clients send one mean over all participants, with a head of
+//! all rows.
 //!
-//! With `paced` and `lead = 0.5` half of the clients move to the next task while the others finish theirs
-//! (the asynchronous mode of Fed-CPrompt, Bagwe et al. 2023).
+//! With `paced` and `lead = 0.5`, half of the clients move to the next task while the others finish theirs (the
+//! asynchronous mode of Fed-CPrompt, Bagwe et al. 2023).
 //!
-//! With `powder` (Piao et al. 2024; its benchmark is C²Prompt's, too) `tasks.count` counts periods of
-//! `federation.rounds` rounds. Every client has a task of its own in each, a *client task* of `slot_classes` classes,
-//! begins that of the first period, and moves to that of a later one if it is among the `moving` share of clients,
-//! rounded down, that is drawn as the period begins; the others go on with theirs, and their client tasks of that
-//! period are never begun. Client tasks get their classes client by client, all periods of one before the next
-//! client's: the very first client task draws from all classes; every other one takes `u` of those of a client task
-//! that has been drawn before, of any client, and the rest from the other classes, with `u` uniform from `overlap` to
-//! `slot_classes`. A class that comes again has another head row in every client task, so the head has
-//! `count * clients * slot_classes` rows for methods that know no client tasks as well. `partition` must be `slices`.
-//! Classes and moves are drawn from `seed.class_order`.
+//! With `powder` (Piao et al. 2024, also the benchmark of C²Prompt) `tasks.count` counts periods of `federation.rounds`
+//! rounds. In each period every client has its own *client task* of `slot_classes` classes. All clients begin that of
+//! the first period. At the start of each later period a fraction `moving` of clients, rounded down, is drawn; they
+//! move to their client task of that period. The others continue with theirs, and their client tasks of that period are
+//! never begun. Client tasks get their classes client by client, all periods of one client before the next client's.
+//! The very first one draws from all classes. Every other one takes `u` classes of a client task that has been drawn
+//! before, of any client, and the rest from the other classes; `u` is uniform from `overlap` to `slot_classes`. A class
+//! has a separate head row in each client task, so the head has `count * clients * slot_classes` rows, for methods
+//! without client tasks too. `partition` must be `slices`. Classes and moves are drawn from `seed.class_order`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,69 +38,69 @@ use super::csv::{self, CsvFault};
 use super::distribution::{Bound, DistributionSection};
 use super::reader::{Choice, Param, TableReader};
 
-/// When tasks reach clients.
+/// Arrival of tasks at clients.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(tag = "arrival", rename_all = "kebab-case")]
 pub enum ArrivalChoice {
-    /// All at once.
+    /// Start at all clients at once.
     #[default]
     Global,
-    /// So long after the first.
+    /// Start after a lag per client and task.
     #[serde(rename = "per-client")]
     Lag {
-        /// Seconds on the simulated clock.
+        /// Seconds of virtual time after the first client.
         lag_s: DistributionSection,
     },
-    /// At recorded times.
+    /// Start at recorded times.
     #[serde(rename = "per-client")]
     File {
-        /// Client, task, time.
+        /// CSV file with the columns `client`, `task` and `time_s`.
         file: PathBuf,
-        /// What is in it; read when the scenario is loaded.
+        /// Content of the file; read when the scenario is loaded.
         #[serde(skip)]
         lines: Arc<[ArrivalLine]>,
     },
-    /// A group before the others.
+    /// Earlier start for one group of clients.
     Paced {
-        /// Share of clients in the group. Default 0.5.
+        /// Fraction of clients in the group. Default 0.5.
         ahead: f64,
-        /// By this share of a task's rounds. Default 0.5.
+        /// Fraction of a task's rounds after which the other clients start it. Default 0.5.
         lead: f64,
     },
-    /// Tasks of a client's own, which some of them begin in every period.
+    /// Client tasks: each client has its own, and some clients begin a new one in every period.
     Powder {
         /// Classes of a client task. Default 20.
         slot_classes: u32,
-        /// Classes that a later client task has at least in common with an earlier one. Default 0.
+        /// Smallest number of classes that a later client task shares with an earlier one. Default 0.
         overlap: u32,
-        /// Share of clients that move as a period begins, rounded down. Default 0.5.
+        /// Fraction of clients that move on at the start of a period, rounded down. Default 0.5.
         moving: f64,
     },
 }
 
-/// A client (from 0), a task (from 1) and the second in which the one has the other.
+/// Client (from 0), task (from 1) and the second at which the client gets the task.
 pub type ArrivalLine = (u32, u16, f64);
 
-/// The words of the key that says which.
+/// Words of the key `tasks.arrival`.
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Kind {
     /// At all clients at once.
     Global,
-    /// By `lag_s` after the first, or as a `file` says.
+    /// After the first client by `lag_s`, or at the times of `file`.
     PerClient,
-    /// At a group earlier than at the others.
+    /// Earlier at one group of clients than at the others.
     Paced,
-    /// Tasks of a client's own, begun by a drawn share in every period.
+    /// Client tasks; a drawn fraction of clients begins the next one in every period.
     Powder,
 }
 
 impl ArrivalChoice {
-    /// Whether tasks reach all clients at once.
+    /// Returns true if tasks reach all clients at once.
     pub fn is_global(&self) -> bool {
         *self == ArrivalChoice::Global
     }
 
-    /// Whether clients have tasks of their own.
+    /// Returns true if clients have their own tasks.
     pub fn has_slots(&self) -> bool {
         matches!(self, ArrivalChoice::Powder { .. })
     }
@@ -169,7 +169,7 @@ fn lag(table: &mut TableReader<'_>) -> DistributionSection {
     )
 }
 
-/// The lines of a file, for so many clients and tasks.
+/// Reads the lines of an arrival file for `clients` clients and `tasks` tasks.
 pub(super) fn lines(text: &str, clients: u32, tasks: u32) -> Result<Vec<ArrivalLine>, CsvFault> {
     let mut rows = csv::rows(text);
     let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };

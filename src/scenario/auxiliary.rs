@@ -8,45 +8,37 @@ use super::data::Columns;
 use super::reader::{Keys, TableReader};
 use super::{DataSection, DataSource, FolderLayout, Orientation};
 
-/// Unlabelled samples for methods that distil from such: a share of the data set that no client gets, or another data set.
+/// Unlabeled samples for distillation: a fraction of the data set that no client gets, or another data set.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[keys(given(own: DataSource), check = section.check(table, own))]
 pub struct AuxiliarySection {
-    /// Another data set; unlabelled, its training samples.
-    ///
-    /// Unset: the run's own.
+    /// Data set whose training samples are used without labels; default: the run's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<DataSource>,
-    /// Folder or .tar.gz, relative to this file.
+    /// Folder or .tar.gz of the other data set, relative to this file.
     ///
     /// As in `[data]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// Of every class of the run's own set: no client gets it.
-    ///
-    /// Share of the training samples.
+    /// Fraction of the training samples of every class that no client gets; without `source`.
     #[key(above = 0.0, below = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// Samples kept of every class of another set.
-    ///
-    /// Unset: all.
+    /// Samples kept of every class of the other data set; default: all.
     #[key(at_least = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subset: Option<u32>,
-    /// Of another set, to plan with while it is absent.
+    /// Number of samples of the other data set, for plans while its files are absent.
     ///
-    /// Number of samples; known of digits and CIFAR.
+    /// Known for digits and CIFAR.
     #[key(at_least = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<u32>,
-    /// Shards; one for every client if not given.
-    ///
-    /// A client has that of its number modulo these.
+    /// Number of shards; default: one per client. Client `k` gets shard `k` modulo this number.
     #[key(at_least = 1.0, at_most = 1e6)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<u32>,
-    /// The server has a shard of its own.
+    /// One shard for the server, in addition to those of clients.
     #[key(default = false)]
     pub server: bool,
 }
@@ -87,8 +79,8 @@ impl AuxiliarySection {
         }
     }
 
-    /// `[data]` with this set in place of the run's own: how that one is divided and what its columns are called says
-    /// nothing of this. Rows of a table are as wide as those of the run, which one head reads.
+    /// Returns `[data]` with this set in place of the run's own; its division and column names do not apply. Rows of a
+    /// table are as wide as those of the run, because one head reads both.
     pub fn as_data(&self, data: &DataSection) -> Option<DataSection> {
         let source = self.source?;
         let columns = Columns::of(source);
@@ -113,7 +105,8 @@ impl AuxiliarySection {
         })
     }
 
-    /// Samples of every class of the run's own data that no client gets: the share, rounded down, but one at least.
+    /// Returns the samples per class of the run's own data that no client gets. The fraction is rounded down, at least
+    /// one.
     pub fn of_class(&self, samples: usize) -> usize {
         let of = |share: f64| {
             crate::numerics::share::floor(share * samples as f64)

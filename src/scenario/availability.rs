@@ -1,15 +1,15 @@
-//! `[availability]`: when clients can be reached.
+//! `[availability]`: times at which clients can be reached.
 //!
-//! | `kind` | keys | clients are |
+//! | `kind` | keys | a client is |
 //! |---|---|---|
-//! | `always` | | always there |
-//! | `markov` | `on_s`, `off_s` | on and off for times without memory, with these means |
+//! | `always` | | always on |
+//! | `markov` | `on_s`, `off_s` | on and off for exponentially distributed times with these means |
 //! | `diurnal` | `period_s`, `mean`, `depth`, `slot_s`, `spread` | on by the time of day |
-//! | `by-data` | `least`, `power`, `slot_s` | on the more, the more data they hold |
-//! | `trace` | `file`, `repeat_s` | on as a CSV file says |
+//! | `by-data` | `least`, `power`, `slot_s` | on more often if it holds more data |
+//! | `trace` | `file`, `repeat_s` | on and off as in a CSV file |
 //!
-//! A trace has the columns `client` (a number from 0), `time_s` and `state` (`on` or `off`), one line
-//! per transition, in any order:
+//! A trace has the columns `client` (a number from 0), `time_s` and `state` (`on` or `off`), one line per transition,
+//! in any order:
 //!
 //! ```csv
 //! client,time_s,state
@@ -17,14 +17,13 @@
 //! 0,3600,off
 //! ```
 //!
-//! Before its first transition a client is in the other state; clients that are not in the file are
-//! always on, and after its last transition a client stays as it is, unless `repeat_s` begins the recording again. What a
-//! trace leaves open in this way is said by `check` and `run`. Two states of a client at one time are an error. With every kind, clients may join late (`join_s`) and leave for good (`stay_s`
-//! later); both are distributions.
+//! Before its first transition a client is in the other state. Clients that are not in the file are always on. After
+//! its last transition a client keeps its state, unless `repeat_s` repeats the recording. `check` and `run` report such
+//! gaps of a trace. Two states of a client at one time are an error. With every kind, clients may join late (`join_s`)
+//! and leave for good `stay_s` seconds later; both are distributions.
 //!
-//! Only clients that can be reached are asked; where there are none, the server waits for the first.
-//! A client that goes away before its work is done sends nothing; once it has begun to send, it stays until it
-//! is done.
+//! Only clients that can be reached are sampled; if there are none, the server waits for the first. A client that
+//! leaves before its work is done sends nothing. Once it has begun to send, it stays until it is done.
 
 mod open_ends;
 
@@ -38,88 +37,76 @@ use super::csv::{self, CsvFault};
 use super::distribution::{Bound, DistributionSection};
 use super::reader::Keys;
 
-/// When clients can be reached.
+/// Times at which clients can be reached.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct AvailabilitySection {
-    /// How they come and go for a while.
+    /// Pattern in which clients come and go.
     #[key(flatten)]
     #[serde(flatten)]
     pub pattern: AvailabilityPattern,
-    /// Seconds until a client joins.
-    ///
-    /// Drawn once per client.
+    /// Seconds until a client joins, drawn once per client.
     #[key(read = DistributionSection::read(table, "join_s", &DistributionSection::constant(0.0), Bound::AtLeastZero, doc))]
     pub join_s: DistributionSection,
-    /// Seconds until it leaves for good.
-    ///
-    /// From when it joins; by default it never leaves.
+    /// Seconds from joining until a client leaves for good; default: it never leaves.
     #[key(read = DistributionSection::read(table, "stay_s", &DistributionSection::constant(f64::INFINITY), Bound::Positive, doc))]
     pub stay_s: DistributionSection,
 }
 
-/// A transition of a trace: client, seconds, whether it is on from then.
+/// Transition of a trace: client, seconds, and true if the client is on from then.
 pub type Transition = (u32, f64, bool);
 
-/// How clients come and go.
+/// Pattern by which clients are on or off.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[keys(tag = "kind", default = Always)]
 pub enum AvailabilityPattern {
-    /// Always there.
+    /// Always on.
     Always,
-    /// On and off for times without memory.
+    /// On and off for exponentially distributed times.
     Markov {
-        /// Mean time on.
+        /// Mean time on, in seconds.
         #[key(example = 7200.0, at_least = 1e-6, at_most = 1e9)]
         on_s: f64,
-        /// Mean time off.
+        /// Mean time off, in seconds.
         #[key(example = 21600.0, at_least = 1e-6, at_most = 1e9)]
         off_s: f64,
     },
     /// By the time of day.
     Diurnal {
-        /// A day.
+        /// Length of a day, in seconds.
         #[key(default = 86400.0, at_least = 1e-6, at_most = 1e9)]
         period_s: f64,
-        /// Share of time on.
-        ///
-        /// Over a day.
+        /// Mean fraction of clients that are on, over a day.
         #[key(default = 0.5, above = 0.0, at_most = 1.0, source = "FLGo")]
         mean: f64,
-        /// Of day and night.
-        ///
-        /// How far they are from the mean.
+        /// Amplitude of the fraction of clients that are on, by day and night.
         #[key(default = 0.4, at_least = 0.0, at_most = 1.0, source = "FLGo")]
         depth: f64,
-        /// A client stays on or off for so long.
+        /// Seconds for which a client stays on or off.
         #[key(default = 3600.0, at_least = 1e-6, at_most = 1e9)]
         slot_s: f64,
-        /// Part of a day in which days begin.
-        ///
-        /// Those of clients.
+        /// Fraction of a day over which the starts of clients' days are spread.
         #[key(default = 1.0, at_least = 0.0, at_most = 1.0)]
         spread: f64,
     },
-    /// The more, the more data a client holds.
+    /// By the amount of data: clients with more data are on more often.
     ByData {
-        /// Share of time on without data.
+        /// Fraction of time on for a client without data.
         #[key(default = 0.1, at_least = 0.0, at_most = 1.0)]
         least: f64,
-        /// How much data matters.
+        /// Exponent of a client's relative amount of data.
         #[key(default = 1.0, at_least = 0.0, at_most = 100.0)]
         power: f64,
-        /// A client stays on or off for so long.
+        /// Seconds for which a client stays on or off.
         #[key(default = 3600.0, at_least = 1e-6, at_most = 1e9)]
         slot_s: f64,
     },
     /// As recorded in a CSV `file`.
     Trace {
-        /// A CSV file with client, time_s and state.
+        /// CSV file with the columns client, time_s and state.
         #[key(example = PathBuf::from("trace.csv"))]
         file: PathBuf,
-        /// The recording starts again; 0 is never.
-        ///
-        /// Seconds after its beginning.
+        /// Seconds after which the recording repeats; 0: never.
         #[key(default = 0.0, at_least = 0.0, at_most = 1e9)]
         repeat_s: f64,
         /// Content of the file; read when the scenario is loaded.
@@ -129,7 +116,7 @@ pub enum AvailabilityPattern {
     },
 }
 
-/// The transitions of a trace file.
+/// Reads the transitions of a trace file.
 pub(super) fn transitions(text: &str) -> Result<Vec<Transition>, CsvFault> {
     let mut rows = csv::rows(text);
     let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };

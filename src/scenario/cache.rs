@@ -1,4 +1,4 @@
-//! `[cache]`: what is computed once and kept.
+//! `[cache]`: results that are computed once and kept.
 
 use std::path::PathBuf;
 
@@ -7,45 +7,45 @@ use serde::Serialize;
 
 use super::reader::{Choice, Keys, Param, TableReader};
 
-/// Unless it is said.
+/// Default of `limit_mb`.
 const LIMIT_MB: u32 = 1000;
 
-/// Whether and where the outputs of the frozen backbone are kept.
+/// Storage of the outputs of the frozen backbone.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[keys(check = section.refuse_unused(table))]
 pub struct CacheSection {
-    /// Place of the outputs of the frozen backbone, if no augmentation is drawn.
+    /// Place for outputs of the frozen backbone; used if no augmentation is drawn.
     ///
-    /// On a CPU no choice changes a bit of a run.
+    /// On a CPU the choice changes no bit of a run.
     #[key(default = CachePlace::Memory)]
     pub features: CachePlace,
-    /// Folder of the files, relative to this file.
+    /// Folder of cache files, relative to this file; required with `file`.
     ///
-    /// Required with `file`. Absolute in memory.
+    /// Absolute in memory.
     #[key(read = features.read_folder(table, doc))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
-    /// Largest size in MB of what is kept of one split.
+    /// Largest cache of one split in MB (10^6 bytes); nothing is kept of a larger one.
     ///
-    /// 10^6 bytes, in memory or on disk; of more, nothing is kept.
+    /// In memory or on disk.
     #[key(default = LIMIT_MB, at_least = 1.0)]
     pub limit_mb: u32,
-    /// Keep token streams below the first adapted block: 4 x tokens x width bytes each.
+    /// Cache of token streams below the first adapted block, 4 x tokens x width bytes each.
     ///
-    /// Where they fit the limit.
+    /// Used if they fit the limit.
     #[key(default = features != CachePlace::Off)]
     pub tokens: bool,
 }
 
-/// Where outputs of the backbone are kept.
+/// Place for outputs of the backbone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum CachePlace {
     /// In memory, for this run.
     Memory,
-    /// In files of `folder`, for later runs, too.
+    /// In files of `folder`, for later runs too.
     File,
-    /// Nowhere: everything is computed per batch, to the same bits.
+    /// No cache: outputs are computed per batch, with the same bits.
     Off,
 }
 
@@ -87,7 +87,7 @@ impl CachePlace {
 }
 
 impl CacheSection {
-    /// An effective scenario has the values that they have where nothing is kept: those are taken back.
+    /// Reports keys that have no meaning without a cache. An effective scenario may have them with their defaults.
     fn refuse_unused(&self, table: &mut TableReader<'_>) {
         let off = self.features == CachePlace::Off;
         for (name, asked) in [("limit_mb", self.limit_mb != LIMIT_MB), ("tokens", self.tokens)] {

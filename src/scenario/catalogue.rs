@@ -1,4 +1,4 @@
-//! What the scenario must know of methods without importing them.
+//! Interface to methods for the reader of scenarios, which does not import them.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -7,13 +7,12 @@ use std::sync::Arc;
 use super::Scenario;
 use super::reader::TableReader;
 
-/// The registry of methods as the reader of scenarios sees it.
+/// Registry of methods as the reader of scenarios sees it.
 pub trait MethodCatalogue {
-    /// Every name that `method.name` may have.
+    /// Returns every name that `method.name` may have.
     fn names(&self) -> Vec<String>;
 
-    /// Reads (and so checks) the keys of a method in its `[method]` table; the kind of backbone
-    /// decides about defaults.
+    /// Reads and checks the keys of a method in its `[method]` table. Some defaults depend on the kind of backbone.
     fn read(
         &self,
         name: &str,
@@ -22,12 +21,12 @@ pub trait MethodCatalogue {
     ) -> Arc<dyn ChosenMethod>;
 }
 
-/// A method with its settings, as a scenario chose it. The registry that read it builds it.
+/// Method with its settings, as chosen by a scenario. The registry that read it builds it.
 pub trait ChosenMethod: Any + Send + Sync {
-    /// Returns requirements that the scenario violates. Asked once everything else is right.
+    /// Returns requirements that the scenario violates. Called if everything else is right.
     fn violations(&self, scenario: &Scenario) -> Vec<RequirementError>;
 
-    /// What it never looks at. Asked of scenarios that are right.
+    /// Returns the keys that the method never reads. Called for valid scenarios.
     fn ignored(&self, scenario: &Scenario) -> Vec<Ignored> {
         let _ = scenario;
         Vec::new()
@@ -37,18 +36,18 @@ pub trait ChosenMethod: Any + Send + Sync {
 /// Requirement of a method that a scenario violates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequirementError {
-    /// The key it is about, for example `federation.clients`.
+    /// Key that the error is about, for example `federation.clients`.
     pub key: &'static str,
-    /// What is wrong.
+    /// Problem, in one sentence.
     pub message: String,
-    /// What stands at the caret.
+    /// Label at the caret.
     pub label: String,
-    /// What to do.
+    /// Advice for the user.
     pub help: String,
 }
 
 impl RequirementError {
-    /// Says what is wrong at a key, in a few words at the caret, and what to do.
+    /// Creates an error at a key, with a message, a label for the caret, and help.
     pub fn new(
         key: &'static str,
         message: impl Into<String>,
@@ -60,23 +59,23 @@ impl RequirementError {
     }
 }
 
-/// A key that a scenario has and that changes nothing of its run, or not everywhere.
+/// Key of a scenario that has no effect on the run, or not in all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
-    /// The key or its table, for example `participation.count`.
+    /// Key or its table, for example `participation.count`.
     pub key: Cow<'static, str>,
-    /// What has no meaning, and what happens in its place.
+    /// Explanation of the missing effect and of the actual behavior.
     pub message: String,
 }
 
 impl Ignored {
-    /// A key and the sentence that is said of it.
+    /// Creates a note about a key.
     pub fn new(key: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Ignored {
         Ignored { key: key.into(), message: message.into() }
     }
 }
 
-/// Any method with any keys: for tools and tests that know no methods.
+/// Any method with any keys, for tools and tests that know no methods.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnyMethod;
 

@@ -1,8 +1,9 @@
-//! Changes to a scenario that stand in another file: what an arm of a study does to its base.
+//! Changes to a scenario that are written in another file: what an arm of a study does to its base.
 //!
-//! A key stands for itself and a table replaces a table: `method = { name = "stsa" }` leaves nothing of the base's
-//! `[method]`, because its keys were meant for another method. A dotted key changes that key alone, quoted or not:
-//! `client.epochs = 2`. Errors point into the file in which a change is written, and its paths start at that file's folder.
+//! A plain key replaces the whole value or table: `method = { name = "stsa" }` removes all keys of the base's
+//! `[method]`, because they belong to another method. A dotted key, quoted or not, changes that key only:
+//! `client.epochs = 2`. Errors point to the file in which a change is written, and its paths are relative to that
+//! file's folder.
 
 #![allow(private_interfaces)]
 
@@ -12,18 +13,18 @@ use super::Override;
 use super::overrides::{key_path, place};
 use super::reader::{Entry, Fault, Node, Readable, Report, Source, Table, Value};
 
-/// The file that changes are written in.
+/// File that changes are written in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// As people named it.
+    /// Path as the user gave it.
     pub name: String,
     /// Its whole text.
     pub text: String,
-    /// Where relative paths in it start; absolute.
+    /// Absolute folder to which its relative paths refer.
     pub folder: PathBuf,
 }
 
-/// A value as it is written, with its place.
+/// Value as written, with its place.
 #[derive(Clone, Debug)]
 pub struct Written(Node);
 
@@ -49,14 +50,14 @@ impl Readable for Written {
 }
 
 impl Written {
-    /// The value without its place.
+    /// Returns the value without its place.
     pub fn value(&self) -> toml::Value {
         self.to_toml()
     }
 }
 
 impl From<toml::Value> for Written {
-    /// A value that is written nowhere.
+    /// Wraps a value that has no place in a file.
     fn from(value: toml::Value) -> Written {
         let text = format!("v = {value}");
         let parsed = toml::de::DeTable::parse(&text).ok();
@@ -66,7 +67,7 @@ impl From<toml::Value> for Written {
     }
 }
 
-/// A set of changes, in the order of their places.
+/// Set of changes, in the order of their places.
 #[derive(Clone, Debug, Default)]
 pub struct Changes(Vec<(Vec<String>, Entry)>);
 
@@ -98,13 +99,13 @@ impl Readable for Changes {
 }
 
 impl Changes {
-    /// One key set to a value; `None` if that is no key.
+    /// Returns the change of one key to a value; `None` if `key` is not a key.
     pub fn at(key: &str, value: &Written) -> Option<Changes> {
         let entry = Entry { key: value.0.span, node: value.0.clone() };
         Some(Changes(vec![(key_path(key)?, entry)]))
     }
 
-    /// As `key=value`, for people.
+    /// Returns the changes as `key=value`, for users.
     pub fn texts(&self) -> Vec<String> {
         let text = |(path, entry): &(Vec<String>, Entry)| {
             let value = entry.node.to_toml().map_or_else(String::new, |value| value.to_string());
@@ -113,13 +114,13 @@ impl Changes {
         self.0.iter().map(text).collect()
     }
 
-    /// A key of `[seed]` that these set.
+    /// Returns a key of `[seed]` that the changes set.
     pub fn seed(&self) -> Option<String> {
         let seeds = self.0.iter().find(|(path, _)| path.first().is_some_and(|name| name == "seed"));
         seeds.map(|(path, _)| joined(path))
     }
 
-    /// A key that `earlier` sets and that these set or take away, as they apply later.
+    /// Returns a key that `earlier` sets and that these changes, which apply later, set or remove.
     pub fn clash(&self, earlier: &Changes) -> Option<String> {
         let pairs = self.0.iter().flat_map(|one| earlier.0.iter().map(move |other| (one, other)));
         let mut clashes = pairs.filter_map(|((path, _), (before, entry))| {
@@ -134,7 +135,7 @@ impl Changes {
         clashes.next()
     }
 
-    /// Puts them over what is there. `source` is the index of their file.
+    /// Applies the changes to a document. `source` is the index of their file.
     pub(super) fn apply(&self, root: &mut Node, source: usize) {
         for (path, entry) in &self.0 {
             let mut entry = entry.clone();
@@ -145,30 +146,30 @@ impl Changes {
     }
 }
 
-/// Changes of several places in one file, as a scenario is loaded with them.
+/// Changes of several places in one file, for loading a scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Changed<'a> {
-    /// The file they stand in.
+    /// File that the changes are written in.
     pub origin: &'a Origin,
-    /// Later ones go over earlier ones.
+    /// Sets of changes; later ones override earlier ones.
     pub sets: &'a [Changes],
 }
 
 impl Changed<'_> {
-    /// Puts all of them over a scenario and answers the index of their file.
+    /// Applies all changes to a scenario and returns the index of their file.
     pub(super) fn apply(&self, root: &mut Node, report: &mut Report) -> usize {
         let source = report.add(Source::new(&self.origin.name, &self.origin.text));
         self.sets.iter().for_each(|set| set.apply(root, source));
         source
     }
 
-    /// As if they were typed behind `--set`.
+    /// Returns the changes as values of `--set`.
     pub(super) fn overrides(&self) -> Vec<Override> {
         self.sets.iter().flat_map(Changes::texts).map(Override::new).collect()
     }
 }
 
-/// Leaves of dotted keys, whole values of others.
+/// Collects the leaves of dotted keys and the whole values of other keys.
 fn collect(
     table: &Table,
     above: &[String],
@@ -193,7 +194,7 @@ fn collect(
     Ok(())
 }
 
-/// A path as a dotted key.
+/// Joins a path to a dotted key.
 fn joined(path: &[String]) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     let part = |part: &String| match !part.is_empty() && part.chars().all(bare) {

@@ -12,10 +12,10 @@ use super::{
     TaskSizes, Unit,
 };
 
-/// So many entries of `[[faults]]` at most; losses of links are drawn at the steps after theirs.
+/// Most entries of `[[faults]]`; losses of links are drawn at the steps after theirs.
 pub const MOST_FAULTS: usize = 16;
 
-/// So many clients with data of their own at most; a fresh population may be as large as there are numbers.
+/// Most clients with their own data; a fresh population may be as large as numbers allow.
 const MOST_CLIENTS: u32 = 10_000_000;
 
 pub(super) struct Checker<'a> {
@@ -24,7 +24,7 @@ pub(super) struct Checker<'a> {
 }
 
 impl Checker<'_> {
-    /// An error at the first of `keys` that is written.
+    /// Reports an error at the first of `keys` that is written.
     pub(super) fn reject(&mut self, keys: &[&str], message: &str, label: &str, help: &str) {
         let written = keys.iter().find_map(|key| self.root.at(key));
         let node = written.map_or(self.root, |entry| &entry.node);
@@ -33,7 +33,7 @@ impl Checker<'_> {
 }
 
 impl Scenario {
-    /// Reports what contradicts what. Called on scenarios whose sections are right by themselves.
+    /// Reports contradictions between sections that are valid by themselves.
     pub(super) fn check(&self, root: &Node, report: &mut Report) {
         let mut checker = Checker { root, report };
         self.check_participation(&mut checker);
@@ -100,7 +100,7 @@ impl Scenario {
         }
     }
 
-    /// What secure aggregation contradicts, whatever the method.
+    /// Reports settings that contradict secure aggregation with any method.
     fn check_privacy(&self, checker: &mut Checker<'_>) {
         const HERE: &str = "privacy.secure_aggregation";
         if !self.privacy.secure_aggregation {
@@ -329,7 +329,8 @@ impl Scenario {
         }
     }
 
-    /// Both transforms end at the resolution the backbone takes; where it takes any, at the same.
+    /// Reports transforms whose output does not have the resolution of the backbone. If it takes any resolution, both
+    /// must have the same.
     fn check_sizes(&self, checker: &mut Checker<'_>) {
         let native = self.data.side();
         let input = self.backbone.input();

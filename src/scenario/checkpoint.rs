@@ -1,37 +1,35 @@
-//! `[record.checkpoint]`: from where a killed run can go on.
+//! `[record.checkpoint]`: states from which a stopped run resumes.
 
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
 use super::reader::{Choice, Keys, Param, TableReader};
 
-/// From where a killed run can go on. Changes no result.
+/// States from which a stopped run resumes. Changes no result.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct CheckpointSection {
-    /// After which rounds a killed run can go on: a word, or a number of rounds.
+    /// Rounds after which a checkpoint is written: a word, or a number of rounds.
     #[key(read = Cadence::read(table, doc))]
     pub every: Cadence,
-    /// How many are kept.
+    /// Number of checkpoints kept.
     ///
-    /// A damaged one falls back to the one before.
+    /// If one is damaged, the run resumes from the one before.
     #[key(default = 2, at_least = 1.0, at_most = 1000.0)]
     pub keep: u32,
-    /// Largest part of the run's time that goes into them.
-    ///
-    /// One that comes too soon is left out.
+    /// Largest fraction of the run's time for checkpoints; one that is due too soon is skipped.
     #[key(default = 0.05, above = 0.0, at_most = 1.0)]
     pub share: f64,
 }
 
-/// After which rounds a checkpoint is written.
+/// Rounds after which a checkpoint is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cadence {
-    /// None.
+    /// No checkpoints.
     #[default]
     Never,
-    /// After the last of a task.
+    /// Last round of each task.
     Tasks,
-    /// After every so many rounds of the run.
+    /// Every `n` rounds of the run.
     Rounds(u32),
 }
 
@@ -46,14 +44,14 @@ impl Serialize for Cadence {
     }
 }
 
-/// [`Cadence`] as a word.
+/// Words of [`Cadence`].
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Word {
-    /// After every round; or a number: after so many.
+    /// After every round; a number: after that many rounds.
     Round,
     /// After every task.
     Task,
-    /// Never: a killed run begins again.
+    /// No checkpoints: a stopped run starts again from the beginning.
     Never,
 }
 

@@ -1,24 +1,23 @@
-//! What cannot go together whatever the method. It is said once: of a scenario file with its place, and of rules that
-//! were put together in a program.
+//! Combinations that no method allows. Both scenario files and runs built in a program are checked by these rules.
 
-/// What of a run may contradict something else.
+/// Properties of a run that may contradict each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Together {
     /// Uploads are summed in secret.
     pub secure: bool,
-    /// The server is lost while a round is open.
+    /// The server is lost during a round.
     pub restarts: bool,
-    /// Late uploads go into a later round.
+    /// Late uploads are aggregated in a later round.
     pub late: bool,
     /// Tasks reach clients at different times.
     pub mixed: bool,
-    /// The server takes another mean than the method's.
+    /// The server aggregates by another mean than the method's.
     pub robust: bool,
     /// Clients never come back.
     pub fresh: bool,
 }
 
-/// Two things that cannot go together.
+/// Two properties that contradict each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contradiction {
     /// Secure aggregation and a server that restarts.
@@ -34,7 +33,7 @@ pub enum Contradiction {
 }
 
 impl Together {
-    /// All that is found.
+    /// Returns all contradictions.
     pub fn contradictions(self) -> impl Iterator<Item = Contradiction> {
         [
             (self.secure && self.restarts, Contradiction::SecureRestart),
@@ -49,7 +48,7 @@ impl Together {
 }
 
 impl Contradiction {
-    /// Why they cannot.
+    /// Returns the reason of the contradiction.
     pub fn why(self) -> &'static str {
         match self {
             Contradiction::SecureRestart => {
@@ -71,7 +70,7 @@ impl Contradiction {
         }
     }
 
-    /// Keys it may be about, what stands at the one that is written, and what to do.
+    /// Returns the keys that may cause it, the label at the one that is written, and help.
     pub(super) fn place(self) -> (&'static [&'static str], &'static str, &'static str) {
         const SECURE: &str = "privacy.secure_aggregation";
         match self {

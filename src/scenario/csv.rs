@@ -1,28 +1,28 @@
-//! CSV files that a scenario names: cells with their places, so that a wrong one can be shown.
+//! Reader of CSV files that a scenario names. Cells keep their places for error messages.
 //!
-//! Cells are separated by commas, trimmed, and may stand in double quotes. The first line that is neither
-//! empty nor begins with `#` is the header.
+//! Cells are separated by commas, trimmed, and may be in double quotes. The first line that is neither empty nor begins
+//! with `#` is the header.
 
 use csv::{ReaderBuilder, StringRecord, Trim};
 
 use super::reader::is_tame;
 
-/// A cell and where it stands in its file.
+/// Cell and its place in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell<'a> {
     pub text: &'a str,
-    /// First byte.
+    /// Offset of the first byte.
     pub start: usize,
 }
 
 impl Cell<'_> {
-    /// Byte after the last.
+    /// Returns the offset after the last byte.
     pub fn end(&self) -> usize {
         self.start + self.text.len()
     }
 }
 
-/// What is wrong with a file, and where.
+/// Problem of a file and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CsvFault {
     pub start: usize,
@@ -39,7 +39,7 @@ impl CsvFault {
     }
 }
 
-/// The lines that mean something, as cells.
+/// Returns the cells of each line that is neither empty nor a comment.
 pub(super) fn rows(text: &str) -> impl Iterator<Item = Vec<Cell<'_>>> {
     let mut reader = ReaderBuilder::new();
     let reader = reader.has_headers(false).flexible(true).comment(Some(b'#')).trim(Trim::All);
@@ -55,7 +55,7 @@ pub(super) fn rows(text: &str) -> impl Iterator<Item = Vec<Cell<'_>>> {
     })
 }
 
-/// The cells of a record where they stand in the text. One with quotes inside is shown as it is written there.
+/// Returns the cells of a record with their places; a cell with quotes inside is shown as written.
 fn cells<'a>(text: &'a str, record: &StringRecord) -> Vec<Cell<'a>> {
     let start = record.position().map_or(0, |position| position.byte() as usize);
     let mut at = behind_comments(text, start);
@@ -73,7 +73,7 @@ fn cells<'a>(text: &'a str, record: &StringRecord) -> Vec<Cell<'a>> {
     record.iter().map(&mut cell).collect()
 }
 
-/// The first byte of the next line that is neither empty nor a comment.
+/// Returns the first byte of the next line that is neither empty nor a comment.
 fn behind_comments(text: &str, start: usize) -> usize {
     let mut at = start;
     for line in text[start..].split_inclusive('\n') {
@@ -85,7 +85,7 @@ fn behind_comments(text: &str, start: usize) -> usize {
     at
 }
 
-/// The places of columns in the header.
+/// Returns the indices of columns in the header.
 pub(super) fn columns<const N: usize>(
     header: &[Cell<'_>],
     names: [&str; N],
@@ -110,7 +110,7 @@ fn no_column(header: &[Cell<'_>], name: &str, needed: &[&str]) -> CsvFault {
     CsvFault::at(header[0], message, "the header", &help)
 }
 
-/// A cell of a line below a header of so many.
+/// Returns a cell of a line, or an error if the line has fewer or more cells than the header.
 pub(super) fn cell<'a>(
     row: &[Cell<'a>],
     place: usize,
@@ -122,7 +122,7 @@ pub(super) fn cell<'a>(
     })
 }
 
-/// A file without a header, or without anything below it.
+/// Returns the error of a file without a header, or without a line below it.
 pub(super) fn nothing(text: &str, what: &str) -> CsvFault {
     CsvFault {
         start: 0,
@@ -133,7 +133,7 @@ pub(super) fn nothing(text: &str, what: &str) -> CsvFault {
     }
 }
 
-/// A cell as a number that `admits` takes; `words` says which those are.
+/// Parses a cell as a number that `admits` accepts; `words` describes the valid numbers.
 pub(super) fn number(
     cell: Cell<'_>,
     admits: impl FnOnce(f64) -> bool,
@@ -159,7 +159,7 @@ pub(super) fn number(
     }
 }
 
-/// The numbers of one column, the first where none is named.
+/// Reads the numbers of one column; of the first if none is named.
 pub(super) fn numbers(
     text: &str,
     name: Option<&str>,

@@ -1,4 +1,4 @@
-//! `[data]`: which images or which text, where it lies, and what the network sees of it.
+//! `[data]`: data set, its place, and the transforms of its samples.
 
 mod columns;
 mod held_out;
@@ -25,76 +25,76 @@ use super::{
 use crate::fetch::{Name, entry};
 use crate::numerics::share::floor;
 
-/// Which images and their transforms, or which text.
+/// Data set and the transforms of its samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DataSection {
-    /// The data set or its layout on disk. Required.
+    /// Data set or its layout on disk. Required.
     pub source: DataSource,
-    /// Folder, `.tar.gz` or text; none for the embedded digits, and for sets that were fetched by the name of the
+    /// Folder, `.tar.gz` or text. None for the embedded digits and for sets that were fetched by the name of the
     /// source. Absolute in memory; relative to the scenario file on disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// Keeps only the first so many training samples of every class. Default: all.
+    /// Largest number of training samples per class; the first ones are kept. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subset: Option<u32>,
-    /// Share of every class's training samples, of those that `subset` leaves, that is held out to choose rates on;
-    /// which ones, `seed.partition` draws. Default: none.
+    /// Fraction of every class's training samples, after `subset`, that is held out. `seed.partition` draws them; they
+    /// serve to choose hyperparameters. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation: Option<f64>,
-    /// What accuracies are measured on. Default `test`.
+    /// Samples on which accuracies are measured. Default `test`.
     #[serde(skip_serializing_if = "Evaluated::is_test")]
     pub evaluate: Evaluated,
-    /// What every image of a folder is first resized to. Default `224`, a square,
-    /// as the HGP benchmark's loader does.
+    /// Size to which images of a folder are first resized. Default `224`, a square, as in the loader of the HGP
+    /// benchmark.
     pub store: StoredSize,
     /// Treatment of the orientation that cameras note in image files. Default: that of the source's usual reader,
     /// `exif` for `parquet` and `ignored` for `folder`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orientation: Option<Orientation>,
-    /// The part of data that nobody has divided which is tested; `test_share` and the keys that belong to it in a file.
+    /// Test part of data without a test split: `test_share` and its keys in a file.
     #[serde(flatten)]
     pub test_share: Option<TestShare>,
-    /// Where the images of a folder lie, where nothing else says so. Default `classes`.
+    /// Layout of a folder that neither `split` nor `client` describes. Default `classes`.
     #[serde(skip_serializing_if = "FolderLayout::is_classes")]
     pub layout: FolderLayout,
-    /// Numbers in a row of a table. Required there.
+    /// Numbers per row of a table. Required for tables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<u32>,
-    /// The column or array that holds the images (default `image`) or the rows of a table (default `features`).
+    /// Column or array of the images (default `image`) or of the rows of a table (default `features`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
-    /// The column or array that holds classes. Default `label`.
+    /// Column or array of the classes. Default `label`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// The column or array that says whose a sample is; of a folder [`ABOVE`]. Default: nothing says so.
+    /// Column or array with the owner of a sample; for a folder [`ABOVE`]. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// Which images of a folder are trained on. Default: those in its folder `train`; those in `test` are tested.
+    /// Training images of a folder. Default: its folder `train`; the folder `test` is tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitSection>,
     /// Samples that belong to no client. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auxiliary: Option<AuxiliarySection>,
-    /// Sizes to plan with while the data is absent. Known for digits and CIFAR.
+    /// Sizes for plans while the data is absent. Known for digits and CIFAR.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominal: Option<NominalSizes>,
-    /// What is done to a training image.
+    /// Transform of training images.
     pub train: TransformSection,
-    /// What is done to a test image.
+    /// Transform of test images.
     pub test: TransformSection,
-    /// What is done to training images when features are only measured; in a file
-    /// `[data.statistics] transform = "test"`. Default `test`.
+    /// Transform of training images in passes that only measure features. In a file `[data.statistics] transform =
+    /// "test"`. Default `test`.
     #[serde(serialize_with = "as_table")]
     pub statistics: StatisticsTransform,
-    /// How a play becomes samples; none for images.
+    /// Samples of a play; none for images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<TextSection>,
 }
 
-/// Sizes of a data set as published: numbers to plan with, spread evenly over classes.
+/// Published sizes of a data set, for plans; samples are spread evenly over classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Keys)]
 pub struct NominalSizes {
-    /// Classes of the data set.
+    /// Number of classes.
     #[key(example = 200, at_least = 1.0)]
     pub classes: u32,
     /// Training samples of all classes together.
@@ -105,21 +105,20 @@ pub struct NominalSizes {
     pub test: u32,
 }
 
-/// Which transform statistics passes (prototypes, Gaussians, Grams) use.
+/// Transform for passes that measure statistics (prototypes, Gaussians, Gram matrices).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum StatisticsTransform {
-    /// That of `[data.test]`.
+    /// Transform `[data.test]`.
     Test,
-    /// That of `[data.train]`, with its draws.
+    /// Transform `[data.train]`, with its draws.
     Train,
-    /// Values in `[0, 1]`, neither augmented nor normalized, at the size of `[data.test]` (what the public code
-    /// of HGP does).
+    /// Values in `[0, 1]` at the size of `[data.test]`, not augmented, not normalized (public code of HGP).
     Raw,
 }
 
 impl DataSection {
-    /// Sizes to plan with, before anything is held out: those given, or those known of the source.
+    /// Returns the sizes before anything is held out: those given, or those known for the source.
     pub fn sizes(&self) -> Option<NominalSizes> {
         let known = match self.source {
             DataSource::Digits => Some((10, 1433, 364)),
@@ -135,31 +134,32 @@ impl DataSection {
         Some(NominalSizes { train, ..sizes })
     }
 
-    /// By which name it was fetched, where no path says where it is.
+    /// Returns the name by which the data was fetched, if no path is given.
     pub fn name(&self) -> Option<Name> {
         let named = self.path.is_none().then(|| entry(&self.source.word())).flatten();
         named.map(Name::Known)
     }
 
-    /// What is held out, where anything is.
+    /// Returns the samples that are held out, if any.
     pub fn validation_set(&self) -> Option<HeldOut> {
         self.validation.map(|share| HeldOut { share, evaluate: self.evaluate })
     }
 
-    /// How many of a class's training samples are held out: the share, rounded down, but one at least and never all.
+    /// Returns the number of a class's training samples held out: rounded down, at least one, never all.
     pub fn held_out(&self, samples: usize) -> usize {
         let of = |share: f64| floor(share * samples as f64).max(1).min(samples.saturating_sub(1));
         self.validation.map_or(0, of)
     }
 
-    /// How many of a class's training samples clients learn from: all, less those of nobody and those held out.
+    /// Returns the number of a class's training samples that clients train on. Auxiliary and held-out samples are not
+    /// among them.
     pub fn learnt(&self, samples: usize) -> usize {
         let nobodys = self.auxiliary.as_ref().map_or(0, |section| section.of_class(samples));
         let left = samples - nobodys;
         left - self.held_out(left)
     }
 
-    /// Pixels of the shorter side of its images before any transform; `None` where each has its own.
+    /// Returns the pixels of the shorter side of images before any transform; `None` if each has its own.
     pub fn side(&self) -> Option<u32> {
         match self.source {
             DataSource::Digits => Some(8),
@@ -170,23 +170,23 @@ impl DataSection {
         }
     }
 
-    /// Whether its images are files, packed or not, which are brought to one size as they are read.
+    /// Returns true if images are files, packed or not, that are resized as they are read.
     pub fn is_encoded(&self) -> bool {
         matches!(self.source, DataSource::Folder | DataSource::Parquet)
     }
 
-    /// Whether all its images are squares before any transform.
+    /// Returns true if all images are squares before any transform.
     pub fn is_square(&self) -> bool {
         !self.is_encoded() || matches!(self.store, StoredSize::Square(_))
     }
 
-    /// Whether the data say whose a sample is.
+    /// Returns true if the data name the owner of each sample.
     pub fn has_owners(&self) -> bool {
         let always = matches!(self.source, DataSource::Play | DataSource::Leaf);
         always || self.client.is_some()
     }
 
-    /// Classes, where they are known without opening it.
+    /// Returns the number of classes if it is known without opening the data.
     pub fn classes(&self) -> Option<u32> {
         match &self.text {
             Some(text) => Some(text.symbols),
@@ -194,7 +194,7 @@ impl DataSection {
         }
     }
 
-    /// Color channels of its images; of a table, the numbers in a row.
+    /// Returns the color channels of images; for a table, the numbers per row.
     pub fn channels(&self) -> u32 {
         match self.source {
             DataSource::Digits | DataSource::Play | DataSource::Idx | DataSource::Leaf => 1,
@@ -204,12 +204,12 @@ impl DataSection {
         }
     }
 
-    /// Tokens of a sample, where samples are text.
+    /// Returns the tokens per sample of text.
     pub fn tokens(&self) -> u32 {
         self.text.as_ref().map_or(1, TextSection::tokens)
     }
 
-    /// Pixels of both sides of what the network sees.
+    /// Returns the pixels per side of the network's input.
     pub fn output(&self) -> u32 {
         // Images of shapes of their own without a crop are refused when the scenario is read.
         self.test.output().or(self.side()).unwrap_or(224)

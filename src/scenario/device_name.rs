@@ -1,4 +1,4 @@
-//! The devices a scenario can name, and the type networks compute in there.
+//! Devices that a scenario can name, and number types of networks on them.
 
 // Closed on purpose: read here, named everywhere.
 #![allow(private_interfaces)]
@@ -11,25 +11,25 @@ use serde::{Serialize, Serializer};
 
 use super::reader::{Choice, Fault, Node, Readable, TableReader, Value};
 
-/// A device of the machine a scenario runs on.
+/// Device of the machine that runs a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceName {
-    /// The processor: `cpu`.
+    /// The CPU: `cpu`.
     Cpu,
-    /// A GPU by its number: `cuda:0`.
+    /// GPU by its index: `cuda:0`.
     Cuda(usize),
 }
 
-/// The type of activations and frozen weights.
+/// Number type of activations and frozen weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compute {
     /// `f32` on a CPU, `bf16` on GPUs.
     Auto,
-    /// 32 bits.
+    /// 32-bit floats.
     F32,
-    /// 16 bits, with the exponents of 32: of everything between pixels and features on GPUs, on a CPU of the factors of
-    /// a transformer's products, which are then added up in 32.
+    /// 16-bit floats with the exponent range of f32: on GPUs for everything from pixels to features; on a CPU for the
+    /// factors of a transformer's matrix products, which are accumulated in f32.
     Bf16,
 }
 
@@ -81,7 +81,7 @@ impl Readable for DeviceName {
     }
 }
 
-/// What cannot go together.
+/// Reports devices that cannot be used together.
 pub(super) fn check(table: &mut TableReader<'_>, devices: &[DeviceName]) {
     let on_cpu = devices.contains(&DeviceName::Cpu);
     let twice = (1..devices.len()).any(|i| devices[..i].contains(&devices[i]));

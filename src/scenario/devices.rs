@@ -1,4 +1,4 @@
-//! `[devices]`: what computes.
+//! `[devices]`: devices and threads.
 
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
@@ -6,48 +6,43 @@ use serde::{Serialize, Serializer};
 use super::device_name::{self, Compute, DeviceName};
 use super::reader::{Choice, Keys, Param, TableReader};
 
-/// What computes.
+/// Devices and threads that compute.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[keys(check = device_name::check(table, &section.names))]
 pub struct DevicesSection {
-    /// Devices that compute.
+    /// Devices: `["cpu"]`, or GPUs such as `["cuda:0", "cuda:1"]`.
     ///
-    /// `["cpu"]`, or GPUs such as `["cuda:0", "cuda:1"]`. Numbers on GPUs equal those on a CPU within a tolerance; events
-    /// are the same.
+    /// Numbers on GPUs equal those on a CPU within a tolerance; events are the same.
     #[key(name = "use", default = vec![DeviceName::Cpu])]
     #[serde(rename = "use")]
     pub names: Vec<DeviceName>,
-    /// Type of activations, or of products.
+    /// Number type of activations and frozen weights; trained parameters are always f32.
     ///
-    /// Of activations and frozen weights on GPUs; whatever trains is `f32` everywhere. On a CPU `bf16` rounds the
-    /// factors of the products of a `vit` alone: faster where the CPU has AVX512-BF16, slower elsewhere, and the
-    /// same bits. Default `auto`: `f32` on a CPU, `bf16` on GPUs.
+    /// On a CPU `bf16` only rounds the factors of the matrix products of a `vit`. That is faster on CPUs with
+    /// AVX512-BF16, slower on others, and gives the same bits on both. Default `auto`: `f32` on a CPU, `bf16` on GPUs.
     #[key(default = Compute::Auto)]
     pub compute: Compute,
-    /// Threads that compute.
+    /// Worker threads; on GPUs per GPU. `auto`: one per core, two per GPU.
     ///
-    /// On GPUs so many for each. Changes no result on a CPU. Default `auto`: one per core, two per GPU.
+    /// Changes no result on a CPU.
     #[key(read = Workers::read(table, doc))]
     pub workers: Workers,
-    /// Clients of a round that one worker trains together.
+    /// Clients that one worker trains in one batch. `auto`: 1 on a CPU, by memory on a GPU.
     ///
-    /// In one forward and backward pass, where the method can. On a CPU it changes no result. Default `auto`: one on a
-    /// CPU, by memory on a GPU.
+    /// They share one forward and backward pass if the method supports it. Changes no result on a CPU.
     #[key(read = Pack::read(table, doc))]
     pub pack: Pack,
-    /// Samples of a step of evaluation.
-    ///
-    /// Changes the last bits of numbers.
+    /// Samples per batch of evaluation; changes the last bits of numbers.
     #[key(default = 64, at_least = 1.0)]
     pub evaluation_batch: u32,
 }
 
-/// How many workers.
+/// Number of workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workers {
     /// One per core, or two per GPU, one of which prepares images while the other computes.
     Auto,
-    /// So many.
+    /// This many.
     Count(u32),
 }
 
@@ -60,19 +55,19 @@ impl Serialize for Workers {
     }
 }
 
-/// The one word [`Workers`] may be.
+/// Word of [`Workers`].
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum WorkersWord {
     /// One per core, two per GPU; or a number.
     Auto,
 }
 
-/// How many clients in a pack.
+/// Number of clients in a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pack {
-    /// One on a CPU, where clients side by side are faster; as many as memory holds on a GPU.
+    /// One on a CPU, which is faster with clients in parallel; as many as memory holds on a GPU.
     Auto,
-    /// At most so many.
+    /// At most this many.
     Count(u32),
 }
 
@@ -85,7 +80,7 @@ impl Serialize for Pack {
     }
 }
 
-/// The one word [`Pack`] may be.
+/// Word of [`Pack`].
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum PackWord {
     /// 1 on a CPU, by memory on a GPU; or a number.

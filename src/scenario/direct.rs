@@ -1,24 +1,25 @@
-//! `record.direct`: accuracies of tasks of a client's own that were trained alone, from the table of `fedcast direct` or
+//! `record.direct`: accuracies of client tasks that were trained alone. They come from the table of `fedcast direct` or
 //! the `slots.csv` of another run.
 //!
-//! Forward transfer compares what a slot comes to among others with what one round of the same method comes to alone
-//! ("direct"). The table is about the same slots (the same `tasks`, `partition`, clients and `seed.class_order`); of it the
-//! lines in which a slot is finished count, among the slot's own rows.
+//! Forward transfer compares the accuracy of a client task in the run with its accuracy after one round of the same
+//! method alone ("direct"). The table must be of the same client tasks (same `tasks`, `partition`, clients and
+//! `seed.class_order`). Only lines in which a client task is finished count, with accuracies among the client task's
+//! own rows.
 
 use super::csv::{self, CsvFault};
 
-/// A slot and its accuracy alone.
+/// Client task and its accuracy if trained alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DirectLine {
-    /// The period of the slot, from 1.
+    /// Period of the client task, from 1.
     pub period: u16,
-    /// Its client, from 0.
+    /// Client, from 0.
     pub client: u32,
-    /// In `0..=1`; `None` of a slot without test images.
+    /// Accuracy in `0..=1`; `None` for a client task without test images.
     pub accuracy: Option<f64>,
 }
 
-/// The finished slots of a table, for so many periods and clients.
+/// Reads the finished client tasks of a table, for `periods` periods and `clients` clients.
 pub(super) fn lines(text: &str, periods: u32, clients: u32) -> Result<Vec<DirectLine>, CsvFault> {
     let mut rows = csv::rows(text);
     let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };

@@ -1,20 +1,20 @@
 //! Distributions by name: `slowness = 2`, `slowness = { dist = "pareto", median = 1, alpha = 1.5 }`.
 //!
-//! A plain number is a constant. In a table, keys that are left out keep the values of the preset as
-//! long as its distribution is kept: `{ sigma = 1.2 }` changes the spread and nothing else.
+//! A plain number is a constant. In a table, keys that are left out keep the values of the preset as long as its
+//! distribution is kept: `{ sigma = 1.2 }` only changes the spread.
 //!
 //! | `dist` | keys | values |
 //! |---|---|---|
-//! | `constant` | `value` | always this |
-//! | `uniform` | `low`, `high` | evenly between both |
-//! | `normal` | `mean`, `sd` | the bell curve; give a `min` where values must be positive |
-//! | `log-normal` | `median`, `sigma` | `sigma` is the deviation of the logarithm |
-//! | `exponential` | `mean` | waiting times without memory |
-//! | `pareto` | `median`, `alpha` | a heavy tail; no mean at `alpha` 1 and below |
-//! | `zipf` | `ranks`, `exponent` | a rank from 1, as likely as `rank^-exponent` |
-//! | `empirical` | `file`, `column` | the numbers of a column of a CSV file with a header |
+//! | `constant` | `value` | always `value` |
+//! | `uniform` | `low`, `high` | uniform between both |
+//! | `normal` | `mean`, `sd` | normal; give a `min` if values must be positive |
+//! | `log-normal` | `median`, `sigma` | `sigma` is the standard deviation of the logarithm |
+//! | `exponential` | `mean` | exponential waiting times |
+//! | `pareto` | `median`, `alpha` | heavy tail; no mean if `alpha` is at most 1 |
+//! | `zipf` | `ranks`, `exponent` | rank from 1, with probability proportional to `rank^-exponent` |
+//! | `empirical` | `file`, `column` | numbers of a column of a CSV file with a header |
 //!
-//! All take `offset` (added to every value), `min` and `max` (values outside become these).
+//! All accept `offset` (added to every value), `min` and `max` (values outside are set to these).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,24 +25,24 @@ use serde::Serialize;
 use super::reader::{Choice, Param, TableReader};
 use crate::numerics::scalar_distribution::{DistributionKind, ScalarDistribution};
 
-/// A distribution as a scenario writes it.
+/// Distribution as a scenario writes it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DistributionSection {
-    /// Its name and parameters.
+    /// Name and parameters.
     #[serde(flatten)]
     pub shape: DistributionKindSection,
-    /// Added to every value. Default 0.
+    /// Number added to every value. Default 0.
     #[serde(skip_serializing_if = "is_zero")]
     pub offset: f64,
-    /// Smaller values become this. Default: none.
+    /// Lower bound; smaller values become this. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
-    /// Larger values become this. Default: none.
+    /// Upper bound; larger values become this. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
 }
 
-/// A distribution's name and parameters.
+/// Name and parameters of a distribution.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "dist", rename_all = "kebab-case")]
 #[allow(missing_docs)] // the module has the table
@@ -77,34 +77,34 @@ pub enum DistributionKindSection {
         file: PathBuf,
         #[serde(skip_serializing_if = "Option::is_none")]
         column: Option<String>,
-        /// What is in the file; read when the scenario is loaded.
+        /// Content of the file; read when the scenario is loaded.
         #[serde(skip)]
         values: Arc<[f64]>,
     },
 }
 
-/// [`DistributionKindSection`] without its numbers.
+/// Words of [`DistributionKindSection`].
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Dist {
     /// Always `value`.
     Constant,
-    /// Evenly between `low` and `high`.
+    /// Uniform between `low` and `high`.
     Uniform,
-    /// A bell curve by `mean` and `sd`.
+    /// Normal, by `mean` and `sd`.
     Normal,
-    /// By `median` and `sigma` of the logarithm.
+    /// Log-normal, by `median` and `sigma` of the logarithm.
     LogNormal,
-    /// Waiting times by `mean`.
+    /// Exponential, by `mean`.
     Exponential,
-    /// A heavy tail by `median` and `alpha`.
+    /// Pareto (heavy tail), by `median` and `alpha`.
     Pareto,
-    /// One of `ranks` ranks by `exponent`.
+    /// Zipf: one of `ranks` ranks, by `exponent`.
     Zipf,
     /// Numbers of a CSV `file`, by `column`.
     Empirical,
 }
 
-/// What values must be.
+/// Range of valid values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
     Positive,
@@ -133,10 +133,10 @@ const KEYS: [&str; 12] = [
     "column",
 ];
 
-/// Larger numbers are slips, and their nanoseconds would not fit.
+/// Largest number; larger ones are typing errors, and their nanoseconds would not fit.
 const LARGEST: f64 = 1e12;
 
-/// Rates without limit and clients that stay for ever are infinite.
+/// Allows infinity for keys such as bandwidths and times of stay.
 fn may_be_endless(key: &str, number: Param<f64>) -> Param<f64> {
     match key {
         "down_mb_per_s" | "up_mb_per_s" | "stay_s" => number.or_infinite(),
@@ -149,33 +149,33 @@ impl DistributionSection {
         DistributionSection { shape, offset: 0.0, min: None, max: None }
     }
 
-    /// Always this.
+    /// Returns a constant.
     pub fn constant(value: f64) -> DistributionSection {
         DistributionSection::plain(DistributionKindSection::Constant { value })
     }
 
-    /// Whether it is one number and no distribution.
+    /// Returns true if it is a single number.
     pub fn is_fixed(&self) -> bool {
         matches!(self.shape, DistributionKindSection::Constant { .. })
     }
 
-    /// By median and deviation of the logarithm.
+    /// Returns a log-normal distribution by median and standard deviation of the logarithm.
     pub fn log_normal(median: f64, sigma: f64) -> DistributionSection {
         DistributionSection::plain(DistributionKindSection::LogNormal { median, sigma })
     }
 
-    /// By mean.
+    /// Returns an exponential distribution by its mean.
     pub fn exponential(mean: f64) -> DistributionSection {
         DistributionSection::plain(DistributionKindSection::Exponential { mean })
     }
 
-    /// By median and exponent of the tail, cut at `max`.
+    /// Returns a Pareto distribution by median and tail exponent, cut at `max`.
     pub fn pareto(median: f64, alpha: f64, max: f64) -> DistributionSection {
         let shape = DistributionKindSection::Pareto { median, alpha };
         DistributionSection { max: Some(max), ..DistributionSection::plain(shape) }
     }
 
-    /// The key `key` of a table: a number, or a table of its own.
+    /// Reads the key `key` of a table: a number or a table.
     pub(super) fn read(
         table: &mut TableReader<'_>,
         key: &'static str,
@@ -282,7 +282,7 @@ impl DistributionSection {
         DistributionSection { shape, offset, min, max }
     }
 
-    /// The distribution; an unread file stands for 1.
+    /// Returns the distribution; an unread file stands for the constant 1.
     pub fn law(&self) -> ScalarDistribution {
         let distribution = match &self.shape {
             DistributionKindSection::Constant { value } => ScalarDistribution::constant(*value),
@@ -332,7 +332,7 @@ impl DistributionKindSection {
         }
     }
 
-    /// The parameter of this name.
+    /// Returns the parameter with this name.
     fn number(&self, name: &str) -> Option<f64> {
         match (self, name) {
             (DistributionKindSection::Constant { value }, "value") => Some(*value),
@@ -347,7 +347,7 @@ impl DistributionKindSection {
     }
 }
 
-/// A bound that may have a default.
+/// Reads a bound that may have a default.
 fn edge(
     table: &mut TableReader<'_>,
     name: &'static str,

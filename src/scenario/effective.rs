@@ -1,4 +1,4 @@
-//! A scenario as text with every default written out, and its hash.
+//! Effective scenario: text with every default written out, and its hash.
 
 use std::path::{Path, PathBuf};
 
@@ -9,21 +9,21 @@ use super::{
 use crate::fetch::Name;
 
 impl Scenario {
-    /// The scenario with every default, as TOML. Reading it gives the same scenario and the
-    /// same hash, wherever the file lies: its paths are absolute.
+    /// Returns the scenario with every default, as TOML. Reading it gives the same scenario and the same hash, wherever
+    /// the file is: its paths are absolute.
     pub fn to_effective_toml(&self) -> String {
         // Every section is made of numbers, words and tables: nothing TOML cannot say.
         let text = toml::to_string(self).expect("a scenario is representable in TOML");
         format!("# The scenario with every default written out.\n{text}")
     }
 
-    /// 64 hexadecimal digits that name the content: equal for scenarios whose runs are equal.
+    /// Returns 64 hexadecimal digits that are equal for scenarios whose runs are equal.
     ///
-    /// In it is everything but: formatting and comments, `name`, `devices.workers`,
-    /// `record.histograms`, `record.parquet`, `record.tensorboard`, `record.confusion`, `record.models`, `record.direct`, `[expected]`, whether features are kept in memory or in which folder, the folders of
-    /// `data.path`, of its lists, `data.auxiliary.path`, `backbone.weights` and `backbone.vocabulary` (their last component counts, of a name all of it; a run's manifest has
-    /// digests of what lies there), and the names of CSV files
-    /// (their values count).
+    /// The hash covers everything but: formatting and comments; `name`, `devices.workers`, `record.histograms`,
+    /// `record.parquet`, `record.tensorboard`, `record.confusion`, `record.models`, `record.direct` and `[expected]`;
+    /// whether features are kept in memory or in which folder; the folders of `data.path`, of its lists, of
+    /// `data.auxiliary.path`, `backbone.weights` and `backbone.vocabulary` (their last component counts; of a name all
+    /// of it; a run's manifest has digests of the files); and the names of CSV files (their values count).
     pub fn hash(&self) -> String {
         // A name means the same everywhere.
         let last = |path: &Path| match Name::of_path(path) {

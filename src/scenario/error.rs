@@ -1,4 +1,4 @@
-//! What can be wrong with a scenario.
+//! Errors of a scenario.
 
 use std::path::PathBuf;
 
@@ -7,26 +7,26 @@ use thiserror::Error;
 use super::reader::Diagnostic;
 use crate::exit::{CommandError, Exit};
 
-/// Why a scenario cannot be run.
+/// Reason why a scenario cannot be run.
 #[derive(Debug, Error)]
 pub enum ScenarioError {
-    /// The file cannot be read.
+    /// Scenario file that cannot be read.
     #[error("cannot read the scenario {}: {source}\n = help: {help}", path.display())]
     Unreadable {
-        /// As it was named.
+        /// Path as the user gave it.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
-        /// What to do.
+        /// Advice for the user.
         help: String,
     },
-    /// The file can be read and is wrong; everything that is wrong with it.
+    /// File that can be read but is invalid, with all its errors.
     #[error("{}", render_all(.0, false))]
     Invalid(Vec<Diagnostic>),
 }
 
 impl ScenarioError {
-    /// For a terminal: what `Display` prints, in color if wanted.
+    /// Returns the text of `Display`, with colors if `colour` is set.
     pub fn render(&self, colour: bool) -> String {
         match self {
             ScenarioError::Unreadable { .. } => format!("error: {self}\n"),
@@ -34,7 +34,7 @@ impl ScenarioError {
         }
     }
 
-    /// For programs: one entry per error. An unreadable file has no place.
+    /// Returns one entry per error, for programs. An unreadable file has no place.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         match self {
             ScenarioError::Unreadable { path, source, help } => vec![Diagnostic {

@@ -1,4 +1,4 @@
-//! `[expected]`: published numbers of what a scenario repeats, to be printed beside the measured ones.
+//! `[expected]`: published numbers, printed next to the measured ones.
 //!
 //! ```toml
 //! [expected]
@@ -7,8 +7,8 @@
 //! note = "mean of 3 runs"
 //! ```
 //!
-//! They decide nothing: runs with and without them are the same, in hash, digests and files but for
-//! the effective scenario, the final table and `summary.json`.
+//! They change no result: runs with and without them have the same hash, digests and files except for the effective
+//! scenario, the final table and `summary.json`.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +18,16 @@ use super::Override;
 use super::reader::{Param, TableReader};
 use crate::document::Document;
 
-/// What somebody else measured.
+/// Published numbers of another author.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ExpectedSection {
-    /// Where the numbers stand: a table of a paper.
+    /// Source of the numbers, such as a table of a paper.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// What else is to be said of them.
+    /// Remark on the numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The overrides of this run, in which it differs from the file the numbers belong to.
+    /// Overrides by which this run differs from the file that the numbers belong to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
     /// Numbers as the final table prints them: in % and points.
@@ -35,7 +35,7 @@ pub struct ExpectedSection {
     pub numbers: BTreeMap<ExpectedMetric, f64>,
 }
 
-/// A measure of a run; its word is that of `summary.json`.
+/// Metric of a run, with the name that it has in `summary.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Document)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpectedMetric {
@@ -49,25 +49,25 @@ pub enum ExpectedMetric {
     AverageIncrementalMicro,
     /// Mean of the macro accuracy over stages without the first.
     AverageFromSecondStage,
-    /// The same of the micro accuracy.
+    /// Mean of the micro accuracy over stages without the first.
     AverageFromSecondStageMicro,
     /// Forgetting since a task was learned.
     Forgetting,
-    /// Forgetting since a task was known best.
+    /// Forgetting since the best accuracy on a task.
     ForgettingFromBest,
-    /// The same over all tasks, the last one, too.
+    /// Forgetting since the best accuracy, over all tasks with the last one.
     ForgettingFromBestOfAll,
     /// Mean drop from task to task, over all tasks.
     ForgettingConsecutive,
-    /// The same over old tasks.
+    /// Mean drop from task to task, over old tasks.
     ForgettingConsecutiveOld,
-    /// The same over the test samples of old tasks.
+    /// Mean drop from task to task, over the test samples of old tasks.
     ForgettingConsecutiveOldMicro,
-    /// Of slots, which are known at test: mean accuracy at the end.
+    /// Mean accuracy of client tasks at the end, with the client task known at test.
     Avg,
-    /// Mean of that over periods.
+    /// Mean of `Avg` over periods.
     Aia,
-    /// Forgetting of slots since they were known best.
+    /// Forgetting of client tasks since their best accuracy.
     Fm,
     /// Forward transfer.
     Ft,
@@ -78,7 +78,7 @@ pub enum ExpectedMetric {
 }
 
 impl ExpectedMetric {
-    /// Every measure with its key and what that is.
+    /// All metrics with their keys and meanings.
     pub(crate) const KEYS: &'static [(&'static str, Self, &'static str)] = {
         use ExpectedMetric::*;
         &[
@@ -131,7 +131,7 @@ impl ExpectedMetric {
         ]
     };
 
-    /// Its key.
+    /// Returns the key of the metric.
     pub fn word(self) -> &'static str {
         let own = ExpectedMetric::KEYS.iter().find(|(_, metric, _)| *metric == self);
         own.map_or("", |(word, ..)| word)
@@ -160,7 +160,7 @@ impl ExpectedSection {
         }
     }
 
-    /// Notes that a run is not the one the numbers belong to, unless only they were overridden.
+    /// Notes overrides that make a run differ from the one the numbers belong to.
     pub(super) fn changed_by(&mut self, overrides: &[Override]) {
         if !self.numbers.is_empty() {
             let other = overrides.iter().map(Override::text);

@@ -1,4 +1,4 @@
-//! `extends`: a scenario file that says only where it differs from another one, its base.
+//! `extends`: a scenario file that only states its differences from another file, its base.
 //!
 //! ```toml
 //! extends = "base/cifar100.toml"   # starts at the folder of this file
@@ -18,8 +18,8 @@
 //! * Paths start at the folder of the file they are written in.
 //! * Errors point into the file in which the key stands.
 //!
-//! Overrides come after. The effective scenario of a run is the result, flat: a run directory never
-//! depends on a base.
+//! Overrides are applied last. The effective scenario of a run is the merged result, so a run directory does not depend
+//! on a base.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -29,25 +29,25 @@ use crate::files::{Kind, read_text};
 
 pub(super) const KEY: &str = "extends";
 
-/// Keys of one table of which only one can stand: sizes of tasks, and how many clients are asked.
+/// Keys of one table of which only one may be given: sizes of tasks, and sizes of cohorts.
 const ALTERNATIVES: [(&str, &str); 2] = [("count", "sizes"), ("count", "fraction")];
 
-/// Where a scenario text lies.
+/// Place of a scenario text.
 #[derive(Clone, Copy)]
 pub(super) struct ScenarioFile<'a> {
-    /// The file, absolute and without links.
+    /// Path of the file, absolute and without links.
     pub file: &'a Path,
-    /// The file as people named it.
+    /// Path as the user gave it.
     pub shown: &'a Path,
 }
 
-/// Takes the key `extends` out of a scenario.
+/// Removes the key `extends` from a scenario and returns it.
 pub(super) fn take(root: &mut Node) -> Option<Node> {
     let Value::Table(table) = &mut root.value else { return None };
     table.remove(KEY).map(|entry| entry.node)
 }
 
-/// The base that `extends` names, and its folder. What is wrong with it is reported.
+/// Opens the base that `extends` names, and returns it with its folder. Reports what is wrong with it.
 pub(super) fn open(
     extends: &Node,
     place: ScenarioFile<'_>,
@@ -102,7 +102,7 @@ pub(super) fn open(
     file.parent().map(|folder| (base, folder.to_owned()))
 }
 
-/// A scenario over its base.
+/// Merges a scenario over its base.
 pub(super) fn over(base: Node, child: Node) -> Node {
     match (base.value, child.value) {
         (Value::Table(base), Value::Table(written)) => {
@@ -130,7 +130,7 @@ fn joined(mut base: Table, written: Table) -> Table {
     base
 }
 
-/// Whether the keys of the base's table mean the same beside what the child writes there.
+/// Returns true if the keys of the base's table keep their meaning with what the child writes there.
 fn same_meaning(base: &Node, child: &Node) -> bool {
     let word = |node: &Node, key: &str| node.at(key).and_then(|entry| entry.node.to_toml());
     DECIDES.iter().all(|key| match word(child, key) {
@@ -150,7 +150,7 @@ mod tests {
         node
     }
 
-    /// What the second text makes of the first.
+    /// Returns the merge of two texts.
     fn result(base: &str, child: &str) -> toml::Value {
         over(parsed(base), parsed(child)).to_toml().unwrap()
     }

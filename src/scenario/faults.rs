@@ -1,33 +1,31 @@
-//! `[[faults]]`: what goes wrong, one entry per kind of fault.
+//! `[[faults]]`: injected faults, one entry per kind of fault.
 //!
-//! | `kind` | key | what happens | what is seen |
+//! | `kind` | key | fault | record |
 //! |---|---|---|---|
-//! | `crash` | `when = "before"` | the client crashes as its work arrives | it failed: `crashed` |
-//! | | `"while"` | somewhere in its work | the same, later |
-//! | | `"after"` | when it has learned, before it sends | it trained, and failed |
+//! | `crash` | `when = "before"` | the client crashes when its work arrives | it failed: `crashed` |
+//! | | `"while"` | during its work | as above, later |
+//! | | `"after"` | after training, before it sends | it trained, and failed |
 //! | `lose` | `direction` | its messages are lost | frames `lost`, it failed: `lost` |
-//! | `duplicate` | `direction` | its message arrives twice | a frame `duplicate`, thrown away |
+//! | `duplicate` | `direction` | its message arrives twice | a frame `duplicate`, discarded |
 //! | `corrupt` | `direction` | a bit of its message flips | down: it failed: `corrupt`; up: its update is rejected |
-//! | `bad-update` | `how = "nan"`, `"infinite"`, `"wrong-shape"` | it sends what no method can use | its update is rejected |
-//!
-//! | `malicious` | `how = "scaled"`, `factor` | it sends so many times its update | its update is `forged`, and folded |
-//! | | `"sign-flipped"`, `factor` | the same, the other way | the same |
-//! | | `"noise"`, `deviation` | it adds Gaussian noise to its update | the same |
+//! | `bad-update` | `how = "nan"`, `"infinite"`, `"wrong-shape"` | it sends an unusable update | its update is rejected |
+//! | `malicious` | `how = "scaled"`, `factor` | it sends `factor` times its update | its update is `forged`, and aggregated |
+//! | | `"sign-flipped"`, `factor` | it sends `-factor` times its update | as above |
+//! | | `"noise"`, `deviation` | it adds Gaussian noise to its update | as above |
 //! | `server-restart` | `after_s`, `downtime_s` | the server is lost in an open round | `server_restarted` |
 //!
-//! A server restarts `after_s` seconds after a round was opened (default 0; a round that closed before is
-//! spared) and is away for `downtime_s` (default 60). Everything of that round is lost, arrived or under way, and
-//! so are late updates it still waited for. It comes back with what its policy had saved before; the round closes
+//! A server restarts `after_s` seconds after a round was opened (default 0; a round that closed before is not affected)
+//! and is down for `downtime_s` (default 60). Everything of that round is lost, arrived or in transit, and so are late
+//! updates it still waited for. The server restarts with the state that its policy had saved before. The round closes
 //! without an update, and the next one opens. Its `rate` is per round, and it has no `clients`.
 //!
-//! An update is the difference between what a client learned and what it was sent, so malicious clients need
-//! a method whose uploads fold to a mean of parameters; `federation.fold` says which mean the server takes.
+//! An update is the difference between what a client learned and what it was sent. Malicious clients therefore need a
+//! method whose uploads are averaged to parameters; `federation.fold` chooses the mean of the server.
 //!
-//! Every entry has a `rate`, the probability per client and round (default 1), and may name `clients` (from 0)
-//! and `rounds` (from 1, as in `rounds.csv`) that it is for. `share = 0.3` instead of `clients` is for three
-//! tenths of them, drawn once for the run. A run goes on after any of them;
-//! what a rejected update means is for `federation.on_bad_update` to say. Corrupt messages are found by
-//! the checksum of the transport below a frame.
+//! Every entry has a `rate`, the probability per client and round (default 1), and may be limited to `clients` (from 0)
+//! and `rounds` (from 1, as in `rounds.csv`). `share = 0.3` instead of `clients` draws three tenths of them, once for
+//! the run. A run continues after any fault; `federation.on_bad_update` is the rule for rejected updates. The checksum
+//! of the transport below a frame detects corrupt messages.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -36,21 +34,21 @@ use super::Direction;
 use super::preset::Preset;
 use super::reader::{Choice, Keys, Param, TableReader};
 
-/// A kind of fault and whom it strikes.
+/// Kind of fault and the clients and rounds that it affects.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FaultSection {
-    /// What happens.
+    /// Kind of fault.
     #[serde(flatten)]
     pub kind: FaultKind,
     /// Probability per client and round; of a restart, per round. Default 1.
     pub rate: f64,
-    /// Only these clients; all where none are named.
+    /// Clients that can fail; empty for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<u32>,
-    /// Only this share of clients, drawn once.
+    /// Fraction of clients that can fail, drawn once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// Only these rounds, from 1; all where none are named.
+    /// Rounds with faults, from 1; empty for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rounds: Vec<u32>,
 }
@@ -60,46 +58,44 @@ pub struct FaultSection {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[keys(tag = "kind", example = Crash, others("factor", "deviation", "clients", "share"))]
 pub enum FaultKind {
-    /// The client crashes.
+    /// Crash of a client.
     Crash {
         /// Time at which the client crashes.
         #[key(default = CrashTime::Before)]
         when: CrashTime,
     },
-    /// Its messages are lost.
+    /// Loss of a client's messages.
     Lose {
-        /// Direction of its message.
+        /// Direction of the message.
         #[key(default = Direction::Up)]
         direction: Direction,
     },
-    /// Its message arrives twice.
+    /// Second arrival of a client's message.
     Duplicate {
-        /// Direction of its message.
+        /// Direction of the message.
         #[key(default = Direction::Up)]
         direction: Direction,
     },
-    /// A bit of its message flips.
+    /// Flipped bit in a client's message.
     Corrupt {
-        /// Direction of its message.
+        /// Direction of the message.
         #[key(default = Direction::Up)]
         direction: Direction,
     },
-    /// It sends what no method can use.
+    /// Update of a client that no method can use.
     BadUpdate {
-        /// Flaw of its update.
+        /// Flaw of the update.
         #[key(example = Spoilage::NotANumber)]
         how: Spoilage,
     },
-    /// It sends something else than it learned.
-    ///
-    /// That looks as good.
+    /// Forged update of a client that looks valid.
     Malicious {
-        /// What it makes of its update.
+        /// Forgery of the update.
         #[key(flatten)]
         #[serde(flatten)]
         how: Forgery,
     },
-    /// The server is lost while a round is open.
+    /// Loss of the server during a round.
     ServerRestart {
         /// Seconds from the opening of the round to the loss.
         #[key(default = 0.0, at_least = 0.0, at_most = 1e9)]
@@ -110,59 +106,59 @@ pub enum FaultKind {
     },
 }
 
-/// Forgery of its update.
+/// Forgery of a malicious client's update.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "how", rename_all = "kebab-case")]
 #[keys(tag = "how", example = Scaled)]
 pub enum Forgery {
-    /// `factor` times its update.
+    /// Update times `factor`.
     Scaled {
-        /// Times its update.
+        /// Factor on the update.
         #[key(default = 10.0, above = 0.0, at_most = 1e9)]
         factor: f64,
     },
-    /// `factor` times its update, the other way.
+    /// Update times `-factor`.
     SignFlipped {
-        /// Times its update.
+        /// Factor on the update.
         #[key(default = 1.0, above = 0.0, at_most = 1e9)]
         factor: f64,
     },
-    /// Its update with Gaussian noise of this `deviation`.
+    /// Update plus Gaussian noise with standard deviation `deviation`.
     Noise {
-        /// Of the noise on every number.
+        /// Standard deviation of the noise on every number.
         #[key(default = 1.0, above = 0.0, at_most = 1e9)]
         deviation: f64,
     },
 }
 
-/// When a client crashes.
+/// Time at which a client crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum CrashTime {
-    /// As its work arrives.
+    /// When its work arrives.
     Before,
-    /// Somewhere in its work, which is lost.
+    /// During its work, which is lost.
     While,
-    /// When it has learned, before it sends.
+    /// After training, before it sends.
     After,
 }
 
-/// What is wrong with an update.
+/// Flaw of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spoilage {
-    /// A number of it is not one.
+    /// NaN as one of the numbers.
     #[serde(rename = "nan")]
     #[value(name = "nan")]
     NotANumber,
-    /// A number of it is infinite.
+    /// Infinity as one of the numbers.
     Infinite,
-    /// Its first tensor lacks an element.
+    /// First tensor with an element missing.
     WrongShape,
 }
 
 impl FaultSection {
-    /// The entries of a preset.
+    /// Returns the entries of a preset.
     pub fn of(preset: Preset) -> Vec<FaultSection> {
         let crash = FaultSection {
             kind: FaultKind::Crash { when: CrashTime::Before },
@@ -191,7 +187,7 @@ impl FaultSection {
         }
     }
 
-    /// Named clients, or a share of all.
+    /// Reads named clients, or a fraction of all.
     fn whom(table: &mut TableReader<'_>) -> (Vec<u32>, Option<f64>) {
         let clients: Param<Vec<u32>> = Param::new("clients", Vec::new(), "only these, from 0");
         let share = Param::unset("share", "only this share of clients, drawn once for the run");

@@ -1,4 +1,4 @@
-//! `[federation]`: how many clients and rounds.
+//! `[federation]`: numbers of clients and rounds, and the aggregation rule.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -6,65 +6,61 @@ use serde::Serialize;
 use super::UnitsSection;
 use super::reader::{Choice, Keys};
 
-/// How many clients and rounds.
+/// Numbers of clients and rounds, and the aggregation rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct FederationSection {
-    /// Clients that own data.
+    /// Number of clients that own data.
     ///
-    /// With a fresh population, how many there are to draw from.
+    /// With a fresh population, the number of clients to draw from.
     #[key(default = 10, at_least = 1.0, source = "HGP")]
     pub clients: u32,
-    /// Rounds of a phase of a task.
+    /// Rounds per phase of a task.
     ///
-    /// Of every phase that does not say otherwise.
+    /// For every phase without its own number.
     #[key(default = 5, at_least = 1.0, at_most = 1e7, source = "HGP")]
     pub rounds: u32,
-    /// Clients that are registered and never sampled.
+    /// Number of registered clients that are never sampled.
     ///
     /// They change no digest.
     #[key(default = 0, at_most = 1e6)]
     pub idle_clients: u32,
-    /// Clients with frames of real size that never train.
+    /// Number of load clients: they exchange frames of real size and never train.
     ///
     /// They take part in every round and are not aggregated.
     #[key(default = 0, at_most = 1e5)]
     #[serde(skip_serializing_if = "is_none")]
     pub load: u32,
-    /// After NaN or wrong shapes.
+    /// Rule for updates with NaN or wrong shapes.
     #[key(default = OnBadUpdate::Drop)]
     pub on_bad_update: OnBadUpdate,
-    /// Mean of uploads that the server takes.
+    /// Aggregation of the uploads of a round.
     #[key(flatten)]
     #[serde(flatten, skip_serializing_if = "FoldRule::is_mean")]
     pub fold: FoldRule,
-    /// Parts of shards that act as clients of their own.
+    /// Parts of shards that act as separate clients.
     #[key(table)]
     #[serde(skip_serializing_if = "UnitsSection::is_off")]
     pub units: UnitsSection,
 }
 
-/// How the server aggregates uploads, where the method averages parameters.
+/// Aggregation of the uploads of a round, for methods that average parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "fold", rename_all = "kebab-case")]
 #[keys(tag = "fold", default = Mean)]
 pub enum FoldRule {
-    /// The method's own, weighted as it says.
+    /// Mean of the method, with its weights.
     Mean,
-    /// Number by number, without weights; keeps all updates.
+    /// Coordinate-wise median without weights; keeps all updates in memory.
     Median,
-    /// Number by number without the extremes; keeps all updates.
+    /// Coordinate-wise mean without the extremes; keeps all updates in memory.
     TrimmedMean {
-        /// Share of updates left out at either end.
-        ///
-        /// Rounded down; below a half.
+        /// Fraction of updates left out at each end, rounded down; below one half.
         #[key(default = 0.1, at_least = 0.0, below = 0.5)]
         trim: f64,
     },
-    /// The mean of updates of limited length.
+    /// Mean of updates whose norms are clipped.
     NormClipped {
-        /// The largest norm of an update.
-        ///
-        /// Euclidean, over all of its numbers.
+        /// Largest Euclidean norm of an update, over all of its numbers.
         #[key(name = "clip_norm", example = 1.0, above = 0.0)]
         #[serde(rename = "clip_norm")]
         norm: f64,
@@ -72,7 +68,7 @@ pub enum FoldRule {
 }
 
 impl FoldRule {
-    /// Whether it is the method's own.
+    /// Returns true if it is the method's own mean.
     pub fn is_mean(&self) -> bool {
         *self == FoldRule::Mean
     }
@@ -82,13 +78,13 @@ fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
-/// The rule for updates that cannot be used.
+/// Rule for updates that cannot be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnBadUpdate {
-    /// It is recorded, counted and left out.
+    /// Left out of the aggregate, recorded and counted.
     #[default]
     Drop,
-    /// The run ends with an error.
+    /// End of the run with an error.
     Abort,
 }

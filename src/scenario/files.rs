@@ -1,4 +1,4 @@
-//! The files a scenario names: where their paths stand, and reading the small ones.
+//! Files that a scenario names: their paths, and the reading of small ones.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::{
 use crate::fetch::{Name, Settings};
 use crate::files::{Kind, read_text};
 
-/// Distributions with their keys and what their values must be.
+/// Distributions with their keys and ranges of valid values.
 type Laws<'a> = Vec<(&'static str, Bound, &'a mut DistributionSection)>;
 
 fn laws<'a>(
@@ -39,7 +39,7 @@ fn laws<'a>(
 }
 
 impl Scenario {
-    /// Every distribution with its key and what its values must be.
+    /// Returns every distribution with its key and range of valid values.
     pub(super) fn laws_mut(&mut self) -> Laws<'_> {
         let AvailabilitySection { join_s, stay_s, .. } = &mut self.availability;
         let lag = match &mut self.tasks.arrival {
@@ -49,7 +49,7 @@ impl Scenario {
         laws(&mut self.time, &mut self.links, (join_s, stay_s), lag)
     }
 
-    /// Every path with its key.
+    /// Returns every path with its key.
     pub(super) fn paths_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
         let Scenario { data, tasks, partition, backbone, time, links, cache, .. } = self;
         let (availability, record) = (&mut self.availability, &mut self.record);
@@ -87,7 +87,7 @@ impl Scenario {
         paths
     }
 
-    /// Asks the file of weights for the architecture that the scenario does not state.
+    /// Infers the architecture from the file of weights if the scenario does not state it.
     pub(super) fn infer(&mut self, root: &Node, report: &mut Report) {
         let find = |path: &Path| {
             Settings::from_env().weights_at(path).map_err(|error| {
@@ -108,7 +108,7 @@ impl Scenario {
         }
     }
 
-    /// Reads the CSV files of traces and distributions; what is wrong with them is reported at its place.
+    /// Reads the CSV files of traces and distributions, and reports errors at their places.
     pub(super) fn read_files(&mut self, root: &Node, report: &mut Report) {
         if let AvailabilityPattern::Trace { file, transitions, .. } = &mut self.availability.pattern
             && let Some(lines) =
@@ -151,13 +151,13 @@ impl Scenario {
     }
 }
 
-/// Whether a key names data or weights, which may have names instead of paths.
+/// Returns true if the key is of data or weights, which may have names instead of paths.
 pub(super) fn may_be_named(key: &str) -> bool {
     ["data.path", "data.auxiliary.path", "backbone.weights", "backbone.vocabulary"].contains(&key)
 }
 
 impl Scenario {
-    /// What of its data and weights has a name, and so can be fetched.
+    /// Returns the names of data and weights that can be fetched.
     pub fn names(&self) -> Vec<Name> {
         let mut copy = self.clone();
         let paths = copy.paths_mut();

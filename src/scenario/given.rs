@@ -1,4 +1,4 @@
-//! A folder where a scenario or a study was asked for.
+//! Folder given in place of a scenario or study file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,17 @@ pub const EFFECTIVE_SCENARIO: &str = "scenario.effective.toml";
 /// Name of the effective study in the directory of a study.
 pub const EFFECTIVE_STUDY: &str = "study.effective.toml";
 
-/// A folder that was named in place of a file, in words.
+/// Description of a folder that was given in place of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenFolder {
-    /// The kind of folder, as a sentence about the path.
+    /// Sentence about the path that names the kind of folder.
     pub what: String,
-    /// What to name instead.
+    /// Advice on what to give instead.
     pub help: String,
 }
 
 impl GivenFolder {
-    /// Looks at a path where a `wanted` ("scenario", "study") was asked for; `None` where it is no folder.
+    /// Returns the folder at a path given as a `wanted` ("scenario", "study"); `None` if it is no folder.
     pub fn at(path: &Path, wanted: &str) -> Option<GivenFolder> {
         if !path.is_dir() {
             return None;
@@ -52,7 +52,7 @@ impl GivenFolder {
     }
 }
 
-/// The first TOML file of a folder, in the order of names.
+/// Returns the first TOML file of a folder, by name.
 fn first_toml(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
     let toml = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml");

@@ -1,7 +1,7 @@
-//! `[links]`: how long messages take on the simulated clock.
+//! `[links]`: duration of messages in virtual time.
 //!
-//! `t = round trip / 2 + bytes / bandwidth x jitter`, per message and direction; where the server's
-//! line is limited, transfers under way share it fairly, none faster than its client's own link.
+//! `t = round trip / 2 + bytes / bandwidth x jitter`, per message and direction. If the server's bandwidth is limited,
+//! concurrent transfers share it fairly, none faster than its client's own link.
 
 use serde::Serialize;
 
@@ -9,11 +9,11 @@ use super::distribution::{Bound, DistributionSection};
 use super::preset::Preset;
 use super::reader::{Keys, defaults};
 
-/// The network model.
+/// Model of the network.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[keys(given(preset: Preset))]
 pub struct LinksSection {
-    /// Source of the defaults of the other keys; that of the scenario unless given.
+    /// Preset that gives the defaults of the other keys; default: that of the scenario.
     #[key(default = preset)]
     pub preset: Preset,
     /// Download bandwidth of a client in MB/s, drawn once per client.
@@ -94,7 +94,7 @@ impl Usual {
 }
 
 impl LinksSection {
-    /// The defaults of a preset.
+    /// Returns the defaults of a preset.
     pub fn of(preset: Preset) -> LinksSection {
         defaults(|table| LinksSection::read(table, preset))
     }

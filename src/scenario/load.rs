@@ -1,4 +1,4 @@
-//! From a file and overrides to a [`Scenario`].
+//! Loading of a [`Scenario`] from a file and overrides.
 
 use std::path::{Path, PathBuf};
 
@@ -16,25 +16,25 @@ use super::{
 use crate::fetch::Name;
 use crate::files::{Kind, cleaned, read_text};
 
-/// A scenario and the texts it was read from, so that what is found wrong later (a head that
-/// does not fit the data, a missing file) can still be shown where it was written.
+/// Scenario and the texts it was read from. Errors found later (a head that does not fit the data, a missing file) can
+/// still point to their lines.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What to run.
+    /// Scenario to run.
     pub scenario: Scenario,
     root: Node,
     report: Report,
 }
 
 impl Loaded {
-    /// An error at a key such as `backbone.weights`, or at the nearest table around it.
+    /// Returns an error at a key such as `backbone.weights`, or at the nearest table around it.
     pub fn error_at(&self, path: &str, message: &str, label: &str, help: &str) -> ScenarioError {
         let mut report = self.report.clone();
         report.fault(Fault::new(self.root.nearest(path), message, label).help(help));
         report.into_error()
     }
 
-    /// Keys that somebody wrote and that change nothing of the run, and what a trace leaves open, each with its place.
+    /// Returns notes on written keys without an effect and on gaps of a trace, each with its place.
     pub fn notes(&self) -> Vec<Diagnostic> {
         let mut report = self.report.clone();
         let mut say = |Ignored { key, message }: Ignored, label| {
@@ -51,26 +51,25 @@ impl Loaded {
     }
 }
 
-/// Changes of a scenario file as it is read, in the order in which they apply.
+/// Changes of a scenario file, in the order in which they apply.
 #[derive(Clone, Copy, Default)]
 struct Over<'a> {
     /// Keys of the file that are left to their defaults.
     forgotten: &'a [String],
-    /// Changes that stand in another file.
+    /// Changes that are written in another file.
     changed: Option<Changed<'a>>,
     /// Changes from the command line.
     overrides: &'a [Override],
 }
 
 impl Scenario {
-    /// Reads a file, over the one it extends if it does, puts `overrides` over it in order, and checks
-    /// everything that can be known without data.
+    /// Loads a scenario file with its base and `overrides`, and checks all that needs no data.
     ///
-    /// Relative paths inside a file start at its folder, those in overrides at the current
-    /// folder; in memory they are absolute.
+    /// Overrides apply in their order. Relative paths inside a file are relative to its folder, those in overrides to
+    /// the current folder; in memory they are absolute.
     ///
     /// # Errors
-    /// An unreadable file, or everything that is wrong with the scenario.
+    /// Fails if a file cannot be read, and returns all errors of the scenario.
     pub fn load(
         path: &Path,
         overrides: &[Override],
@@ -79,10 +78,10 @@ impl Scenario {
         Scenario::load_changed(path, None, overrides, methods)
     }
 
-    /// As [`load`](Self::load), with changes that stand in another file between the scenario and `overrides`.
+    /// Loads a scenario like [`load`](Self::load), with changes from another file before `overrides`.
     ///
     /// # Errors
-    /// As of `load`; those of a change point into its file.
+    /// Fails as `load` does; errors of a change point to its file.
     pub fn load_changed(
         path: &Path,
         changed: Option<Changed<'_>>,
@@ -92,11 +91,12 @@ impl Scenario {
         Scenario::load_over(path, &Over { changed, overrides, ..Over::default() }, methods)
     }
 
-    /// As [`load`](Self::load), with some keys of the file left to their defaults: dotted paths, such as
-    /// `links.rtt_ms`.
+    /// Loads a scenario like [`load`](Self::load), with some of its keys left to their defaults.
+    ///
+    /// `forgotten` holds dotted paths, such as `links.rtt_ms`.
     ///
     /// # Errors
-    /// As of `load`.
+    /// Fails as `load` does.
     pub fn load_without(
         path: &Path,
         forgotten: &[String],
@@ -140,7 +140,7 @@ impl Scenario {
     /// Reads a text as if it were the file `folder/name.toml`.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// Returns all errors of the text.
     pub fn from_toml(
         text: &str,
         name: &str,
@@ -154,19 +154,19 @@ impl Scenario {
         read(source, name, place, &Over { overrides, ..Over::default() }, methods)
     }
 
-    /// What of it changes nothing of a run, or not everywhere; one sentence each.
+    /// Returns one sentence for each setting without an effect on a run, or not in all of it.
     pub fn ignored(&self) -> Vec<String> {
         self.without_effect().into_iter().map(|ignored| ignored.message).collect()
     }
 
-    /// What its method never looks at, then what changes nothing whatever the method.
+    /// Returns the settings that the method never reads, then those without an effect for any method.
     fn without_effect(&self) -> Vec<Ignored> {
         let mut ignored = self.method.ignored(self);
         ignored.extend(self.idle());
         ignored
     }
 
-    /// Every key a scenario file may have, with its default and meaning; those of methods apart.
+    /// Returns every key that a scenario file may have, with default and meaning, except those of methods.
     pub fn keys() -> Vec<reader::KeyDoc> {
         reader::describe(|table| Scenario::read(table, "", &AnyMethod))
     }
@@ -332,7 +332,7 @@ fn read(
     }
 }
 
-/// Whether it is a study, which is said then and nothing else: every other key of it would be unknown here.
+/// Reports a study given as a scenario, and nothing else: all its other keys would be unknown.
 fn refuse_study(
     root: &Node,
     place: &extends::ScenarioFile<'_>,
@@ -353,7 +353,7 @@ fn refuse_study(
     true
 }
 
-/// `wire = "verify"` is short for `wire = { verify = true }`.
+/// Expands `wire = "verify"` to `wire = { verify = true }`.
 fn expand_wire(root: &mut Node) {
     let Value::Table(table) = &mut root.value else { return };
     let Some(entry) = table.get_mut("wire") else { return };
@@ -365,7 +365,7 @@ fn expand_wire(root: &mut Node) {
     }
 }
 
-/// `folder/path` without `.` and `..`; `folder` has no links in it.
+/// Joins `folder/path` without `.` and `..`; `folder` contains no links.
 fn absolute(folder: &Path, path: &Path) -> PathBuf {
     cleaned(&folder.join(path))
 }

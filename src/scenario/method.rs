@@ -1,4 +1,4 @@
-//! `[method]`: the name of a method and its own keys.
+//! `[method]`: name of a method and its own keys.
 
 use std::any::Any;
 use std::fmt;
@@ -12,21 +12,21 @@ use super::{
     ScenarioError,
 };
 
-/// What is learned, and how.
+/// Method with its own keys.
 #[derive(Clone, Serialize)]
 pub struct MethodSection {
-    /// The name in the registry. Required.
+    /// Name in the registry. Required.
     pub name: String,
-    /// The method's own keys with every default written out, without `name`.
+    /// Method's own keys with every default written out, without `name`.
     #[serde(flatten)]
     parameters: toml::Table,
-    /// What the registry read them as.
+    /// Method as the registry read it.
     #[serde(skip)]
     chosen: Option<Arc<dyn ChosenMethod>>,
 }
 
 impl MethodSection {
-    /// A section as a program makes it; its keys are read when the method is built.
+    /// Creates a section in a program; its keys are read when the method is built.
     pub fn new(name: impl Into<String>, parameters: toml::Table) -> MethodSection {
         MethodSection { name: name.into(), parameters, chosen: None }
     }
@@ -46,29 +46,29 @@ impl MethodSection {
         MethodSection { name: name.unwrap_or_default(), parameters, chosen }
     }
 
-    /// The method's own keys with every default written out.
+    /// Returns the method's own keys with every default written out.
     pub fn parameters(&self) -> &toml::Table {
         &self.parameters
     }
 
-    /// The section of the first of two methods, `[method.first]`.
+    /// Returns the section of the first of two methods, `[method.first]`.
     pub fn first(&self) -> Option<MethodSection> {
         let mut parameters = self.parameters.get("first")?.as_table()?.clone();
         let toml::Value::String(name) = parameters.remove("name")? else { return None };
         (name != "none").then(|| MethodSection::new(name, parameters))
     }
 
-    /// What the method cannot work with elsewhere in the scenario.
+    /// Returns the requirements that the scenario violates.
     pub(super) fn violations(&self, scenario: &Scenario) -> Vec<RequirementError> {
         self.chosen.as_ref().map_or_else(Vec::new, |chosen| chosen.violations(scenario))
     }
 
-    /// What of the scenario that it is in the method never looks at; nothing for a section made by a program.
+    /// Returns the settings of its scenario that the method never reads. None for a section made by a program.
     pub(super) fn ignored(&self, scenario: &Scenario) -> Vec<Ignored> {
         self.chosen.as_ref().map_or_else(Vec::new, |chosen| chosen.ignored(scenario))
     }
 
-    /// The method as the registry read it, of this type; `None` for a section made by a program.
+    /// Returns the method as the registry read it, if it has this type. `None` for a section made by a program.
     pub fn chosen<C: ChosenMethod>(&self) -> Option<&C> {
         let chosen: &dyn Any = self.chosen.as_deref()?;
         chosen.downcast_ref()
@@ -77,7 +77,7 @@ impl MethodSection {
     /// Reads the parameters of a section made by a program.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns all errors of the parameters.
     pub fn config<C>(
         &self,
         read: impl FnOnce(&mut TableReader<'_>) -> C,

@@ -1,4 +1,4 @@
-//! The scenario: everything a run depends on, as one plain value read from one TOML file.
+//! Scenario: everything that a run depends on, as one plain value read from one TOML file.
 //!
 //! A [`Scenario`] is made of one section per concern, each in a file of its own here with its
 //! keys, defaults and sources. Same scenario and seeds, same run. Reading is strict (see
@@ -134,57 +134,57 @@ pub use wire::{AssetCache, Codec, Direction, DirectionSection, KINDS, WireForm, 
 
 use serde::Serialize;
 
-/// The schema this program reads; a file says `schema = 1`.
+/// Version of the scenario format that this program reads; a file states `schema = 1`.
 pub const SCHEMA: u32 = 1;
 
-/// A whole experiment. Paths in it are absolute.
+/// Whole experiment. Paths in it are absolute.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scenario {
     /// Version of the file format, [`SCHEMA`].
     pub schema: u32,
-    /// A label for people; the file's name unless given. Changes no result.
+    /// Label for users; default: the file's name. Changes no result.
     pub name: String,
-    /// Where the defaults of `[time]`, `[links]`, `[faults]`, `[round]` and over-selection come from.
+    /// Preset that gives the defaults of `[time]`, `[links]`, `[faults]`, `[round]` and over-selection.
     pub preset: Preset,
-    /// The three seeds.
+    /// Seeds of the run, the partition and the class order.
     pub seed: Seeds,
-    /// Which images, and what is done to them.
+    /// Data set and its transforms.
     pub data: DataSection,
-    /// How classes arrive.
+    /// Tasks and their arrival.
     pub tasks: TasksSection,
-    /// Who holds which samples.
+    /// Division of training samples among clients.
     pub partition: PartitionSection,
-    /// What turns an image into features.
+    /// Feature extractor.
     pub backbone: BackboneSection,
-    /// What is learned, and how.
+    /// Method and its keys.
     pub method: MethodSection,
-    /// How many clients and rounds.
+    /// Numbers of clients and rounds.
     pub federation: FederationSection,
-    /// Who is asked in a round.
+    /// Sampling of clients.
     pub participation: ParticipationSection,
-    /// When a round closes.
+    /// Closing of rounds.
     pub round: RoundSection,
-    /// When clients can be reached.
+    /// Times at which clients can be reached.
     pub availability: AvailabilitySection,
-    /// Local training.
+    /// Settings of local training.
     pub client: ClientSection,
-    /// How long training takes on the simulated clock.
+    /// Duration of training in virtual time.
     pub time: TimeSection,
-    /// How long messages take on the simulated clock.
+    /// Duration of messages in virtual time.
     pub links: LinksSection,
-    /// What goes wrong.
+    /// Injected faults.
     pub faults: Vec<FaultSection>,
-    /// How messages are encoded.
+    /// Encoding of messages.
     pub wire: WireSection,
-    /// What the server may see of uploads.
+    /// Protection of uploads.
     pub privacy: PrivacySection,
-    /// What is computed once and kept.
+    /// Results that are computed once and kept.
     pub cache: CacheSection,
-    /// What computes.
+    /// Devices and threads.
     pub devices: DevicesSection,
-    /// What is measured and written down.
+    /// Metrics and files of a run.
     pub record: RecordSection,
-    /// Published numbers, to be printed beside the measured ones. Changes no result.
+    /// Published numbers, printed next to the measured ones. Changes no result.
     #[serde(skip_serializing_if = "ExpectedSection::is_empty")]
     pub expected: ExpectedSection,
 }

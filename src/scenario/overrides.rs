@@ -1,28 +1,28 @@
-//! `--set a.b=value`: one key of a scenario, changed from outside the file.
+//! `--set a.b=value`: change of one key of a scenario from outside the file.
 //!
-//! The value is TOML; a bare word is a string. Relative paths mean the folder the program was
-//! started in, as everywhere on a command line.
+//! The value is TOML; a bare word is a string. Relative paths are relative to the current folder, as everywhere on a
+//! command line.
 
 use toml::de::{DeTable, DeValue};
 
 use super::reader::{Entry, Fault, Node, Report, Source, Span, Table, Value, requoted};
 
-/// The text after `--set`, such as `federation.clients=200`.
+/// Text after `--set`, such as `federation.clients=200`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override(String);
 
 impl Override {
-    /// From the command line; what is wrong with it is found when a scenario is loaded.
+    /// Creates an override from the command line. Its errors are found when a scenario is loaded.
     pub fn new(text: impl Into<String>) -> Override {
         Override(text.into())
     }
 
-    /// As it was typed.
+    /// Returns the text as typed.
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    /// Puts the value into `root`, over what was there.
+    /// Sets the value in `root`.
     pub(super) fn apply(&self, root: &mut Node, report: &mut Report) {
         let index = report.add(Source::override_of(&self.0));
         let advise =
@@ -89,13 +89,13 @@ impl Override {
     }
 }
 
-/// Whether a value is a key with a value: what is left of `{name="stsa",width=256}` without quotes around it.
+/// Returns true if a value is an assignment itself, such as `{name="stsa",width=256}` without quotes.
 fn is_assignment(value: &str) -> bool {
     let bare = |c: char| c.is_ascii_alphanumeric() || "_.".contains(c);
     value.split_once('=').is_some_and(|(key, _)| !key.is_empty() && key.chars().all(bare))
 }
 
-/// `a."b c".d` as its parts.
+/// Splits `a."b c".d` into its parts.
 pub(super) fn key_path(key: &str) -> Option<Vec<String>> {
     let text = format!("{key} = 0");
     let document = DeTable::parse(&text).ok()?;
@@ -111,7 +111,7 @@ pub(super) fn key_path(key: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Puts an entry at a path, making tables on the way.
+/// Puts an entry at a path, creating tables as needed.
 pub(super) fn place(node: &mut Node, path: &[String], entry: Entry) {
     let Some((first, rest)) = path.split_first() else { return };
     if node.as_table().is_none() {

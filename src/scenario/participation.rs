@@ -1,4 +1,4 @@
-//! `[participation]`: who is asked.
+//! `[participation]`: sampling of clients.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -6,15 +6,15 @@ use serde::Serialize;
 use super::reader::{Choice, Keys, TableReader, defaults};
 use crate::numerics::share::{least_share_of, share_of};
 
-/// Who is asked in a round.
+/// Sampling of clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[keys(given(over_selection: f64))]
 pub struct ParticipationSection {
-    /// How many. Default `all`; with `fraction` or `count` given, that.
+    /// Cohort size. Default `all`; with `fraction` or `count` given, that.
     #[key(flatten)]
     #[serde(flatten)]
     pub participants: CohortSize,
-    /// Clients sampled for each that is wanted, in rounds that close with the first.
+    /// Number of clients sampled per client wanted, if rounds close after the first updates.
     ///
     /// Default 1; 1.3 with the preset `production`.
     #[key(
@@ -34,33 +34,33 @@ pub struct ParticipationSection {
     pub population: Population,
 }
 
-/// Clients sampled in a round.
+/// Rule for the cohort size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[keys(tag = "kind", default = CohortSizeWord::implied(table), others("over_selection"))]
 pub enum CohortSize {
     /// Every client.
     All,
-    /// A share of them, by `fraction`.
+    /// Fraction of clients, by `fraction`.
     ///
     /// Rounded down, at least one.
     Fraction {
-        /// Share of clients, for `fraction`.
+        /// Fraction of clients in a cohort, rounded down, at least one client.
         #[key(example = 0.1, above = 0.0, at_most = 1.0)]
         fraction: f64,
     },
-    /// So many, by `count`.
+    /// Number of clients, by `count`.
     ///
     /// At most every client.
     Count {
-        /// Clients, for `count`.
+        /// Number of clients in a cohort.
         #[key(example = 10, at_least = 1.0)]
         count: u32,
     },
 }
 
 impl CohortSizeWord {
-    /// Word that a number implies where none is written.
+    /// Returns the word that a number implies if no word is written.
     fn implied(table: &TableReader<'_>) -> CohortSizeWord {
         match (table.given("fraction"), table.given("count")) {
             (true, _) => CohortSizeWord::Fraction,
@@ -71,7 +71,7 @@ impl CohortSizeWord {
 }
 
 impl CohortSize {
-    /// How many of so many clients.
+    /// Returns the cohort size for `clients` clients.
     pub fn of(&self, clients: u32) -> u32 {
         match *self {
             CohortSize::All => clients,
@@ -83,41 +83,41 @@ impl CohortSize {
     }
 }
 
-/// How often a cohort is drawn.
+/// Time for which a cohort is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// Drawn every round.
+    /// One round.
     #[default]
     Round,
-    /// Drawn once per task; others' data of the task is never seen (HGP's public code).
+    /// One task; other clients' data of the task is never seen (HGP's public code).
     Task,
 }
 
-/// Whether clients come back.
+/// Rule for clients that were sampled before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Population {
-    /// The same clients all along.
+    /// Same clients in all rounds.
     #[default]
     Fixed,
-    /// New clients of a large population every round; their shards are made when they are asked.
+    /// New clients of a large population in every round; their shards are created when they are sampled.
     Fresh,
 }
 
 impl ParticipationSection {
-    /// Returns how many times more clients are asked than are wanted; at least 1.
+    /// Returns the number of clients sampled per client wanted; at least 1.
     pub fn over_selection(&self) -> f64 {
         self.over_selection.unwrap_or(1.0).max(1.0)
     }
 
-    /// Returns how many of `clients` are asked.
+    /// Returns the number of `clients` that are sampled.
     pub fn asked(&self, clients: u32) -> u32 {
         let asked = least_share_of(self.count(clients) as usize, self.over_selection());
         (asked as u32).min(clients)
     }
 
-    /// Returns how many of `clients` are wanted.
+    /// Returns the number of `clients` that are wanted.
     pub fn count(&self, clients: u32) -> u32 {
         self.participants.of(clients)
     }

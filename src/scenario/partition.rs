@@ -1,8 +1,8 @@
-//! `[partition]`: which client holds which training samples of a task.
+//! `[partition]`: division of a task's training samples among clients.
 //!
-//! Definitions: the HGP benchmark's "distribution-based label imbalance" and its two relatives
-//! (arXiv 2406.02447 and the public framework of the same group), HePCo's three ratios, the
-//! allocation of the MFCL line, and what the data themselves say (LEAF).
+//! Sources: the HGP benchmark's "distribution-based label imbalance" and its two relatives (arXiv 2406.02447 and the
+//! public framework of the same group), HePCo's three ratios, the allocation of MFCL and its successors, and owners
+//! named in the data (LEAF).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,57 +14,56 @@ use serde::Serialize;
 use super::csv::{self, CsvFault};
 use super::reader::{Choice, Keys};
 
-/// Who holds which samples.
+/// Division of training samples among clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[keys(required)]
 pub struct PartitionSection {
-    /// The rule. Required.
+    /// Rule of the division. Required.
     #[key(flatten)]
     #[serde(flatten)]
     pub kind: PartitionKind,
-    /// Samples that every client has of every task.
+    /// Samples that every client must have of every task; otherwise the task is drawn again.
     ///
-    /// Otherwise the task is drawn again. Of a natural partition and of one from a file, samples of all tasks together;
-    /// with less there is no run.
+    /// For a natural partition and one from a file, samples of all tasks together; with fewer the run is refused.
     #[key(default = kind.usual_samples(), source = "public code of HGP")]
     pub min_samples: u32,
-    /// Draws before giving up.
+    /// Largest number of draws of a task.
     #[key(default = 9_999, at_least = 1.0, source = "public code of HGP")]
     pub attempts: u32,
     /// Shard size of a fresh population.
     ///
-    /// Where `participation.population = "fresh"`; required there.
+    /// Required with `participation.population = "fresh"`, and only valid there.
     #[key(at_least = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples_per_client: Option<u32>,
 }
 
-/// Rule by which clients hold samples.
+/// Rule by which samples are divided among clients.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[keys(tag = "kind", example = Dirichlet, unreadable = PartitionKind::Iid)]
 pub enum PartitionKind {
     /// Distribution-based label imbalance, by `beta`.
     ///
-    /// Per class, client shares from `Dirichlet(beta)`; every sample drawn on its own.
+    /// Per class, client fractions from `Dirichlet(beta)`; every sample is drawn independently.
     Dirichlet {
-        /// Concentration; small is uneven.
+        /// Concentration of the Dirichlet distribution; small is uneven.
         #[key(example = 0.5, at_least = 1e-6)]
         beta: f64,
     },
-    /// Dirichlet up to an even share of the task (STSA, LANDER).
+    /// Dirichlet, up to an even part of the task per client (STSA, LANDER).
     ///
-    /// A client that holds its even share gets nothing of further classes.
+    /// A client that holds its even part gets nothing of further classes.
     Capped {
-        /// Concentration; small is uneven.
+        /// Concentration of the Dirichlet distribution; small is uneven.
         #[key(example = 0.5, at_least = 1e-6)]
         beta: f64,
     },
-    /// Equal sizes, proportions of every client by `alpha` (MFCL, FedHAF).
+    /// Equal sizes, with class proportions per client by `alpha` (MFCL, FedHAF).
     ///
-    /// Every client has proportions of its own from `Dirichlet(alpha)`.
+    /// Every client has its own proportions from `Dirichlet(alpha)`.
     Lda {
-        /// Concentration; small is uneven.
+        /// Concentration of the Dirichlet distribution; small is uneven.
         #[key(
             default = 1.0,
             at_least = 1e-6,
@@ -72,15 +71,13 @@ pub enum PartitionKind {
         )]
         alpha: f64,
     },
-    /// Every client is somebody in the data (a speaker, a user, a folder), those who hold most first.
+    /// Owners named in the data (speakers, users, folders) as clients, largest first.
     Natural {
-        /// Rule for speakers who are no client.
-        ///
-        /// There are more of them than clients.
+        /// Rule for owners that are not clients, if there are more owners than clients.
         #[key(default = Leftover::Drop)]
         rest: Leftover,
     },
-    /// A CSV file says who holds which sample.
+    /// Owners of samples from a CSV file.
     File {
         /// CSV file with columns sample and client, relative to this file.
         #[key(example = PathBuf::from("clients.csv"))]
@@ -88,16 +85,16 @@ pub enum PartitionKind {
         /// Rule for training samples that the file does not name.
         #[key(default = Unlisted::Refuse)]
         unlisted: Unlisted,
-        /// What it says; in a file of a scenario only its name stands.
+        /// Content of the file; a scenario only holds its name.
         #[key(value = Arc::default())]
         #[serde(skip)]
         lines: Arc<[OwnedSample]>,
     },
     /// Shuffled and dealt evenly.
     Iid,
-    /// Every client draws `classes_per_client` classes.
+    /// `classes_per_client` classes for every client.
     ///
-    /// A class is shared evenly by its holders.
+    /// The holders of a class share it evenly.
     Quantity {
         /// Classes that a client draws.
         #[key(example = 2, at_least = 1.0)]
@@ -107,9 +104,7 @@ pub enum PartitionKind {
     ///
     /// For many clients.
     Extended {
-        /// Concentration; small is uneven.
-        ///
-        /// Of the samples not reserved.
+        /// Concentration of the Dirichlet distribution, for samples not reserved; small is uneven.
         #[key(example = 0.5, at_least = 1e-6)]
         beta: f64,
         /// Samples reserved per client and task.
@@ -119,35 +114,33 @@ pub enum PartitionKind {
         #[key(default = 0.05, at_least = 1e-6, source = "public code of HGP")]
         picks_beta: f64,
     },
-    /// Every fresh client a share of the classes, of each a share.
+    /// Fraction of the classes for every fresh client, and a fraction of each.
     ///
-    /// HePCo's: drawn client by client; shards may overlap.
+    /// HePCo's rule: drawn client by client; shards may overlap.
     Ratios {
-        /// Share of each held class (gamma).
+        /// Fraction of each held class (gamma).
         #[key(default = 0.1, above = 0.0, at_most = 1.0, source = "HePCo")]
         split: f64,
-        /// Share of the task's classes that a client holds (kappa).
+        /// Fraction of the task's classes that a client holds (kappa).
         #[key(default = 0.6, above = 0.0, at_most = 1.0, source = "HePCo")]
         category: f64,
-        /// Size of the last held class against the first (beta).
-        ///
-        /// 1 is balanced.
+        /// Size of the last held class as a fraction of the first (beta); 1 is balanced.
         #[key(default = 1.0, above = 0.0, at_most = 1.0, source = "HePCo")]
         imbalance: f64,
-        /// Thinning of the label counts that clients report; a client that reports none of a class holds none.
+        /// Imbalance of the reported label counts only; a client that reports none of a class has none.
         ///
-        /// `imbalance` applies to the counts and not to what clients hold.
+        /// `imbalance` applies to the counts and not to the samples that clients hold.
         #[key(default = false, source = "three of the four long tails of HePCo's release")]
         counts_only: bool,
     },
-    /// Consecutive parts of the classes of tasks of a client's own.
+    /// Consecutive slices of the classes of client tasks.
     ///
     /// For `tasks.arrival = "powder"`.
     Slices {
-        /// Share of a class's training images.
+        /// Fraction of a class's training images in a slice.
         #[key(default = 0.2, above = 0.0, at_most = 1.0, source = "Powder's release")]
         share: f64,
-        /// Count that chooses the slice of a client task.
+        /// Number that chooses the slice of a client task.
         #[key(
             default = SliceBy::Period,
             source = "Powder's release: the period on ImageNet-R, the slot on DomainNet"
@@ -157,7 +150,7 @@ pub enum PartitionKind {
 }
 
 impl PartitionKind {
-    /// Samples that a client must have, unless a scenario says otherwise: a file need give it one.
+    /// Returns the default of `min_samples`; a file may give a client a single sample.
     fn usual_samples(&self) -> u32 {
         match self {
             PartitionKind::File { .. } => 1,
@@ -166,50 +159,50 @@ impl PartitionKind {
     }
 }
 
-/// A line of a partition's file.
+/// Line of a partition's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnedSample {
-    /// The number of a training sample, from 0, in the order of the data set.
+    /// Index of a training sample, from 0, in the order of the data set.
     pub sample: u32,
-    /// Who holds it.
+    /// Client that holds it.
     pub client: u32,
-    /// Where it stands in the file, from 1.
+    /// Line number in the file, from 1.
     pub line: u32,
 }
 
-/// What becomes of training samples that a partition's file does not name.
+/// Rule for training samples that a partition's file does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unlisted {
-    /// There must be none.
+    /// Refused: the file must name every sample.
     Refuse,
-    /// Nobody holds them.
+    /// Dropped: no client holds them.
     Drop,
 }
 
-/// Which of the slices of its classes a client task has: always a number modulo how many slices there are.
+/// Number that chooses the slice of a client task, modulo the number of slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum SliceBy {
-    /// The client task's period: clients that share a class in a period hold the same images of it.
+    /// Period of the client task: clients with a class in the same period hold the same images of it.
     Period,
-    /// The client task's number among all, client by client: no two client tasks share a slice, where there are enough.
+    /// Index of the client task, client by client: no two share a slice if there are enough slices.
     Slot,
-    /// The client task's client: it meets the same images of a class again, and shares none with others.
+    /// Client of the client task: it sees the same images of a class again, and shares none.
     Client,
 }
 
-/// What becomes of owners of data that are no client.
+/// Rule for owners in the data that are not clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Leftover {
-    /// Left out: nobody holds what they have.
+    /// Dropped: no client holds their samples.
     Drop,
-    /// One after the other, those who hold most first, they are added to the client that holds least.
+    /// Merged: each owner, largest first, is added to the client that holds least.
     Merge,
 }
 
-/// The lines of a partition's file for so many clients: every sample at most once, every client at least once.
+/// Reads the lines of a partition's file: every sample at most once, every client at least once.
 pub(super) fn lines(text: &str, clients: u32) -> Result<Vec<OwnedSample>, CsvFault> {
     let mut rows = csv::rows(text);
     let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };

@@ -1,8 +1,8 @@
-//! `preset`: sets of defaults for how fast clients and links are and what fails.
+//! `preset`: sets of defaults for speeds of clients and links, and for failures.
 //!
-//! A preset fills in the defaults of `[time]`, `[links]`, `[[faults]]` and `[round]`; every key given beside it
-//! wins. Each of the first two tables can name a preset of its own. Medians and spreads, with the deviation
-//! of the logarithm in brackets:
+//! A preset gives the defaults of `[time]`, `[links]`, `[[faults]]` and `[round]`; keys that are written override it.
+//! `[time]` and `[links]` can each name their own preset. Medians and spreads, with the standard deviation of the
+//! logarithm in brackets:
 //!
 //! | preset | ms per sample | slowness | jitter | server | down MB/s | up MB/s | correlation | link jitter | round trip ms | loss | crash |
 //! |---|---|---|---|---|---|---|---|---|---|---|---|
@@ -12,33 +12,32 @@
 //! | `heavy-tail` | 13.6 | 1 pareto 1.5, at most 60 | 1 (0.1) | 0.026 | 4.3 (0.5) | 3.3 (0.7) | 0.45 | 1 (0.35) | 20 + exp 50, at most 400 | 0 | 0 |
 //! | `production` | 13.6 | 1 (0.6) | 1 (0.1) | 0.026 | 4.3 (0.5) | 3.3 (0.7) | 0.45 | 1 (0.35) | 20 + exp 50, at most 400 | 0.017 | 0.017 |
 //!
-//! 13.6 ms and its spread are FedScale's log-normal alternative; bandwidths, their correlation and link
-//! jitter are fitted to FLASH's table of 19 phones; the server beside phones takes 0.36 ms per sample: MobileNetV2
-//! forward in 3.8 ms for 32 images on an A100 (Keras Applications' table), and back in twice that, as FedScale counts
-//! phones; loss and crash share FLGo's 5 % of clients that
-//! vanish between download, training and upload. The rest is this project's choice: `cross-silo` is a data center
-//! with a gigabit line. `production` also closes rounds with the first clients that are done and asks 1.3
-//! times as many as it wants (FedScale), where `[participation]` says how many that are.
+//! 13.6 ms and its spread are FedScale's log-normal alternative. Bandwidths, their correlation and link jitter are
+//! fitted to FLASH's table of 19 phones. With phones, the server takes 0.36 ms per sample: MobileNetV2 runs forward in
+//! 3.8 ms for 32 images on an A100 (Keras Applications' table), and backward in twice that, as FedScale assumes for
+//! phones. Loss and crash share FLGo's 5 % of clients that fail between download, training and upload. The rest is this
+//! project's choice: `cross-silo` is a data center with a gigabit line. `production` also closes rounds after the first
+//! clients that are done and samples 1.3 times as many as wanted (FedScale), if `[participation]` gives a number.
 
 use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::Choice;
 
-/// A set of defaults.
+/// Set of defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
-    /// Nothing takes time, nothing fails.
+    /// No delays and no failures.
     #[default]
     Ideal,
-    /// Data centers that are nearly alike.
+    /// Data centers with nearly equal speeds.
     CrossSilo,
-    /// Phones: medians and spreads of published traces.
+    /// Phones, with medians and spreads of published traces.
     Mobile,
-    /// Phones of which a few are up to 60 times slower.
+    /// Phones, a few of which are up to 60 times slower.
     HeavyTail,
-    /// Phones that vanish now and then.
+    /// Phones that sometimes fail.
     Production,
 }
 
@@ -48,7 +47,7 @@ mod tests {
     use crate::scenario::distribution::{DistributionKindSection, DistributionSection};
     use crate::scenario::{FaultSection, LinksSection, TimeSection};
 
-    /// A law as the table above writes it.
+    /// Formats a distribution as in the table above.
     fn brief(distribution: &DistributionSection) -> String {
         let most = distribution.max.map_or(String::new(), |max| format!(", at most {max}"));
         let shape = match &distribution.shape {

@@ -1,23 +1,23 @@
-//! `[privacy]`: what the server may see of uploads.
+//! `[privacy]`: protection of uploads from the server.
 
 use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::{Choice, Keys};
 
-/// What the server may see of uploads.
+/// Protection of uploads from the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct PrivacySection {
-    /// The server sees the sum of a round's uploads only.
+    /// Secure aggregation: the server only sees the sum of a round's uploads.
     #[key(default = false)]
     pub secure_aggregation: bool,
     /// Ring of secure aggregation.
     #[key(first, default = Modulus::Bits64)]
     pub modulus: Modulus,
-    /// Binary digits after the point in that ring.
+    /// Fractional bits of numbers in that ring.
     #[key(default = modulus.usual_digits(), at_most = modulus.max_digits())]
     pub bits: u32,
-    /// Part of the participants that must take every leg, at least 2.
+    /// Fraction of participants that must complete every step of the protocol; at least 2 of them.
     #[key(
         default = 0.6667,
         at_least = 0.0,
@@ -34,7 +34,7 @@ pub struct PrivacySection {
 /// Gaussian noise `q * eps` on uploads.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct NoiseSection {
-    /// Deviation of the noise eps.
+    /// Standard deviation of the noise eps.
     #[key(example = 1.0, at_least = 0.0)]
     pub scale: f64,
     /// Factor on eps: an upload X becomes X + q eps.
@@ -45,21 +45,21 @@ pub struct NoiseSection {
     pub on: Vec<String>,
 }
 
-/// Integers modulo a power of two.
+/// Ring of integers modulo a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 pub enum Modulus {
-    /// 4 bytes a number, small range.
+    /// 4 bytes per number, small range.
     #[serde(rename = "2^32")]
     #[value(name = "2^32")]
     Bits32,
-    /// Eight bytes a number.
+    /// 8 bytes per number.
     #[serde(rename = "2^64")]
     #[value(name = "2^64")]
     Bits64,
 }
 
 impl Modulus {
-    /// Binary digits after the point, unless a scenario says others.
+    /// Returns the default number of fractional bits.
     fn usual_digits(self) -> u32 {
         match self {
             Modulus::Bits32 => 12,

@@ -1,4 +1,4 @@
-//! `[record]`: what is measured and written down.
+//! `[record]`: metrics and files of a run.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,33 +10,29 @@ use super::DirectLine;
 use super::checkpoint::CheckpointSection;
 use super::reader::{Choice, Keys};
 
-/// What is measured and written down.
+/// Metrics and files of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct RecordSection {
-    /// Beside the usual ones.
-    ///
-    /// The usual ones are accuracy, forgetting and bytes.
+    /// Metrics in addition to accuracy, forgetting and bytes.
     #[key(default = Vec::new())]
     pub metrics: Vec<Metric>,
-    /// Before which synchronisations `federated-bias` is measured: of a task, or all.
+    /// Rounds of a task in which `federated-bias` is measured, before synchronization.
     #[key(default = Compared::First)]
     #[serde(skip_serializing_if = "Compared::is_usual")]
     pub bias: Compared,
-    /// When the model is evaluated.
-    ///
-    /// The global model; the end of a task always is measured.
+    /// Times at which the global model is evaluated, besides the end of a task.
     #[key(default = Curve::Round)]
     pub evaluate: Curve,
-    /// What is told when slots are tested.
+    /// Knowledge of the client task in tests of client tasks.
     ///
     /// Only with `tasks.arrival = "powder"`.
     #[key(default = TaskIdentity::Both)]
     #[serde(skip_serializing_if = "TaskIdentity::is_usual")]
     pub slots: TaskIdentity,
-    /// Of sizes and times.
+    /// Histograms of sizes and times.
     #[key(default = true)]
     pub histograms: bool,
-    /// Every table as Parquet as well.
+    /// Tables as Parquet files, too.
     ///
     /// Changes no result, as the next three.
     #[key(default = false)]
@@ -46,49 +42,47 @@ pub struct RecordSection {
     #[key(default = false)]
     #[serde(skip_serializing_if = "is_off")]
     pub tensorboard: bool,
-    /// Which class is taken for which.
-    ///
-    /// Counted after every task.
+    /// Confusion matrix after every task.
     #[key(default = false)]
     #[serde(skip_serializing_if = "is_off")]
     pub confusion: bool,
-    /// After which tasks the server's model is kept as models/task-NN.safetensors.
+    /// Tasks after which the server's model is saved as models/task-NN.safetensors.
     #[key(default = Models::None)]
     #[serde(skip_serializing_if = "Models::is_usual")]
     pub models: Models,
-    /// From where a killed run can go on.
+    /// States from which a stopped run resumes.
     #[key(table)]
     pub checkpoint: CheckpointSection,
-    /// Table of `fedcast direct` or slots.csv of slots trained alone: gives forward transfer.
+    /// Table of `fedcast direct`, or slots.csv of client tasks trained alone, for forward transfer.
     ///
     /// Changes no result.
     #[key(first)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direct: Option<PathBuf>,
-    /// What is in it; read when the scenario is loaded.
+    /// Content of the file; read when the scenario is loaded.
     #[key(value = Arc::new([]))]
     #[serde(skip)]
     pub trained_alone: Arc<[DirectLine]>,
 }
 
-/// A measure on request.
+/// Optional metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// Entropy of client responses and distance of client prototypes before synchronisation.
+    /// Entropy of client responses and distance of client prototypes before synchronization.
     FederatedBias,
 }
 
-/// Before which synchronisations client models are compared.
+/// Rounds in which client models are compared before synchronization.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compared {
-    /// The first of every task.
+    /// First round of every task.
     ///
-    /// Right after the first local training, where HGP measures.
+    /// Right after the first local training, when HGP measures.
     #[default]
     First,
-    /// Every round's.
+    /// All rounds.
     ///
     /// Each costs a test of every client's model.
     Round,
@@ -100,7 +94,7 @@ impl Compared {
     }
 }
 
-/// When the global model is evaluated.
+/// Times at which the global model is evaluated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Curve {
@@ -109,34 +103,34 @@ pub enum Curve {
     Round,
     /// After every task.
     Task,
-    /// Never, not even after tasks: for benches and timing studies, which no scenario asks for.
+    /// Never, not even after tasks: for benches and timing studies; no scenario may ask for it.
     #[value(skip)]
     Never,
 }
 
-/// What models are told when they are tested on tasks of a client's own.
+/// Knowledge of the client task in tests of models on client tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskIdentity {
-    /// With the slot known, and without.
+    /// With the client task known, and without.
     #[default]
     Both,
-    /// With the slot known only, so that a slot is asked about its own images and no others.
+    /// With the client task known only, so that its own images are the only test.
     #[serde(rename = "known")]
     #[value(name = "known")]
     Only,
 }
 
-/// After which tasks the server's model is kept.
+/// Tasks after which the server's model is saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Models {
-    /// After none.
+    /// No task.
     #[default]
     None,
-    /// After the last.
+    /// Last task.
     Last,
-    /// After every task.
+    /// Every task.
     Tasks,
 }
 

@@ -1,25 +1,25 @@
-//! `[round]`: when a round closes.
+//! `[round]`: closing of rounds.
 //!
 //! | `close` | keys | a round closes |
 //! |---|---|---|
-//! | `all` | | when every client it asked has answered or failed |
-//! | `deadline` | `deadline_s`, `least`, `stragglers` | then, or so long after it opened |
-//! | `quorum` | `quorum`, `deadline_s`, `least` | when this share of updates is there |
-//! | `first` | `deadline_s`, `least` | when as many are there as are wanted; with `participation.over_selection` more are asked |
-//! | `buffer` | `buffer`, `deadline_s`, `least` | asynchronous: when so many updates are there, of whichever round |
+//! | `all` | | when every sampled client has answered or failed |
+//! | `deadline` | `deadline_s`, `least`, `stragglers` | as with `all`, or `deadline_s` seconds after it opened |
+//! | `quorum` | `quorum`, `deadline_s`, `least` | when this fraction of updates has arrived |
+//! | `first` | `deadline_s`, `least` | when as many have arrived as are wanted; `participation.over_selection` samples more clients |
+//! | `buffer` | `buffer`, `deadline_s`, `least` | asynchronous: when `buffer` updates have arrived, of any round |
 //!
-//! With `stragglers = "skip"` a client of a stateless method is not trained when it is certain, as it
-//! begins, that its update will come after a deadline without `least`: the run has the same rounds, bytes and
-//! virtual times, computed sooner.
+//! With `stragglers = "skip"` a client of a stateless method is not trained if it is certain, when it begins, that its
+//! update will arrive after a deadline without `least`. The run has the same rounds, bytes and virtual times, and
+//! computes them faster.
 //!
-//! A deadline waits until at least the share `least` of updates is there. An update that arrives after
-//! its round has closed is late: its bytes are charged, and it is thrown away, or with `late = "fold"`
-//! (semi-asynchronous; always with `buffer`) goes into the open round of its phase. There it is worth
-//! `(1 + n)^-staleness_power` of a timely one after `n` aggregations, and nothing after more than
-//! `max_staleness`. The method must allow it: its uploads are differences to what was sent.
+//! A deadline waits until at least the fraction `least` of updates has arrived. An update that arrives after its round
+//! has closed is late. Its bytes are counted. It is discarded, or with `late = "fold"` (semi-asynchronous; always with
+//! `buffer`) aggregated in the open round of its phase. Its weight there is `(1 + n)^-staleness_power` of a timely one
+//! after `n` aggregations, and 0 after more than `max_staleness`. The method must allow it: its uploads are differences
+//! to what was sent.
 //!
-//! An asynchronous server (FedBuff) keeps as many clients at work as `[participation]` says: when the
-//! buffer is full it asks a new one for each that came back.
+//! An asynchronous server (FedBuff) keeps as many clients at work as `[participation]` gives: when the buffer is full,
+//! it samples a new client for each that has returned.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -27,7 +27,7 @@ use serde::Serialize;
 use super::preset::Preset;
 use super::reader::{Choice, Keys, Param, TableReader, defaults};
 
-/// When a round closes.
+/// Closing of rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[keys(given(preset: Preset), check = section.refuse_others(table))]
 pub struct RoundSection {
@@ -36,31 +36,29 @@ pub struct RoundSection {
     /// Default `all`; `first` with the preset `production`.
     #[key(first, default = if preset == Preset::Production { Close::First } else { Close::All })]
     pub close: Close,
-    /// Share of updates that are enough.
+    /// Fraction of updates that close a round.
     #[key(when = close == Close::Quorum, example = 0.8, above = 0.0, at_most = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quorum: Option<f64>,
-    /// Seconds of virtual time after which a round waits no longer.
-    ///
-    /// Default: it does.
+    /// Seconds of virtual time after which a round closes; default: no limit.
     #[key(first, read = close.read_deadline(table, doc))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_s: Option<f64>,
-    /// Share of updates without which a round does not close at its deadline.
+    /// Fraction of updates that a round waits for even after its deadline.
     #[key(when = deadline_s.is_some(), default = 0.0, at_least = 0.0, at_most = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least: Option<f64>,
-    /// Rule for updates that certainly come too late.
+    /// Rule for clients whose updates will certainly arrive after the deadline.
     #[key(when = deadline_s.is_some() && staleness_power.is_none(), default = Stragglers::Skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stragglers: Option<Stragglers>,
-    /// Updates that make a new model.
+    /// Number of updates per aggregation.
     #[key(first, when = close == Close::Buffer, example = 10, at_least = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer: Option<u32>,
-    /// Rule for updates that come after their round.
+    /// Rule for updates that arrive after their round has closed.
     ///
-    /// With `buffer` they are folded.
+    /// With `buffer` they are aggregated.
     #[key(first, when = !matches!(close, Close::All | Close::Buffer), default = LateUpdates::Drop)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<LateUpdates>,
@@ -75,47 +73,45 @@ pub struct RoundSection {
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub staleness_power: Option<f64>,
-    /// Aggregations after which late updates are thrown away.
-    ///
-    /// Default: never.
+    /// Number of aggregations after which late updates are discarded; default: never.
     #[key(first, when = staleness_power.is_some())]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_staleness: Option<u32>,
 }
 
-/// What becomes of updates that arrive after their round has closed.
+/// Rule for updates that arrive after their round has closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum LateUpdates {
-    /// They are thrown away.
+    /// Discarded.
     Drop,
-    /// They go into the open round of their phase, with the weight staleness leaves.
+    /// Aggregated in the open round of their phase, with a weight by staleness.
     Fold,
 }
 
-/// What becomes of clients that certainly come too late.
+/// Rule for clients whose updates will certainly arrive after the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stragglers {
-    /// They work and send on the simulated clock only.
+    /// Work and messages in virtual time only, without training.
     Skip,
-    /// They train like everybody else.
+    /// Training as for all other clients.
     Train,
 }
 
-/// What a round waits for.
+/// Event that closes a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Close {
-    /// Every client that was asked.
+    /// Answers of all sampled clients.
     All,
-    /// Every client, for `deadline_s` at most.
+    /// Answers of all sampled clients, or `deadline_s`.
     Deadline,
-    /// A share of clients, by `quorum`.
+    /// Answers of the fraction `quorum` of clients.
     Quorum,
-    /// As many as wanted, of the more that were over-selected.
+    /// Answers of as many clients as wanted; more are sampled.
     First,
-    /// `buffer` updates of whichever round: asynchronous.
+    /// Arrival of `buffer` updates of any round: asynchronous.
     Buffer,
 }
 
@@ -133,12 +129,12 @@ impl Close {
 }
 
 impl RoundSection {
-    /// Whether late updates count.
+    /// Returns true if late updates are aggregated.
     pub fn folds_late(&self) -> bool {
         self.staleness_power.is_some()
     }
 
-    /// Says of keys that were not read beside which key they mean nothing.
+    /// Reports keys that were not read, with the key that makes them invalid.
     fn refuse_others(&self, table: &mut TableReader<'_>) {
         if let Some(late) = self.late {
             let late = format!("late = \"{}\"", late.word());

@@ -1,4 +1,4 @@
-//! What a scenario may hold, for `fedcast keys` and for editors: found by reading, so nothing is listed twice.
+//! Keys and tables of a scenario, for `fedcast keys` and editors. Found by reading, so nothing is listed twice.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::reader::{
 };
 use super::{AnyMethod, MethodCatalogue, Scenario};
 
-/// What every table at the top is about.
+/// Top-level tables with their descriptions.
 const SECTIONS: [(&str, &str); 20] = [
     ("seed", "the three seeds"),
     ("data", "which samples, and what is done to them"),
@@ -34,24 +34,25 @@ const SECTIONS: [(&str, &str); 20] = [
     ("expected", "published numbers, to be shown beside the measured ones"),
 ];
 
-/// Names and abouts of the tables at the top, in the order of a file.
+/// Returns names and descriptions of the top-level tables, in the order of a file.
 pub fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
     SECTIONS.into_iter()
 }
 
 impl Scenario {
-    /// Every key that a scenario may have but those of methods, with when it is one.
+    /// Returns every key that a scenario may have except those of methods, with its conditions.
     pub fn catalogue() -> Catalogue {
         explore(|table| Scenario::read(table, "", &AnyMethod))
     }
 
-    /// Every key that `[method]` may have with this name.
+    /// Returns every key that `[method]` may have with this name.
     pub fn method_keys(methods: &dyn MethodCatalogue, name: &str) -> Catalogue {
         explore(|table: &mut TableReader<'_>| methods.read(name, "vit", table))
     }
 
-    /// The file format as JSON Schema. What a method's keys are depends on its name, which the schema says as
-    /// conditions.
+    /// Returns the JSON Schema of the file format.
+    ///
+    /// The keys of a method depend on its name, which the schema expresses as conditions.
     pub fn json_schema(methods: &dyn MethodCatalogue) -> Value {
         let mut catalogue = Scenario::catalogue();
         catalogue.keys.retain(|key| !key.doc.key.starts_with("method."));
@@ -70,7 +71,7 @@ impl Scenario {
     }
 }
 
-/// `[method]`: for editors every key of every method, and strictly those of the one that is named.
+/// Returns the schema of `[method]`: every key of every method for editors, strictly those of the named one.
 fn method_schema(methods: &dyn MethodCatalogue) -> Value {
     let names = methods.names();
     let mut meanings = Meanings::default();
@@ -98,8 +99,10 @@ fn method_schema(methods: &dyn MethodCatalogue) -> Value {
     json!({ "type": "object", "properties": all, "allOf": conditions })
 }
 
-/// Meanings of keys, each with the methods that it is of: that there is such a key does not depend on the name, its meaning
-/// does. Where a default comes from is said in the form of the method alone.
+/// Meanings of keys, each with its methods.
+///
+/// A key of this name is valid whatever the method; its meaning depends on the method. The source of a default is only
+/// given in the form of the method.
 #[derive(Default)]
 struct Meanings(BTreeMap<String, Vec<(String, Vec<String>)>>);
 
@@ -115,7 +118,7 @@ impl Meanings {
         }
     }
 
-    /// Every key with all its meanings.
+    /// Returns every key with all its meanings.
     fn described(self) -> Map<String, Value> {
         let line =
             |(about, methods): (String, Vec<String>)| format!("{}: {about}", methods.join(", "));
@@ -125,7 +128,9 @@ impl Meanings {
     }
 }
 
-/// Keys of a table and of those inside it, by the path of the table; of the path of a key that key alone.
+/// Returns the keys of a table and of those inside it.
+///
+/// For the path of a key, it returns only that key.
 pub fn below<'a>(catalogue: &'a Catalogue, path: &str) -> Vec<&'a KnownKey> {
     let inside = |key: &&KnownKey| {
         let rest = key.doc.key.strip_prefix(path);

@@ -1,27 +1,28 @@
-//! `[seed]`: three seeds, which move together unless they are set apart, so that a partition can be kept while
-//! training is repeated.
+//! `[seed]`: three seeds that are equal unless set apart, so that a partition can stay fixed while training is
+//! repeated.
 //!
-//! Public codes seed their generators once: classes, clients' samples and training all change with that seed, and
-//! deviations over `--seed` mean the same here.
+//! Public code seeds its generators once: classes, clients' samples and training all change with that seed, and
+//! standard deviations over `--seed` have the same meaning here.
 
 use serde::Serialize;
 
 use super::reader::{Keys, TableReader};
 
-/// Where all randomness of a run comes from.
+/// Seeds of all random numbers of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Keys)]
 pub struct Seeds {
-    /// Initial values, cohorts, batches, links, faults.
+    /// Seed of initial values, cohorts, batches, links and faults.
     #[key(default = 1)]
     pub run: u64,
-    /// Which client holds which sample; follows `run` where that is given.
+    /// Seed of the division of samples among clients; default: `run` if that is given, else 0.
     ///
-    /// Also which samples are held out. `run` is given in the file or by `--seed`; otherwise this is 0.
+    /// It also draws held-out samples. `run` is given in the file or by `--seed`.
     #[key(default = follow_run(table, run))]
     pub partition: u64,
-    /// Classes of a seeded order; follows `run` where that is given.
+    /// Seed of the class order; default: `run` if that is given, else 0.
     ///
-    /// With `tasks.order = "seeded"`, and who has which tasks when with `tasks.arrival = "powder"`.
+    /// It is used with `tasks.order = "seeded"`, and draws classes and moves of client tasks with `tasks.arrival =
+    /// "powder"`.
     #[key(default = follow_run(table, run))]
     pub class_order: u64,
 }

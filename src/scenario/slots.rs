@@ -1,10 +1,10 @@
-//! What tasks of a client's own contradict.
+//! Contradictions of client tasks with other settings.
 
 use super::check::Checker;
 use super::{ArrivalChoice, PartitionKind, Scenario, TaskIdentity};
 use crate::numerics::share::share_of;
 
-/// So many head rows at most: as many as labels of the largest data sets and their slots need.
+/// Largest number of head rows: enough for the largest data sets with client tasks.
 const MOST_ROWS: u64 = 1_000_000;
 
 impl Scenario {
@@ -68,7 +68,7 @@ impl Scenario {
         self.check_slices(checker);
     }
 
-    /// As far as the sizes of classes are known.
+    /// Reports slices that are empty, as far as the sizes of classes are known.
     fn check_slices(&self, checker: &mut Checker<'_>) {
         let ArrivalChoice::Powder { slot_classes, .. } = self.tasks.arrival else { return };
         let Some(sizes) = self.data.sizes() else { return };

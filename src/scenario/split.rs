@@ -1,5 +1,4 @@
-//! `data.split`: which images of a folder are trained on and which are tested, as somebody has published it; and
-//! `data.layout`: where its images lie.
+//! `data.split` and `data.layout`: published lists of training and test images of a folder, and its layout.
 
 use std::path::PathBuf;
 
@@ -8,32 +7,32 @@ use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader};
 
-/// The published lists by which a folder is divided into training and test images.
+/// Published lists that divide a folder into training and test images.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum SplitSection {
-    /// `{ list = ".." }`: a published list of both parts.
+    /// One list of both parts: `{ list = ".." }`.
     List {
-        /// A `.json` file with `train` and `test`.
+        /// File `.json` with `train` and `test`.
         list: PathBuf,
     },
-    /// `{ train = "..", test = ".." }`: a published list of each part.
+    /// One list of each part: `{ train = "..", test = ".." }`.
     Lists {
-        /// A `.yaml` or `.txt` file.
+        /// File `.yaml` or `.txt` of the training images.
         train: PathBuf,
-        /// Another one.
+        /// File `.yaml` or `.txt` of the test images.
         test: PathBuf,
     },
 }
 
-/// Where the images of a class lie.
+/// Layout of the images of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum FolderLayout {
-    /// `CLASS/*`.
+    /// Images in `CLASS/*`.
     #[default]
     Classes,
-    /// `DOMAIN/CLASS/*`: the domains are pooled class by class.
+    /// Images in `DOMAIN/CLASS/*`; the domains are pooled class by class.
     Domains,
 }
 
@@ -71,7 +70,7 @@ impl SplitSection {
         SplitSection::List { list: table.get(&list).into() }
     }
 
-    /// Its lists, with their keys.
+    /// Returns the lists with their keys.
     pub(super) fn files_mut(&mut self) -> Vec<(&'static str, &mut PathBuf)> {
         match self {
             SplitSection::List { list } => vec![("data.split.list", list)],

@@ -1,4 +1,4 @@
-//! `data.store`: the size at which images of a folder are kept.
+//! `data.store`: size at which images of a folder are kept.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -6,36 +6,36 @@ use serde::Serialize;
 use super::Kernel;
 use super::reader::{Choice, Param, TableReader};
 
-/// What every image of a folder is resized to, once, before any transform.
+/// Size to which an image of a folder is resized, once, before any transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StoredSize {
-    /// `"original"`: as it lies on the disk, for crops of the image itself.
+    /// Size on disk: `"original"`, for crops of the image itself.
     Original,
-    /// `224`: a square of so many pixels, whatever the image's shape (Pillow's bicubic).
+    /// Square of this many pixels per side, whatever the image's shape (Pillow's bicubic): `224`.
     #[serde(untagged)]
     Square(u32),
-    /// `{ shorter = 256 }`: the shorter side has so many pixels, the other follows in proportion.
+    /// Shorter side of this many pixels, with the other in proportion: `{ shorter = 256 }`.
     #[serde(untagged)]
     Shorter {
         /// Pixels of the shorter side.
         #[serde(rename = "shorter")]
         side: u32,
-        /// How they are interpolated, on bytes. Default `bicubic`.
+        /// Interpolation, on bytes. Default `bicubic`.
         #[serde(rename = "interpolation")]
         kernel: Kernel,
     },
 }
 
-/// [`StoredSize`] as a word.
+/// Word of [`StoredSize`].
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Word {
-    /// As it lies on the disk.
+    /// Size on disk.
     Original,
 }
 
 impl StoredSize {
-    /// Pixels of the shorter side; `None` where each image has its own.
+    /// Returns the pixels of the shorter side; `None` if each image has its own.
     pub fn side(self) -> Option<u32> {
         match self {
             StoredSize::Original => None,

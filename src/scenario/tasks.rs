@@ -1,5 +1,4 @@
-//! `[tasks]`: how many classes arrive when, in which order, and whether at all clients at once
-//! ([`ArrivalChoice`]).
+//! `[tasks]`: number and sizes of tasks, their class order, and their arrival at clients ([`ArrivalChoice`]).
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -7,32 +6,32 @@ use serde::Serialize;
 use super::ArrivalChoice;
 use super::reader::{Choice, Param, TableReader};
 
-/// How classes arrive.
+/// Division of classes into tasks, and their arrival.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TasksSection {
-    /// `count = 5` or `sizes = [50, 10, 10]`; one of them is required.
+    /// Number of tasks `count = 5` or sizes `sizes = [50, 10, 10]`; one of them is required.
     #[serde(flatten)]
     pub split: TaskSizes,
-    /// Which classes come first. Default `native`; no effect where clients have tasks of their own.
+    /// Order of classes. Default `native`; no effect if clients have their own tasks.
     pub order: ClassOrder,
-    /// When tasks reach clients. Default `global`.
+    /// Arrival of tasks at clients. Default `global`.
     #[serde(flatten, skip_serializing_if = "ArrivalChoice::is_global")]
     pub arrival: ArrivalChoice,
 }
 
-/// How many classes a task brings.
+/// Number of classes per task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum TaskSizes {
-    /// So many tasks of `ceil(classes / count)` classes; the last takes what is left.
+    /// Number of tasks, each of `ceil(classes / count)` classes; the last has the rest.
     #[serde(rename = "count")]
     Even(u32),
-    /// Classes of every task; their sum is the number of classes.
+    /// Classes per task; their sum is the number of classes.
     #[serde(rename = "sizes")]
     Explicit(Vec<u32>),
 }
 
 impl TaskSizes {
-    /// Classes of every task of a data set of so many classes; `None` where they do not fit.
+    /// Returns the classes per task of a data set with `classes` classes; `None` if they do not fit.
     ///
     /// 196 classes in 10 tasks: nine of 20 and one of 16.
     pub fn of(&self, classes: u32) -> Option<Vec<u32>> {
@@ -52,18 +51,18 @@ impl TaskSizes {
     }
 }
 
-/// The order of classes.
+/// Order of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClassOrder {
-    /// As the data set numbers them (HGP's benchmark).
+    /// As numbered by the data set (HGP's benchmark).
     Native,
     /// Shuffled by `seed.class_order`.
     Seeded,
 }
 
 impl TasksSection {
-    /// Number of tasks.
+    /// Returns the number of tasks.
     pub fn count(&self) -> u32 {
         match &self.split {
             TaskSizes::Even(count) => *count,
@@ -71,8 +70,9 @@ impl TasksSection {
         }
     }
 
-    /// Classes of every task of a data set of so many classes; `None` where they do not fit. Where clients have tasks of
-    /// their own, every period has the size of one of these.
+    /// Returns the classes per task of a data set with `classes` classes; `None` if they do not fit.
+    ///
+    /// If clients have their own tasks, every period has the size of one client task.
     pub fn sizes(&self, classes: u32) -> Option<Vec<u32>> {
         if let ArrivalChoice::Powder { slot_classes, .. } = self.arrival {
             return (slot_classes <= classes).then(|| vec![slot_classes; self.count() as usize]);

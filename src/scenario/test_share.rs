@@ -1,33 +1,34 @@
-//! `data.test_share`: a part to test on of data that nobody has divided.
+//! `data.test_share`: drawn test part of data without a test split.
 
 use clap::ValueEnum;
 use serde::Serialize;
 
 use super::reader::{Choice, Param, TableReader};
 
-/// A part of the samples to be tested, drawn: for data that nobody has divided. In a file `test_share`, `test_drawn` and
-/// `test_seed` of `[data]`.
+/// Drawn test part of data without a test split.
+///
+/// In a file `test_share`, `test_drawn` and `test_seed` of `[data]`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TestShare {
-    /// Which part.
+    /// Fraction of the samples.
     #[serde(rename = "test_share")]
     pub share: f64,
-    /// Of what. Default `by-class`.
+    /// Way of drawing. Default `by-class`.
     #[serde(rename = "test_drawn", skip_serializing_if = "TestDraw::is_by_class")]
     pub drawn: TestDraw,
-    /// Of the draw. Default 0. Not the run's: the split belongs to the benchmark.
+    /// Seed of the draw. Default 0. It is independent of the run's, because the split belongs to the benchmark.
     #[serde(rename = "test_seed")]
     pub seed: u64,
 }
 
-/// Of what a part is drawn.
+/// Way of drawing the test part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum TestDraw {
-    /// Of every class the share, rounded down; one at least and never all.
+    /// The fraction of every class, rounded down; at least one sample and never all.
     #[default]
     ByClass,
-    /// Of all samples together, so that classes give more or less than the share, as HePCo's release draws.
+    /// The fraction of all samples together, so that classes differ, as in HePCo's release.
     Together,
 }
 
@@ -37,16 +38,16 @@ impl TestDraw {
     }
 }
 
-/// The keys, the first of which must be there for the others.
+/// Keys, of which the first must be given for the others.
 const KEYS: [&str; 3] = ["test_share", "test_drawn", "test_seed"];
 
 impl TestShare {
-    /// The share of every class with seed 0, as most data are divided.
+    /// Returns the fraction `share` of every class with seed 0, the usual division.
     pub fn of_every_class(share: f64) -> TestShare {
         TestShare { share, drawn: TestDraw::ByClass, seed: 0 }
     }
 
-    /// Where it is written.
+    /// Reads the keys for sources that may have a test part.
     pub(super) fn read(table: &mut TableReader<'_>) -> Option<TestShare> {
         let share =
             Param::unset(KEYS[0], "part that is tested, drawn, where there is no test part");
@@ -62,7 +63,7 @@ impl TestShare {
         share.map(|share| TestShare { share, drawn, seed })
     }
 
-    /// Where it can have no meaning.
+    /// Reports the keys for sources that have none.
     pub(super) fn refuse(table: &mut TableReader<'_>, beside: &str) {
         table.foreign(&KEYS, beside);
     }

@@ -1,7 +1,7 @@
-//! `[time]`: how long training takes on the simulated clock.
+//! `[time]`: duration of training in virtual time.
 //!
-//! `t = setup + samples x epochs x ms_per_sample x slowness of the client x jitter of the round`, and what a method's
-//! server computes as a round closes, `passes x ms_per_sample x slowness of the server`.
+//! Client: `t = setup + samples x epochs x ms_per_sample x slowness of the client x jitter of the round`. Work of a
+//! method's server when a round closes: `passes x ms_per_sample x slowness of the server`.
 
 use serde::Serialize;
 
@@ -9,11 +9,11 @@ use super::distribution::{Bound, DistributionSection};
 use super::preset::Preset;
 use super::reader::{Keys, defaults};
 
-/// The compute model.
+/// Model of computing time.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[keys(given(preset: Preset))]
 pub struct TimeSection {
-    /// Source of the defaults of the other keys; that of the scenario unless given.
+    /// Preset that gives the defaults of the other keys; default: that of the scenario.
     #[key(default = preset)]
     pub preset: Preset,
     /// Milliseconds of a forward and a backward pass of one sample at slowness 1.
@@ -28,15 +28,17 @@ pub struct TimeSection {
     /// Milliseconds before the first step, drawn once per client.
     #[key(read = DistributionSection::read(table, "setup_ms", &DistributionSection::constant(0.0), Bound::AtLeastZero, doc))]
     pub setup_ms: DistributionSection,
-    /// Factor on the time of a client of slowness 1 for work of the server itself; with phones 0.026; 0: no time.
+    /// Time of the server's own work relative to a client of slowness 1; 0: no time.
     ///
-    /// 0.026 is a GPU of a data center (see [`preset`](super::preset)).
+    /// With phones 0.026, a GPU of a data center (see [`preset`](super::preset)).
     #[key(default = Usual::of(preset).server_slowness, at_least = 0.0, at_most = 1e9, source = "Keras Applications")]
     pub server_slowness: f64,
 }
 
-/// Slowness of a server beside phones: 0.36 of 13.6 ms per sample. A forward pass of MobileNetV2 takes 3.8 ms for a batch of
-/// 32 on an A100 (Keras Applications), and a backward one twice as long, as FedScale counts phones.
+/// Slowness of a server relative to phones: 0.36 of 13.6 ms per sample.
+///
+/// A forward pass of MobileNetV2 takes 3.8 ms for a batch of 32 on an A100 (Keras Applications), and a backward one
+/// twice that, as FedScale assumes for phones.
 const BESIDE_PHONES: f64 = 0.026;
 
 /// Defaults of a preset.
@@ -77,7 +79,7 @@ impl Usual {
 }
 
 impl TimeSection {
-    /// The defaults of a preset.
+    /// Returns the defaults of a preset.
     pub fn of(preset: Preset) -> TimeSection {
         defaults(|table| TimeSection::read(table, preset))
     }

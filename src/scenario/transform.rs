@@ -5,102 +5,95 @@ use serde::Serialize;
 
 use super::reader::{Choice, Keys, Param, TableReader, defaults};
 
-/// What is done to one image.
+/// Transform of an image.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[keys(given(train: Option<&TransformSection>), check = section.check(table, train))]
 pub struct TransformSection {
-    /// Pixels of the shorter side, first.
+    /// Pixels of the shorter side after the first resize.
     #[key(at_least = 1.0, at_most = 4096.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resize: Option<u32>,
-    /// Pixels of both sides, for an image of any shape.
-    ///
-    /// In place of `resize`.
+    /// Pixels per side of a square to which the whole image is resized, in place of `resize`.
     #[key(at_least = 1.0, at_most = 4096.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub squash: Option<u32>,
-    /// Part that is cut out.
+    /// Part of the image that is cut out.
     #[key(first, default = Crop::None)]
     pub crop: Crop,
-    /// Pixels of both sides of the crop.
-    ///
-    /// Required with one.
+    /// Pixels per side of the crop; required with a crop.
     #[key(at_least = 1.0, at_most = 4096.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
-    /// Black pixels around, before a random crop.
+    /// Black pixels added on each side before a random crop.
     #[key(default = 0, at_most = 4096.0)]
     pub padding: u32,
-    /// Smallest and largest share of the area, random-resized.
+    /// Smallest and largest fraction of the area, for random-resized.
     #[key(default = [0.08, 1.0], above = 0.0, at_most = 1.0, source = "torchvision")]
     pub scale: [f64; 2],
-    /// Smallest and largest width/height, random-resized.
+    /// Smallest and largest width/height, for random-resized.
     #[key(default = [0.75, 4.0 / 3.0], above = 0.0, at_most = 100.0, source = "torchvision")]
     pub ratio: [f64; 2],
-    /// Probability of mirroring left and right.
+    /// Probability of a horizontal flip.
     #[key(default = 0.0, at_least = 0.0, at_most = 1.0)]
     pub flip: f64,
-    /// How far colors are moved, after the flip. Default: not at all.
+    /// Random change of colors, after the flip. Default: none.
     #[key(table)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<JitterSection>,
-    /// Interpolation of pixels.
-    ///
-    /// In `[data.test]` that of `[data.train]`.
+    /// Interpolation of pixels; default in `[data.test]`: that of `[data.train]`.
     #[key(default = train.map_or(Kernel::Pillow, |train| train.interpolation))]
     pub interpolation: Kernel,
-    /// Preset of what is subtracted and divided by, or { mean, std }.
-    ///
-    /// In `[data.test]` that of `[data.train]`.
+    /// Normalization: a preset or { mean, std }; default in `[data.test]`: that of `[data.train]`.
     #[key(read = Normalise::read(table, train.map_or(&Normalise::Half, |train| &train.normalise), doc))]
     pub normalise: Normalise,
 }
 
-/// Which part of an image is cut out.
+/// Part of the image that is cut out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Crop {
-    /// The whole image.
+    /// Whole image.
     None,
-    /// A random window of random area and shape, resized (torchvision's `RandomResizedCrop`).
+    /// Random window of random area and shape, resized (torchvision's `RandomResizedCrop`).
     RandomResized,
-    /// A random window of `size`.
+    /// Random window of `size`.
     Random,
-    /// The middle `size`.
+    /// Center window of `size`.
     Centre,
 }
 
-/// torchvision's `ColorJitter`: a factor per property, uniform in `[max(0, 1 - x), 1 + x]`; which of them comes first
-/// is drawn, too. The hue is not moved.
+/// Color jitter of torchvision (`ColorJitter`): a factor per property, uniform in `[max(0, 1 - x), 1 + x]`.
+///
+/// The order of the properties is drawn, too. The hue does not change.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Keys)]
 #[keys(check = section.check(table))]
 pub struct JitterSection {
-    /// Distance towards black or brighter.
+    /// Largest relative change of the brightness.
     #[key(default = 0.0, at_least = 0.0, source = "torchvision")]
     pub brightness: f64,
-    /// Distance towards the mean grey of the image or away.
+    /// Largest relative change of the contrast to the mean gray of the image.
     #[key(default = 0.0, at_least = 0.0, source = "torchvision")]
     pub contrast: f64,
-    /// Distance towards the grey image or away.
+    /// Largest relative change of the saturation to the gray image.
     #[key(default = 0.0, at_least = 0.0, source = "torchvision")]
     pub saturation: f64,
 }
 
-/// How pixels are interpolated.
+/// Interpolation of pixels.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum, Choice,
 )]
 pub enum Kernel {
-    /// Pillow's up to version 12, on bytes, bit for bit: what image loaders of most papers use.
+    /// Bicubic of Pillow up to version 12, on bytes, bit for bit: usual in image loaders of papers.
     #[default]
     #[serde(rename = "bicubic")]
     #[value(name = "bicubic")]
     Pillow,
-    /// PyTorch's `interpolate(mode="bicubic", align_corners=False)`.
+    /// Bicubic of PyTorch: `interpolate(mode="bicubic", align_corners=False)`.
     #[serde(rename = "bicubic-torch")]
     #[value(name = "bicubic-torch")]
     Torch,
-    /// The same with `antialias=True`.
+    /// Bicubic of PyTorch with `antialias=True`.
     #[serde(rename = "bicubic-antialias")]
     #[value(name = "bicubic-antialias")]
     Antialias,
@@ -111,27 +104,27 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// Whether it is Pillow's, made for bytes.
+    /// Returns true if the kernel is Pillow's, made for bytes.
     pub fn on_bytes(self) -> bool {
         matches!(self, Kernel::Pillow | Kernel::Bilinear)
     }
 }
 
-/// `(value - mean) / std` per channel, of values in `[0, 1]`.
+/// Normalization `(value - mean) / std` per channel, of values in `[0, 1]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Normalise {
-    /// Values stay in `[0, 1]`.
+    /// No normalization: values stay in `[0, 1]`.
     None,
     /// Mean and std 0.5 (ViTs of the `augreg` family).
     Half,
-    /// ImageNet's statistics.
+    /// Statistics of ImageNet.
     Imagenet,
-    /// Those of CLIP's training set.
+    /// Statistics of CLIP's training set.
     Clip,
-    /// Those of CIFAR-100's training split.
+    /// Statistics of CIFAR-100's training split.
     Cifar,
-    /// `{ mean = [..], std = [..] }`: one entry per channel, or one for all.
+    /// Table `{ mean = [..], std = [..] }`: one entry per channel, or one for all.
     #[serde(untagged)]
     Explicit {
         /// Means of values in `[0, 1]`.
@@ -141,23 +134,23 @@ pub enum Normalise {
     },
 }
 
-/// [`Normalise`] without its table.
+/// Words of [`Normalise`].
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Preset {
-    /// Values stay in `[0, 1]`.
+    /// No normalization: values stay in `[0, 1]`.
     None,
     /// Mean and std 0.5 (augreg ViTs).
     Half,
-    /// ImageNet's statistics.
+    /// Statistics of ImageNet.
     Imagenet,
-    /// CLIP's statistics.
+    /// Statistics of CLIP's training set.
     Clip,
-    /// CIFAR-100's statistics.
+    /// Statistics of CIFAR-100's training split.
     Cifar,
 }
 
 impl Normalise {
-    /// `inherited` is what `[data.train]` says, for `[data.test]`.
+    /// Reads the key; `inherited` is the default, for `[data.test]` that of `[data.train]`.
     fn read(table: &mut TableReader<'_>, inherited: &Normalise, doc: &'static str) -> Normalise {
         if table.given_table("normalise") {
             return table.table("normalise", Normalise::read_explicit);
@@ -223,8 +216,9 @@ impl JitterSection {
 }
 
 impl TransformSection {
-    /// `train` is `[data.train]` where this is `[data.test]`: what the network expects of pixels does not change
-    /// between the two unless the file says so.
+    /// Reports contradictions; `train` is `[data.train]` if this is `[data.test]`.
+    ///
+    /// The input that the network expects does not change between the two unless the file says so.
     fn check(&self, table: &mut TableReader<'_>, train: Option<&TransformSection>) {
         if self.resize.is_some() && self.squash.is_some() {
             table.reject(
@@ -275,12 +269,12 @@ impl TransformSection {
         }
     }
 
-    /// Pixels of both sides of what comes out of square images; `None`: as they went in.
+    /// Returns the pixels per side of the output for square images; `None` if the size stays.
     pub fn output(&self) -> Option<u32> {
         self.size.or(self.squash).or(self.resize)
     }
 
-    /// Whether squares come out of images of every shape.
+    /// Returns true if images of every shape become squares.
     pub fn makes_squares(&self) -> bool {
         self.size.or(self.squash).is_some()
     }

@@ -1,4 +1,4 @@
-//! `[wire]`: how messages are encoded. `wire = "verify"` stands for `wire = { verify = true }`.
+//! `[wire]`: encoding of messages. `wire = "verify"` stands for `wire = { verify = true }`.
 
 use std::collections::BTreeMap;
 
@@ -7,41 +7,39 @@ use serde::{Deserialize, Serialize};
 
 use super::reader::{Choice, Keys, Param, TableReader};
 
-/// How messages are encoded.
+/// Encoding of messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct WireSection {
-    /// Server to client.
+    /// Messages from the server to clients.
     #[key(table)]
     pub down: DirectionSection,
-    /// Client to server.
+    /// Messages from clients to the server.
     #[key(table)]
     pub up: DirectionSection,
-    /// What is left out of messages.
+    /// Content of messages: full or lean.
     #[key(default = WireForm::Full)]
     pub form: WireForm,
-    /// Encode and decode every message and compare.
+    /// Check that encodes and decodes every message and compares.
     #[key(default = false)]
     pub verify: bool,
-    /// What clients keep of assets.
+    /// Time for which clients keep assets.
     #[key(default = AssetCache::None)]
     pub cache: AssetCache,
 }
 
-/// One direction, seen from the client.
+/// Direction of messages, seen from the client.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 pub struct DirectionSection {
-    /// How floats travel.
-    ///
-    /// Of everything learned.
+    /// Codec of floats, for all learned content.
     #[key(default = Codec::F32)]
     pub codec: Codec,
-    /// Other codecs for some of [`KINDS`], such as `{ prompt = "f16" }`.
+    /// Codecs for some of [`KINDS`], such as `{ prompt = "f16" }`.
     #[key(read = table.optional_table("kinds", read_kinds).unwrap_or_default())]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub kinds: BTreeMap<String, Codec>,
 }
 
-/// Which way a message travels, seen from the client.
+/// Direction of a message, seen from the client.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum, Choice,
 )]
@@ -53,7 +51,7 @@ pub enum Direction {
     Up,
 }
 
-/// How floats travel. The discriminants are part of the frame format.
+/// Codec of floats. The discriminants are part of the frame format.
 #[derive(
     Clone,
     Copy,
@@ -72,34 +70,35 @@ pub enum Direction {
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Codec {
-    /// Values as they are, lossless for every type.
+    /// Values unchanged, lossless for every type.
     #[default]
     F32 = 0,
     /// IEEE half precision, round to nearest even: 2 bytes per value, at most 65504.
     F16 = 1,
     /// bfloat16, round to nearest even: 2 bytes per value, the range of f32.
     Bf16 = 2,
-    /// A signed byte per value times one scale per tensor (its largest magnitude / 127), which costs
-    /// 4 bytes. The error of a value is at most half the scale.
+    /// 8-bit integer per value times one 4-byte scale per tensor (its largest magnitude / 127).
+    ///
+    /// The error of a value is at most half the scale.
     Int8 = 3,
 }
 
-/// What is left out of messages.
+/// Content of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum WireForm {
-    /// Nothing: whole parameter sets travel.
+    /// All: whole parameter sets are sent.
     #[default]
     Full,
-    /// What the receiver cannot have changed or does not need.
+    /// Only what the receiver needs and cannot have already.
     Lean,
 }
 
-/// How long a client keeps assets it was sent.
+/// Time for which a client keeps assets it was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum AssetCache {
-    /// Not at all.
+    /// No time.
     #[default]
     None,
     /// Until the end of the task.
@@ -108,8 +107,7 @@ pub enum AssetCache {
     Run,
 }
 
-/// Kinds of content that a codec may be chosen for: the learned ones. Counts, statistics and
-/// data always travel as they are.
+/// Kinds of content that may have their own codec: the learned ones. Counts, statistics and data are sent unchanged.
 pub const KINDS: [&str; 5] = ["weights", "prompt", "head", "prototypes", "generator"];
 
 fn read_kinds(table: &mut TableReader<'_>) -> BTreeMap<String, Codec> {

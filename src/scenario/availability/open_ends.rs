@@ -1,11 +1,11 @@
-//! What a trace leaves open: clients and times that it says nothing about, and lines that nobody reads.
+//! Gaps of a trace: clients and times without a line, and lines without an effect.
 
 use std::collections::BTreeMap;
 
 use super::{AvailabilityPattern, AvailabilitySection, Transition};
 
 impl AvailabilitySection {
-    /// What holds for so many clients where the trace says nothing, a sentence each.
+    /// Returns one sentence for each gap of the trace in a run of `clients` clients.
     pub(in crate::scenario) fn left_open(&self, clients: u32) -> Vec<String> {
         let AvailabilityPattern::Trace { repeat_s, transitions, .. } = &self.pattern else {
             return Vec::new();
@@ -18,18 +18,18 @@ impl AvailabilitySection {
     }
 }
 
-/// The transitions of the clients of a run, in order.
+/// Transitions of the clients of a run, in order of time.
 struct Trace {
     clients: u32,
     by_client: BTreeMap<u32, BTreeMap<Seconds, bool>>,
-    /// Clients that a run does not have.
+    /// Clients in the file that the run does not have.
     others: Vec<u32>,
-    /// Lines behind the time at which the recording begins again.
+    /// Lines after the time at which the recording repeats.
     behind: usize,
     repeat_s: f64,
 }
 
-/// A time in seconds, ordered; never NaN.
+/// Time in seconds, ordered; never NaN.
 #[derive(Clone, Copy, PartialEq)]
 struct Seconds(f64);
 
@@ -94,7 +94,7 @@ impl Trace {
         })
     }
 
-    /// Lines that say what is so already: perhaps one between them is lost.
+    /// Reports lines that repeat the state before them: a line between them may be missing.
     fn repeated(&self) -> Option<String> {
         let mut first = None;
         let mut count = 0;
@@ -114,7 +114,7 @@ impl Trace {
         ))
     }
 
-    /// Where it ends for good.
+    /// Reports clients whose last line turns them off for good.
     fn end(&self) -> Option<String> {
         if self.repeat_s > 0.0 {
             return None;
@@ -141,7 +141,7 @@ impl Trace {
     }
 }
 
-/// A number and its noun.
+/// Returns a number with its noun, in the plural unless it is 1.
 fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -1,22 +1,22 @@
-//! `backbone.activation`: what stands between the layers of a transformer's perceptrons.
+//! `backbone.activation`: activation function in the perceptrons of a transformer.
 
 use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::scenario::reader::Choice;
 
-/// Activation between the layers of a perceptron; it cannot be seen in weights.
+/// Activation between the two layers of a perceptron; weights do not show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Activation {
-    /// `x Phi(x)` with the normal distribution function, as timm and Hugging Face have it in ViT, DeiT and DINO.
+    /// GELU `x Phi(x)`, with the standard normal CDF `Phi`: ViT, DeiT and DINO in timm and Hugging Face.
     #[default]
     Gelu,
-    /// `x s(1.702 x)` with the logistic function, as in OpenAI's CLIP and in networks trained from it.
+    /// QuickGELU `x s(1.702 x)`, with the logistic function `s`: OpenAI's CLIP and networks trained from it.
     QuickGelu,
 }
 
-/// Parts of the names under which weights with QuickGELU are published, in small letters.
+/// Lower-case parts of names under which weights with QuickGELU are published.
 const QUICK: [&str; 8] = [
     "quickgelu",
     "quick_gelu",
@@ -29,7 +29,7 @@ const QUICK: [&str; 8] = [
 ];
 
 impl Activation {
-    /// The activation of weights of this name, or of a file whose name is the last part of this path.
+    /// Returns the activation of published weights by their name, or by the last part of a file's path.
     pub(crate) fn of_weights(name: &str) -> Activation {
         let own = match name.strip_prefix("hf:") {
             Some(name) => name,

@@ -1,4 +1,4 @@
-//! The keys of `kind = "bert"`.
+//! Keys of `kind = "bert"`.
 
 use std::path::PathBuf;
 
@@ -9,67 +9,63 @@ use super::{StartWeights, ignore, part};
 use crate::scenario::CHARACTER_TOKENS;
 use crate::scenario::reader::{Choice, Keys, Param, TableReader};
 
-/// A BERT that gives features of token sequences.
+/// BERT that gives features of token sequences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BertSection {
-    /// Its weights. Default `random`: drawn from the run's seed, one token per character.
+    /// File of weights. Default `random`: drawn from the run's seed, one token per character.
     pub weights: StartWeights,
-    /// The `vocab.txt` or `tokenizer.json` beside the weights; required with a file. Absolute in memory.
+    /// File `vocab.txt` or `tokenizer.json` of the weights; required with a file. Absolute in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vocabulary: Option<PathBuf>,
-    /// Which hidden state is a feature. Default `cls`.
+    /// Hidden state that is the feature. Default `cls`.
     pub pooling: Pooling,
     /// Patterns of tensors in the file that may be left over. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
-    /// Which of several sets of weights in the file is read. Default: the one that was averaged over training.
+    /// Set of weights to read from a file with several. Default: the one averaged over training.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// Its shape: that of BERT-base with a file, small without.
+    /// Shape: that of BERT-base with a file, small without.
     pub architecture: BertShape,
 }
 
-/// Which hidden state is the feature of a sequence.
+/// Hidden state that is the feature of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pooling {
-    /// Of the token in front of the text.
+    /// State of the token before the text.
     Cls,
-    /// Of the last token of the text.
+    /// State of the last token of the text.
     Last,
-    /// The mean over all tokens.
+    /// Mean over all tokens.
     Mean,
 }
 
-/// The shape of a BERT.
+/// Shape of a BERT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Keys)]
 #[keys(given(default: BertShape))]
 pub struct BertShape {
-    /// Tokens it knows.
+    /// Number of tokens in the vocabulary.
     #[key(default = default.vocabulary, at_least = 1.0, at_most = 1_000_000.0)]
     pub vocabulary: u32,
-    /// Width.
+    /// Width of the hidden states.
     #[key(default = default.hidden, at_least = 1.0, at_most = 1_000_000.0)]
     pub hidden: u32,
-    /// Layers.
+    /// Number of layers.
     #[key(default = default.layers, at_least = 1.0, at_most = 1_000_000.0)]
     pub layers: u32,
-    /// Attention heads.
-    ///
-    /// They divide the width.
+    /// Number of attention heads; must divide the width.
     #[key(default = default.heads, at_least = 1.0, at_most = 1_000_000.0)]
     pub heads: u32,
     /// Width of a layer's perceptron.
     #[key(default = default.intermediate, at_least = 1.0, at_most = 1_000_000.0)]
     pub intermediate: u32,
-    /// Longest sequence.
-    ///
-    /// Positions that it has embeddings for.
+    /// Longest sequence, in tokens: the number of position embeddings.
     #[key(default = default.positions, at_least = 1.0, at_most = 1_000_000.0)]
     pub positions: u32,
 }
 
-/// `bert-base-uncased`.
+/// Shape of `bert-base-uncased`.
 const BASE: BertShape = BertShape {
     vocabulary: 30_522,
     hidden: 768,
@@ -79,7 +75,7 @@ const BASE: BertShape = BertShape {
     positions: 512,
 };
 
-/// Of one token per character.
+/// Shape of a small network with one token per character.
 const SMALL: BertShape = BertShape {
     vocabulary: CHARACTER_TOKENS,
     hidden: 128,
@@ -90,7 +86,7 @@ const SMALL: BertShape = BertShape {
 };
 
 impl BertSection {
-    /// Its keys that images have no use for.
+    /// Keys that have no meaning for images.
     pub(super) const KEYS: [&'static str; 2] = ["vocabulary", "pooling"];
 
     pub(super) fn read(table: &mut TableReader<'_>) -> BertSection {

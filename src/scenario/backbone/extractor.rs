@@ -1,4 +1,4 @@
-//! The keys of backbones that are read from a file and give features only.
+//! Keys of backbones that are read from a file and only give features.
 
 use std::path::PathBuf;
 
@@ -7,18 +7,18 @@ use serde::Serialize;
 use super::{ignore, part};
 use crate::scenario::reader::Keys;
 
-/// A pretrained network that no method may train.
+/// Pretrained network that no method may train.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Keys)]
 #[keys(given(kind: &str))]
 pub struct ExtractorSection {
-    /// A file in torchvision's names, relative to this file, or `hf:OWNER/REPO`.
+    /// File with tensor names of torchvision, relative to this file, or `hf:OWNER/REPO`.
     #[key(example = PathBuf::from(format!("{kind}.safetensors")))]
     pub weights: PathBuf,
     /// Patterns of tensors in the file that may be left over. Default: none.
     #[key(read = ignore::read(table, true))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
-    /// Which of several sets of weights in the file is read. Default: the one that was averaged over training.
+    /// Set of weights to read from a file with several. Default: the one averaged over training.
     #[key(read = part::read(table, true))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,

@@ -1,8 +1,8 @@
-//! `backbone.ignore`: tensors of a file that the network has no place for and that the user knows to be harmless.
+//! `backbone.ignore`: tensors of a file that the network does not have and that the user knows to be harmless.
 
 use crate::scenario::reader::{Param, TableReader};
 
-/// Reads the patterns; there are none to be given where nothing is read from a file.
+/// Reads the patterns; reports them if no weights are read from a file.
 pub(super) fn read(table: &mut TableReader<'_>, from_file: bool) -> Vec<String> {
     let doc = "patterns of tensors in the file that may be left over; `*` is any text";
     let patterns: Vec<String> = table.get(&Param::new("ignore", Vec::new(), doc));

@@ -1,18 +1,20 @@
-//! The architecture of a transformer that the scenario does not state: what the tensors of its file tell.
+//! Architecture of a transformer, inferred from the tensors of its file.
 
 use std::path::Path;
 
 use super::{Architecture, BackboneSection, VitSection, VitShape, Weights};
 use crate::weights::{InferredVit, NameMap, Network, WeightsError, WeightsFile, heads_of_width};
 
-/// Why it is not known: key, message, label and way out.
+/// Reason why the architecture is unknown: key, message, label and help.
 pub(in crate::scenario) type Unknown = (&'static str, String, &'static str, String);
 
 impl BackboneSection {
-    /// Puts the architecture in where a file has to tell it; `find` says where the file lies that has this name.
+    /// Infers the architecture from the file of weights if the scenario does not state it.
+    ///
+    /// `find` returns the place of the file with this name.
     ///
     /// # Errors
-    /// A file that is not there or holds something else; heads that nobody can know.
+    /// Fails if the file is absent or holds another network, and if the number of heads cannot be inferred.
     pub(in crate::scenario) fn infer(
         &mut self,
         find: impl Fn(&Path) -> Result<std::path::PathBuf, Unknown>,
@@ -45,7 +47,7 @@ impl BackboneSection {
     }
 }
 
-/// What the tensors of a file tell.
+/// Reads the architecture from the tensors of a file.
 fn told(path: &Path, name: &Path, part: Option<&str>) -> Result<InferredVit, WeightsError> {
     let origin = name.display().to_string();
     let listing = WeightsFile::index(path, &origin, part)?;

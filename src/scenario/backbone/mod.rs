@@ -1,4 +1,4 @@
-//! `[backbone]`: what turns an image into features.
+//! `[backbone]`: network that turns a sample into features.
 
 mod activation;
 mod bert;
@@ -22,45 +22,44 @@ pub use vit::{Architecture, EMBEDDED_IMAGE, VitSection, VitShape, Weights};
 
 use super::reader::{Choice, Param, TableReader, defaults};
 
-/// The feature extractor, by its `kind`. Default `vit`.
+/// Feature extractor, by its `kind`. Default `vit`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum BackboneSection {
-    /// A pretrained vision transformer.
+    /// Pretrained vision transformer.
     Vit(VitSection),
-    /// A residual network for small images, trained from scratch or read from a file.
+    /// Residual network for small images, trained from scratch or read from a file.
     #[serde(rename = "resnet18")]
     ResNet18(ResNetSection),
-    /// ResNet-50 with pretrained weights, frozen only.
+    /// Pretrained ResNet-50, frozen only.
     #[serde(rename = "resnet50")]
     ResNet50(ExtractorSection),
-    /// ResNet-152 with pretrained weights, frozen only.
+    /// Pretrained ResNet-152, frozen only.
     #[serde(rename = "resnet152")]
     ResNet152(ExtractorSection),
-    /// A BERT, for text; frozen only.
+    /// BERT for text, frozen only.
     Bert(BertSection),
-    /// None: a feature is a pixel, as the transform leaves it. A linear head on it is logistic
-    /// regression.
+    /// No network: a feature is a pixel after the transform. A linear head on it is logistic regression.
     Pixels,
 }
 
-/// [`BackboneSection`] without its keys.
+/// Words of [`BackboneSection`].
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Kind {
-    /// A pretrained vision transformer.
+    /// Pretrained vision transformer.
     Vit,
-    /// ResNet-18, with a 3x3 stem for small images unless another is named.
+    /// ResNet-18, with a 3x3 stem for small images unless `stem` names another.
     #[value(name = "resnet18")]
     ResNet18,
-    /// A pretrained ResNet-50 that gives features only.
+    /// Pretrained ResNet-50, for features only.
     #[value(name = "resnet50")]
     ResNet50,
-    /// A pretrained ResNet-152 that gives features only.
+    /// Pretrained ResNet-152, for features only.
     #[value(name = "resnet152")]
     ResNet152,
-    /// A BERT that gives features of text only.
+    /// BERT for features of text, frozen only.
     Bert,
-    /// The pixels as they are; with a linear head, logistic regression.
+    /// Pixels without a network; with a linear head, logistic regression.
     Pixels,
 }
 
@@ -103,7 +102,7 @@ impl BackboneSection {
         }
     }
 
-    /// What a scenario calls it.
+    /// Returns the word of `backbone.kind`.
     pub fn kind(&self) -> String {
         match self {
             BackboneSection::Vit(_) => Kind::Vit.word(),
@@ -115,18 +114,18 @@ impl BackboneSection {
         }
     }
 
-    /// Whether it gives features and cannot be trained, though it has parameters.
+    /// Returns true if the backbone has parameters but cannot be trained.
     pub fn is_frozen_only(&self) -> bool {
         let deep = matches!(self, BackboneSection::ResNet50(_) | BackboneSection::ResNet152(_));
         deep || self.reads_text()
     }
 
-    /// Whether it reads text and no images.
+    /// Returns true if the backbone reads text, not images.
     pub fn reads_text(&self) -> bool {
         matches!(self, BackboneSection::Bert(_))
     }
 
-    /// The transformer, where it is one.
+    /// Returns the vision transformer, if it is one.
     pub fn vit(&self) -> Option<&VitSection> {
         match self {
             BackboneSection::Vit(section) => Some(section),
@@ -134,12 +133,12 @@ impl BackboneSection {
         }
     }
 
-    /// Pixels of both sides of the images it takes; `None` where it takes any.
+    /// Returns the pixels per side of the images that it takes; `None` if it takes any size.
     pub fn input(&self) -> Option<u32> {
         self.vit().map(VitSection::input)
     }
 
-    /// The file its weights are read from.
+    /// Returns the file that its weights are read from.
     pub fn weights_file(&self) -> Option<&PathBuf> {
         match self {
             BackboneSection::Vit(VitSection { weights: Weights::File(path), .. })
@@ -153,7 +152,7 @@ impl BackboneSection {
         }
     }
 
-    /// Patterns of tensors in that file that may be left over.
+    /// Returns the patterns of tensors in that file that may be left over.
     pub fn ignored(&self) -> &[String] {
         match self {
             BackboneSection::Vit(section) => &section.ignore,
@@ -166,7 +165,7 @@ impl BackboneSection {
         }
     }
 
-    /// Which of several sets of weights in that file is read, where it is said.
+    /// Returns the set of weights to read from that file, if the scenario names one.
     pub fn part(&self) -> Option<&str> {
         match self {
             BackboneSection::Vit(section) => section.part.as_deref(),
@@ -179,7 +178,7 @@ impl BackboneSection {
         }
     }
 
-    /// The files it names with their keys, to be changed.
+    /// Returns the files that it names with their keys, for changes.
     pub(super) fn files_mut(&mut self) -> Vec<(String, &mut PathBuf)> {
         let (weights, vocabulary) = match self {
             BackboneSection::Vit(VitSection { weights: Weights::File(path), .. })

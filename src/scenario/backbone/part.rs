@@ -1,8 +1,8 @@
-//! `backbone.part`: which of several sets of weights in a file is read.
+//! `backbone.part`: set of weights to read from a file with several.
 
 use crate::scenario::reader::{Param, TableReader};
 
-/// Reads the key; there are no parts where nothing is read from a file.
+/// Reads the key; reports it if no weights are read from a file.
 pub(super) fn read(table: &mut TableReader<'_>, from_file: bool) -> Option<String> {
     let doc = "which of several sets of weights in the file, such as `state_dict_ema`; \
                else the averaged one";

@@ -1,4 +1,4 @@
-//! The keys of `kind = "resnet18"`.
+//! Keys of `kind = "resnet18"`.
 
 use std::path::PathBuf;
 
@@ -11,36 +11,36 @@ use crate::scenario::reader::{Choice, Keys, Param, TableReader};
 /// ResNet-18 for images of any size.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Keys)]
 pub struct ResNetSection {
-    /// "random", a file relative to this one, or `hf:OWNER/REPO`.
+    /// Weights: "random", a file relative to this one, or `hf:OWNER/REPO`.
     #[key(read = StartWeights::read(table, doc))]
     pub weights: StartWeights,
     /// Patterns of tensors in the file that may be left over. Default: none.
     #[key(read = ignore::read(table, weights.is_file()))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
-    /// Which of several sets of weights in the file is read. Default: the one that was averaged over training.
+    /// Set of weights to read from a file with several. Default: the one averaged over training.
     #[key(read = part::read(table, weights.is_file()))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// Channels of the first stage, an eighth of a feature.
+    /// Channels of the first stage; a feature has 8 times as many numbers.
     #[key(default = 64, at_least = 1.0, at_most = 1024.0, source = "He et al. 2016")]
     pub width: u32,
-    /// Layers in front of the first stage.
+    /// Layers before the first stage.
     #[key(default = Stem::Small, source = "STSA's code: small for CIFAR-100, imagenet for Tiny-ImageNet")]
     #[serde(skip_serializing_if = "Stem::is_small")]
     pub stem: Stem,
 }
 
-/// What stands in front of the first stage of a residual network.
+/// Layers before the first stage of a residual network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stem {
-    /// A convolution of 3 x 3, for images of 32 pixels: all of them reach the first stage.
+    /// 3 x 3 convolution for images of 32 pixels; the first stage gets every pixel.
     #[default]
     Small,
-    /// He et al. 2016: a convolution of 7 x 7 in steps of 2, then a maximum over 3 x 3 in steps of 2.
+    /// 7 x 7 convolution with stride 2, then a 3 x 3 maximum with stride 2 (He et al. 2016).
     ///
-    /// A sixteenth of the pixels reach the first stage.
+    /// The first stage gets a sixteenth of the pixels.
     #[value(name = "imagenet")]
     #[serde(rename = "imagenet")]
     ImageNet,
@@ -52,13 +52,13 @@ impl Stem {
     }
 }
 
-/// Where start values come from.
+/// Source of start values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StartWeights {
     /// Drawn from the run's seed: trained from scratch.
     Random,
-    /// A file of weights; absolute in memory.
+    /// File of weights; absolute in memory.
     #[serde(untagged)]
     File(PathBuf),
 }

@@ -1,4 +1,4 @@
-//! `[backbone] kind = "vit"`: the pretrained vision transformer.
+//! `[backbone] kind = "vit"`: pretrained vision transformer.
 
 use std::path::PathBuf;
 
@@ -8,116 +8,114 @@ use serde::Serialize;
 use super::{Activation, ignore, part};
 use crate::scenario::reader::{Choice, Keys, Param, TableReader};
 
-/// Pixels of both sides of the input of the embedded transformer.
+/// Pixels per side of the input of the embedded transformer.
 pub const EMBEDDED_IMAGE: u32 = 8;
 
-/// The pretrained transformer.
+/// Pretrained vision transformer.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
 #[keys(check = section.check(table))]
 pub struct VitSection {
-    /// "embedded", a file relative to this one, or `hf:OWNER/REPO`.
+    /// Weights: "embedded", a file relative to this one, or `hf:OWNER/REPO`.
     #[key(first, read = Weights::read(table, doc))]
     pub weights: Weights,
     /// Patterns of tensors in the file that may be left over. Default: none.
     #[key(read = ignore::read(table, weights != Weights::Embedded))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
-    /// Which of several sets of weights in the file is read. Default: the one that was averaged over training.
+    /// Set of weights to read from a file with several. Default: the one averaged over training.
     #[key(read = part::read(table, weights != Weights::Embedded))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
-    /// Preset or { image, patch, dim, depth, heads }; else the file's own.
+    /// Architecture: a preset or { image, patch, dim, depth, heads }; default: that of the file.
     ///
-    /// Stated, a run can be planned without the file; with `embedded` it is known and must be left out.
+    /// If stated, a run can be planned without the file. With `embedded` it is known and must be left out.
     #[key(first, read = weights.read_architecture(table, doc))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<Architecture>,
-    /// Pixels of both sides of the input, if not the usual.
+    /// Pixels per side of the input; default: those of the architecture.
     ///
-    /// Where they differ from the architecture's, position embeddings are interpolated.
+    /// If they differ from the architecture's, position embeddings are interpolated.
     #[key(at_least = 1.0, at_most = 4096.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolution: Option<u32>,
-    /// Attention heads, if not the usual.
+    /// Number of attention heads; default: that of the architecture.
     ///
-    /// Not to be seen in weights.
+    /// It cannot be inferred from weights.
     #[key(at_least = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heads: Option<u32>,
-    /// Activation of its perceptrons, as the model card says.
+    /// Activation of the perceptrons, as on the model card.
     ///
-    /// Not to be seen in weights. Default `gelu`; with weights under a name that is known for it, such as `openai/clip`,
-    /// `quick-gelu`.
+    /// It cannot be inferred from weights. Default `gelu`; `quick-gelu` for weights with a name that is known for it,
+    /// such as `openai/clip`.
     #[key(read = weights.read_activation(table, doc))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
 }
 
-/// Where weights come from.
+/// Source of weights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Weights {
-    /// The small transformer inside the program.
+    /// Small transformer embedded in the program.
     Embedded,
-    /// A file of weights; absolute in memory.
+    /// File of weights; absolute in memory.
     #[serde(untagged)]
     File(PathBuf),
 }
 
-/// A preset's name or a table.
+/// Preset or table of an architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Architecture {
-    /// ViT-Ti/16: 192 wide, 12 deep, 3 heads.
+    /// ViT-Ti/16: width 192, 12 blocks, 3 heads.
     #[serde(rename = "vit-tiny-patch16-224")]
     VitTiny,
-    /// ViT-S/16: 384 wide, 12 deep, 6 heads.
+    /// ViT-S/16: width 384, 12 blocks, 6 heads.
     #[serde(rename = "vit-small-patch16-224")]
     VitSmall,
-    /// ViT-B/16: 768 wide, 12 deep, 12 heads.
+    /// ViT-B/16: width 768, 12 blocks, 12 heads.
     #[serde(rename = "vit-base-patch16-224")]
     VitBase,
-    /// Any other: `{ image, patch, channels, dim, depth, heads, mlp }`.
+    /// Any other shape: `{ image, patch, channels, dim, depth, heads, mlp }`.
     #[serde(untagged)]
     Table(VitShape),
 }
 
-/// The shape of a vision transformer.
+/// Shape of a vision transformer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Keys)]
 pub struct VitShape {
-    /// Pixels of both sides of the input it was trained on.
+    /// Pixels per side of the input in pretraining.
     #[key(example = 224, at_least = 1.0, at_most = 65_536.0)]
     pub image: u32,
-    /// Pixels of both sides of a patch.
+    /// Pixels per side of a patch.
     #[key(example = 16, at_least = 1.0, at_most = 65_536.0)]
     pub patch: u32,
-    /// Color channels.
+    /// Number of color channels.
     #[key(default = 3, at_least = 1.0)]
     pub channels: u32,
-    /// Width.
+    /// Width of the token states.
     #[key(first, example = 192, at_least = 1.0, at_most = 65_536.0)]
     pub dim: u32,
-    /// Blocks.
+    /// Number of blocks.
     #[key(example = 12, at_least = 1.0, at_most = 65_536.0)]
     pub depth: u32,
-    /// Attention heads.
-    ///
-    /// They divide the width.
+    /// Number of attention heads; must divide `dim`.
     #[key(example = 3, at_least = 1.0, at_most = 65_536.0)]
     pub heads: u32,
-    /// Hidden width of a block's perceptron, 4 x dim.
+    /// Hidden width of a block's perceptron; default 4 x dim.
     #[key(default = 4 * dim, at_least = 1.0)]
     pub mlp: u32,
 }
 
 impl Architecture {
-    /// The preset of this shape, or the shape itself.
+    /// Returns the preset of this shape, or the shape itself.
     pub(super) fn of(shape: VitShape) -> Architecture {
         let presets = [Architecture::VitTiny, Architecture::VitSmall, Architecture::VitBase];
         let preset = presets.into_iter().find(|preset| preset.shape() == shape);
         preset.unwrap_or(Architecture::Table(shape))
     }
 
-    /// The shape in numbers.
+    /// Returns the shape in numbers.
     pub fn shape(&self) -> VitShape {
         let vit = |dim, heads| VitShape {
             image: 224,
@@ -137,16 +135,16 @@ impl Architecture {
     }
 }
 
-/// [`Architecture`] without its table.
+/// Presets of [`Architecture`].
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Preset {
-    /// 192 wide, 12 deep, 3 heads.
+    /// Width 192, 12 blocks, 3 heads.
     #[value(name = "vit-tiny-patch16-224")]
     Tiny,
-    /// 384 wide, 12 deep, 6 heads.
+    /// Width 384, 12 blocks, 6 heads.
     #[value(name = "vit-small-patch16-224")]
     Small,
-    /// 768 wide, 12 deep, 12 heads.
+    /// Width 768, 12 blocks, 12 heads.
     #[value(name = "vit-base-patch16-224")]
     Base,
 }
@@ -207,11 +205,11 @@ fn refuse_embedded(table: &mut TableReader<'_>, key: &str) {
 }
 
 impl VitSection {
-    /// Its keys, which no other kind has.
+    /// Keys that no other kind of backbone has.
     pub(super) const KEYS: [&'static str; 5] =
         ["weights", "architecture", "resolution", "heads", "activation"];
 
-    /// Patches tile the input, heads divide the width.
+    /// Reports a patch size that does not divide the image, and heads that do not divide the width.
     fn check(&self, table: &mut TableReader<'_>) {
         for key in ["resolution", "heads", "activation"] {
             if self.weights == Weights::Embedded && table.given(key) {
@@ -223,7 +221,7 @@ impl VitSection {
         }
     }
 
-    /// What does not fit the shape: key, message and way out.
+    /// Returns the keys that do not fit the shape, each with message and help.
     pub(super) fn misfits(&self) -> Vec<(&'static str, String, String)> {
         let mut misfits = Vec::new();
         let Some(VitShape { image, patch, dim, heads, .. }) = self.shape() else { return misfits };
@@ -238,19 +236,19 @@ impl VitSection {
         misfits
     }
 
-    /// Pixels of both sides of the images it takes.
+    /// Returns the pixels per side of the images that it takes.
     pub fn input(&self) -> u32 {
         let native = self.shape().map_or(EMBEDDED_IMAGE, |shape| shape.image);
         self.resolution.unwrap_or(native)
     }
 
-    /// Activation of its perceptrons.
+    /// Returns the activation of its perceptrons.
     pub fn activation(&self) -> Activation {
         self.activation.unwrap_or_default()
     }
 
-    /// The shape with `resolution` and `heads` put in; `None` for the embedded backbone, and as long as a file was not
-    /// asked for its own.
+    /// Returns the shape with `resolution` and `heads` applied. `None` for the embedded backbone, and until the file
+    /// was asked for its shape.
     pub fn shape(&self) -> Option<VitShape> {
         let shape = self.architecture?.shape();
         Some(VitShape {

@@ -1,4 +1,4 @@
-//! Settings that change nothing of a run whatever its method: they are no mistake, and are said.
+//! Settings without an effect whatever the method. They are no error, but `check` and `run` report them.
 
 use crate::scenario::distribution::DistributionSection;
 use crate::scenario::{
@@ -7,7 +7,7 @@ use crate::scenario::{
 };
 
 impl Scenario {
-    /// Settings without an effect, in the order of the file.
+    /// Returns settings without an effect, in the order of the file.
     pub(in crate::scenario) fn idle(&self) -> Vec<Ignored> {
         let mut idle = Vec::new();
         self.idle_data(&mut idle);
@@ -25,7 +25,7 @@ impl Scenario {
         idle
     }
 
-    /// Seeds and transforms that nothing is drawn or done by, and units that are whole shards.
+    /// Notes seeds and transforms that are not used, and units that are whole shards.
     fn idle_data(&self, idle: &mut Vec<Ignored>) {
         let powder = matches!(self.tasks.arrival, ArrivalChoice::Powder { .. });
         let seeds = &self.seed;
@@ -58,7 +58,7 @@ impl Scenario {
         }
     }
 
-    /// Sampling that takes everybody.
+    /// Notes sampling that takes every client.
     fn idle_participation(&self, idle: &mut Vec<Ignored>) {
         let clients = self.federation.clients;
         let participation = &self.participation;
@@ -82,7 +82,7 @@ impl Scenario {
         }
     }
 
-    /// Deadlines that nothing can miss.
+    /// Notes deadlines that every client meets.
     fn idle_round(&self, idle: &mut Vec<Ignored>) {
         let lost = self.links.loss > 0.0 || !self.faults.is_empty();
         let stays = self.availability.pattern == AvailabilityPattern::Always
@@ -96,7 +96,7 @@ impl Scenario {
         }
     }
 
-    /// Whether work and messages take no time at all.
+    /// Returns true if neither work nor messages take time.
     fn is_timeless(&self) -> bool {
         let (time, links) = (&self.time, &self.links);
         time.ms_per_sample == 0.0
@@ -105,7 +105,7 @@ impl Scenario {
             && self.is_unlimited()
     }
 
-    /// Whether bytes take no time.
+    /// Returns true if bytes take no time.
     fn is_unlimited(&self) -> bool {
         let links = &self.links;
         is_constant(&links.down_mb_per_s, f64::INFINITY)
@@ -114,7 +114,7 @@ impl Scenario {
             && links.server_up_mb_per_s.is_infinite()
     }
 
-    /// Patterns after which everybody is there.
+    /// Notes patterns in which every client is always available.
     fn idle_availability(&self, idle: &mut Vec<Ignored>) {
         let always = match self.availability.pattern {
             AvailabilityPattern::Diurnal { mean, depth, .. } => mean - depth >= 1.0,
@@ -126,7 +126,7 @@ impl Scenario {
         }
     }
 
-    /// Factors of what takes no time.
+    /// Notes factors of times that are 0.
     fn idle_clock(&self, idle: &mut Vec<Ignored>) {
         let (time, links) = (&self.time, &self.links);
         if time.ms_per_sample == 0.0 {
@@ -149,7 +149,7 @@ impl Scenario {
         }
     }
 
-    /// Lies that are the truth.
+    /// Notes malicious updates that equal honest ones.
     fn idle_faults(&self, idle: &mut Vec<Ignored>) {
         let honest = |kind: &FaultKind| matches!(kind, FaultKind::Malicious { how: Forgery::Scaled { factor } } if *factor == 1.0);
         if self.faults.iter().any(|fault| honest(&fault.kind)) {
@@ -157,7 +157,7 @@ impl Scenario {
         }
     }
 
-    /// Numbers of protections that are off.
+    /// Notes settings of protections that are off.
     fn idle_privacy(&self, idle: &mut Vec<Ignored>) {
         let privacy = &self.privacy;
         if !privacy.secure_aggregation {
@@ -181,7 +181,7 @@ impl Scenario {
     }
 }
 
-/// Whether a distribution is this number.
+/// Returns true if a distribution is this constant.
 fn is_constant(distribution: &DistributionSection, value: f64) -> bool {
     *distribution == DistributionSection::constant(value)
 }

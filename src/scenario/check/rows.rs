@@ -1,10 +1,10 @@
-//! What rows of a table need, and what has no meaning for them.
+//! Requirements of tabular data, and settings that have no meaning for them.
 
 use super::Checker;
 use crate::scenario::{BackboneSection, DataSource, Scenario};
 
 impl Scenario {
-    /// Rows go to heads as they are: through no network and no transform.
+    /// Reports networks and transforms: rows go to heads as they are.
     pub(super) fn check_rows(&self, checker: &mut Checker<'_>) {
         if self.data.source != DataSource::Table {
             return;

@@ -1,4 +1,4 @@
-//! What text needs, and what has no meaning for it.
+//! Requirements of text, and settings that have no meaning for it.
 
 use super::Checker;
 use crate::scenario::reader::{Choice, defaults};
@@ -8,7 +8,7 @@ use crate::scenario::{
 };
 
 impl Scenario {
-    /// Text goes with a network for text, and a natural partition with data that know their owners.
+    /// Reports text without a network for text, and a natural partition of data without owners.
     pub(super) fn check_text(&self, checker: &mut Checker<'_>) {
         let text = self.data.text.as_ref();
         if text.is_some() != self.backbone.reads_text() {
@@ -43,7 +43,7 @@ impl Scenario {
         }
     }
 
-    /// Only images in files are brought to one size as they are read. The default is in every effective scenario.
+    /// Reports `data.store` for data without image files. An effective scenario may have its default.
     fn check_store(&self, checker: &mut Checker<'_>) {
         if self.data.store == StoredSize::Square(224) {
             return;
@@ -57,7 +57,7 @@ impl Scenario {
         );
     }
 
-    /// Text is neither resized nor augmented, and thinned by its stride.
+    /// Reports image keys for text: it is neither resized nor augmented, and `stride` thins it.
     fn check_keys_of_images(&self, checker: &mut Checker<'_>) {
         let help = "remove it; [data.text] says how a play becomes samples";
         self.refuse_transforms(checker, "a play is text", help);
@@ -66,7 +66,7 @@ impl Scenario {
         }
     }
 
-    /// Refuses what is done to images, of samples that are none.
+    /// Refuses image transforms for samples that are not images.
     pub(super) fn refuse_transforms(&self, checker: &mut Checker<'_>, why: &str, help: &str) {
         let train = TransformSection::default();
         let data = &self.data;

@@ -1,16 +1,16 @@
-//! `data.width`, `data.input`, `data.label` and `data.client`: which columns, arrays or folders hold what.
+//! `data.width`, `data.input`, `data.label` and `data.client`: columns, arrays or folders of a data set.
 
 use super::DataSource;
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
-/// What `data.client` says of a folder: the folder above that of the class, `train/CLIENT/CLASS/*`.
+/// Value of `data.client` for folders: the folder above the class, `train/CLIENT/CLASS/*`.
 pub const ABOVE: &str = "folder";
 
-/// Which columns, arrays or folders hold what.
+/// Columns, arrays or folders of a data set.
 #[derive(Default, Keys)]
 #[keys(given(source: DataSource), check = section.check(table, source))]
 pub(in crate::scenario) struct Columns {
-    /// Numbers in a row.
+    /// Numbers per row.
     #[key(when = source == DataSource::Table, example = 768, at_least = 1.0, at_most = 1e6)]
     pub width: Option<u32>,
     /// Column or array of the images or rows.
@@ -19,15 +19,15 @@ pub(in crate::scenario) struct Columns {
     /// Column or array of the classes.
     #[key(when = input.is_some(), default = LABEL.to_owned())]
     pub label: Option<String>,
-    /// Column or array that says whose a sample is; of a folder "folder", the one above the class.
+    /// Column or array with the owner of a sample; for a folder "folder", the one above the class.
     #[key(when = input.is_some() || source == DataSource::Folder)]
     pub client: Option<String>,
 }
 
-/// Default name of what holds the classes.
+/// Default name of the column or array of the classes.
 const LABEL: &str = "label";
 
-/// Default name of what holds the images or rows, where they have names.
+/// Returns the default name of the images or rows, if the source has named columns.
 fn input_of(source: DataSource) -> Option<&'static str> {
     match source {
         DataSource::Table => Some("features"),
@@ -37,7 +37,7 @@ fn input_of(source: DataSource) -> Option<&'static str> {
 }
 
 impl Columns {
-    /// Those of a source where nobody names any.
+    /// Returns the default columns of a source.
     pub fn of(source: DataSource) -> Columns {
         let input = input_of(source).map(str::to_owned);
         let label = input.is_some().then(|| LABEL.to_owned());

@@ -1,4 +1,4 @@
-//! `data.validation` and `data.evaluate`: what is held out of training, and what accuracies are measured on.
+//! `data.validation` and `data.evaluate`: samples held out of training, and samples that are tested.
 
 use std::fmt;
 
@@ -8,31 +8,31 @@ use serde::{Deserialize, Serialize};
 use crate::document::Document;
 use crate::scenario::reader::Choice;
 
-/// What accuracies are measured on.
+/// Samples on which accuracies are measured.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum, Choice, Document,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Evaluated {
-    /// The test set.
+    /// Test set.
     #[default]
     Test,
-    /// What `data.validation` holds out of the training data; the test set is not looked at.
+    /// Samples that `data.validation` holds out of the training data; the test set is not used.
     Validation,
 }
 
 /// Training samples of every class that are held out, and their purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, Document)]
 pub struct HeldOut {
-    /// Part of every class that is held out of training.
+    /// Fraction of every class that is held out of training.
     #[document(unit = "share")]
     pub share: f64,
-    /// Set that accuracies are measured on.
+    /// Samples on which accuracies are measured.
     pub evaluate: Evaluated,
 }
 
 impl fmt::Display for HeldOut {
-    /// One line for readers of tables.
+    /// Formats the set in one line for tables.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let share = self.share;
         match self.evaluate {

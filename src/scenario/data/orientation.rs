@@ -1,4 +1,4 @@
-//! `data.orientation`: turning of photographs that were taken with a tilted camera.
+//! `data.orientation`: rotation of photographs that were taken with a tilted camera.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -10,15 +10,15 @@ use crate::scenario::reader::{Choice, Param, TableReader};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum Orientation {
-    /// Images are turned and mirrored as their EXIF data say: `datasets` of Hugging Face.
+    /// Rotated and mirrored by the EXIF data, as `datasets` of Hugging Face does.
     Exif,
-    /// Pixels stay as they are in the file: torchvision's `ImageFolder`.
+    /// Pixels as stored in the file, as torchvision's `ImageFolder` reads them.
     #[default]
     Ignored,
 }
 
 impl Orientation {
-    /// Returns the treatment by the reader that code for this source uses; `None` of sources without image files.
+    /// Returns the treatment by the usual reader of a source; `None` for sources without image files.
     pub fn of(source: DataSource) -> Option<Orientation> {
         match source {
             DataSource::Parquet => Some(Orientation::Exif),

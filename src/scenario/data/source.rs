@@ -5,32 +5,32 @@ use serde::Serialize;
 
 use crate::scenario::reader::Choice;
 
-/// A data set or a layout.
+/// Data set or layout of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataSource {
-    /// The embedded handwritten digits: 10 classes, 8x8 grey pixels.
+    /// Embedded handwritten digits: 10 classes, 8x8 gray pixels.
     Digits,
     /// CIFAR-10 in the official binary or Python layout, folder or .tar.gz.
     Cifar10,
     /// CIFAR-100 in the official binary or Python layout, folder or .tar.gz.
     Cifar100,
-    /// Image files: `train/CLASS/*` and `test/CLASS/*`, Tiny-ImageNet, CUB, DomainNet, or undivided.
+    /// Image files: `train/CLASS/*` and `test/CLASS/*`, Tiny-ImageNet, CUB, DomainNet, or without a split.
     Folder,
-    /// The IDX files of MNIST and its family, gzipped or not: 28x28 grey pixels.
+    /// IDX files of MNIST and its family, gzipped or not: 28x28 gray pixels.
     Idx,
     /// Images in Parquet files, as on the Hugging Face hub, or in a folder of `save_to_disk`.
     Parquet,
     /// Rows of numbers, such as features: .npz, .npy, .parquet, .csv, or a folder of `save_to_disk`.
     Table,
-    /// LEAF's JSON files of users and their images (FEMNIST): 28x28 grey pixels.
+    /// LEAF's JSON files of users and their images (FEMNIST): 28x28 gray pixels.
     Leaf,
-    /// A play as plain text, speakers' lines under their names.
+    /// Play as plain text, with the lines of speakers under their names.
     Play,
 }
 
 impl DataSource {
-    /// What lies at its path.
+    /// Describes the content of the path.
     pub(super) fn place(self) -> &'static str {
         match self {
             DataSource::Play => "the text",

@@ -1,4 +1,4 @@
-//! Keys with a few words as values.
+//! Keys whose values are a few words.
 
 #![allow(private_interfaces)]
 
@@ -17,16 +17,17 @@ use super::suggest::{alternatives, nearest};
 /// Words of a key, each with its meaning.
 pub type Words = Arc<[(String, String)]>;
 
-/// Words by type. The reader asks for them at every key, and clap makes them again each time.
+/// Words by type. The reader needs them at every key, and clap creates them again each time.
 static WORDS: Mutex<BTreeMap<TypeId, Words>> = Mutex::new(BTreeMap::new());
 
-/// So many words are told even where one of them is near.
+/// Largest number of words that an error lists even if one is near to the typed one.
 const FEW: usize = 4;
 
-/// A closed set of words in a scenario file: a word is a variant's name, its meaning the first paragraph
-/// of the variant's documentation.
+/// Closed set of words in a scenario file.
+///
+/// A word is a variant's name, its meaning the first paragraph of the variant's documentation.
 pub trait Choice: ValueEnum + Copy + PartialEq + 'static {
-    /// The word of this value.
+    /// Returns the word of this value.
     fn word(&self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
@@ -71,7 +72,7 @@ impl<T: Choice> Readable for T {
     }
 }
 
-/// As a list has it: without the capital that begins a sentence. Names (`CLS`, `FedHAF`) keep theirs.
+/// Returns the meaning for lists, without the capital of a sentence. Names (`CLS`, `FedHAF`) keep theirs.
 fn meaning(value: &PossibleValue) -> String {
     let text = value.get_help().map(ToString::to_string).unwrap_or_default();
     let word = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One thing that is wrong, with its place, as people and programs read it.
+//! Error of a scenario with its place, for users and for programs.
 //!
 //! ```text
 //! error: unknown key `clinets` in [federation]
@@ -13,35 +13,35 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-/// One error of a scenario.
+/// Error of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// What is wrong, in one line.
+    /// Problem, in one line.
     pub message: String,
-    /// Where.
+    /// Place of the problem.
     pub place: Option<SourceSpan>,
-    /// What stands at the caret.
+    /// Label at the caret.
     pub label: String,
-    /// What to do.
+    /// Advice for the user.
     pub help: Option<String>,
 }
 
-/// A piece of one line. Lines and columns (in characters) count from 1.
+/// Part of one line. Lines and columns (in characters) count from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SourceSpan {
-    /// The file as it was named, or `--set`.
+    /// File as the user gave it, or `--set`.
     pub file: String,
     pub line: usize,
     /// Column of the first character.
     pub column: usize,
-    /// Characters, at least 1; 0 where the whole file is meant.
+    /// Number of characters, at least 1; 0 for the whole file.
     pub length: usize,
-    /// The line itself.
+    /// Text of the line.
     pub text: String,
 }
 
 impl SourceSpan {
-    /// Of bytes `start..end` in `source`; cut at the end of the first line.
+    /// Returns the span of bytes `start..end` in `source`, cut at the end of the first line.
     pub(super) fn new(file: &str, source: &str, start: usize, end: usize) -> SourceSpan {
         let start = floor_boundary(source, start);
         let end = floor_boundary(source, end).max(start);
@@ -58,8 +58,9 @@ impl SourceSpan {
         }
     }
 
-    /// Without its text, unless that looks like a line of a table: a scenario may name any file, and whoever
-    /// reads its errors need not be allowed to read that.
+    /// Returns the span without its text, unless the text looks like a line of a table.
+    ///
+    /// A scenario may name any file, and a reader of its errors may not be allowed to read that file.
     pub(super) fn if_tame(self) -> SourceSpan {
         if is_tame(&self.text) {
             self
@@ -68,22 +69,22 @@ impl SourceSpan {
         }
     }
 
-    /// A file as a whole.
+    /// Returns the span of a whole file.
     pub(super) fn whole(file: &str) -> SourceSpan {
         SourceSpan { file: file.to_owned(), line: 1, column: 1, length: 0, text: String::new() }
     }
 }
 
-/// Whether a text of a file may be shown: words and numbers between commas, and not much of them.
+/// Returns true if a text of a file may be shown: a few words and numbers between commas.
 pub(in crate::scenario) fn is_tame(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || " \t,._+-#".contains(c);
     text.len() <= WIDTH && text.chars().all(plain)
 }
 
-/// So many characters of a line are shown.
+/// Largest number of characters of a line that are shown.
 const WIDTH: usize = 200;
 
-/// The part of a line around the column (from 1) that is shown, and the column in it.
+/// Returns the part of a line around the column (from 1) that is shown, and the column in it.
 fn window(text: &str, column: usize) -> (String, usize) {
     let length = text.chars().count();
     if length <= WIDTH {
@@ -98,7 +99,7 @@ fn lines(text: &str) -> String {
     text.split('\n').map(harmless).collect::<Vec<_>>().join("\n")
 }
 
-/// Without what would move the cursor of a terminal.
+/// Removes characters that would move the cursor of a terminal.
 fn harmless(text: &str) -> String {
     text.replace(|c: char| c.is_control() && c != '\t', "\u{fffd}")
 }
@@ -112,12 +113,12 @@ fn floor_boundary(text: &str, mut index: usize) -> usize {
 }
 
 impl Diagnostic {
-    /// As text; `colour` adds ANSI colors and changes nothing else.
+    /// Formats the error; `colour` adds ANSI colors and changes nothing else.
     pub fn render(&self, colour: bool) -> String {
         self.headed("error", "1;31", colour)
     }
 
-    /// As [`render`](Self::render), of something that is no error.
+    /// Formats the text like [`render`](Self::render), as a note instead of an error.
     pub fn render_note(&self, colour: bool) -> String {
         self.headed("note", "1;36", colour)
     }

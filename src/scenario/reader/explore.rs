@@ -1,4 +1,4 @@
-//! Every key that a reader may ask for, found by reading.
+//! Search for every key that a reader may ask for, by repeated reading.
 //!
 //! Which keys a table has depends on what stands in it: `partition.beta` is one with `kind = "dirichlet"` only. So the
 //! reader is run over and over: with nothing, then with every word of every key that has a few, and with every key and
@@ -13,36 +13,36 @@ use super::param::KeyDoc;
 use super::report::Report;
 use super::table::{Readout, TableReader};
 
-/// Every key and table that a document may have.
+/// All keys and tables that a document may have.
 #[derive(Clone, Debug, Default)]
 pub struct Catalogue {
-    /// Table by table. A key that may be of several types is there once for each.
+    /// Keys, table by table. A key with several types is listed once for each.
     pub keys: Vec<KnownKey>,
     /// Tables inside the document.
     pub tables: Vec<TableDoc>,
 }
 
-/// A key, and when it is one.
+/// Key and the condition under which it is valid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KnownKey {
-    /// With its whole path.
+    /// Description with the whole path.
     pub doc: KeyDoc,
-    /// What must stand beside it: a key and the words of it that allow this one.
+    /// Conditions: a key, and its words with which this key is valid.
     pub with: Vec<(String, Vec<String>)>,
 }
 
-/// A table that was asked for.
+/// Table that the reader asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableDoc {
-    /// Its path.
+    /// Path of the table.
     pub path: String,
-    /// Whether it is a list of tables.
+    /// Marks a list of tables.
     pub list: bool,
-    /// Whether its keys are names that the writer of the file invents.
+    /// Marks a table whose keys are names chosen by the user.
     pub open: bool,
 }
 
-/// What is put at a path to see what is asked for then.
+/// Trial value at a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Shape {
     Word(String),
@@ -66,9 +66,10 @@ impl Shape {
         Node { value, span: Span::default() }
     }
 
-    /// Those worth a try at a key: words and truths decide about others, and so may a text in place of the one that is the
-    /// default, and whether there is a key that has no default. Which keys' being there matters otherwise, readers ask and
-    /// tell.
+    /// Returns the trial values of a key: its words, truth values, another text than the default, or presence.
+    ///
+    /// These can decide which other keys are valid. Other keys whose presence matters are found because readers ask for
+    /// it and report it.
     fn of(doc: &KeyDoc) -> Vec<Shape> {
         let words = doc.choices.iter().map(|(word, _)| Shape::Word(word.clone()));
         let optional = doc.default.is_none() && !doc.required;
@@ -84,10 +85,10 @@ impl Shape {
     }
 }
 
-/// Paths with what stands there.
+/// Paths with their trial values.
 type Setting = Vec<(String, Shape)>;
 
-/// Reads until nothing new is asked for.
+/// Reads repeatedly until no new key is asked for.
 pub fn explore<C>(read: impl Fn(&mut TableReader<'_>) -> C) -> Catalogue {
     let mut found = Found::default();
     let mut waiting: VecDeque<Setting> = VecDeque::from([Setting::new()]);
@@ -109,14 +110,14 @@ pub fn explore<C>(read: impl Fn(&mut TableReader<'_>) -> C) -> Catalogue {
     found.catalogue()
 }
 
-/// The key beside this one that has just got a text in place of its default: with it others may mean something else.
+/// Returns the key of the same table that got a text in place of its default, which may change other keys.
 fn text_beside(setting: &Setting, path: &str) -> Option<String> {
     let table = |path: &str| path.rsplit_once('.').map(|(table, _)| table.to_owned());
     let (last, _) = setting.last().filter(|(_, shape)| *shape == Shape::Text)?;
     (table(last) == table(path)).then(|| last.clone())
 }
 
-/// One description of a key that two readings describe: whatever either allows.
+/// Merges two descriptions of a key: all that either allows.
 fn merge(known: &mut KeyDoc, doc: KeyDoc) {
     known.required &= doc.required;
     if known.bounds.least != doc.bounds.least {
@@ -134,19 +135,19 @@ fn merge(known: &mut KeyDoc, doc: KeyDoc) {
     }
 }
 
-/// What was asked for so far.
+/// Keys and tables found so far.
 #[derive(Default)]
 struct Found {
     keys: Vec<KeyDoc>,
-    /// Places in `keys`, one for each type that the key of a path may have.
+    /// Indices in `keys`, one for each type of the key at a path.
     places: BTreeMap<String, Vec<usize>>,
     tables: Vec<TableDoc>,
-    /// Of every word of every key, the paths that were asked for beside it.
+    /// Paths that were asked for with each word of each key.
     beside: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
 }
 
 impl Found {
-    /// Writes down what is new, and answers what to try because of it.
+    /// Records new keys and returns further trial values.
     fn take(&mut self, setting: &Setting, readout: Readout) -> Vec<(String, Shape)> {
         let mut next = Vec::new();
         if let Some((path, Shape::Word(word))) = setting.last() {
@@ -192,7 +193,7 @@ impl Found {
         next
     }
 
-    /// A document in which this stands.
+    /// Returns a document with these trial values.
     fn document(&self, setting: &Setting) -> Node {
         let mut root = Node::empty_table();
         for (path, shape) in setting {
@@ -228,7 +229,7 @@ impl Found {
         }
     }
 
-    /// The keys, tables together in the order in which they were met.
+    /// Returns the keys by table, tables in the order in which they were found.
     fn catalogue(self) -> Catalogue {
         let table_of = |path: &str| path.rsplit_once('.').map_or("", |(table, _)| table).to_owned();
         let mut order: Vec<String> = Vec::new();
@@ -253,7 +254,7 @@ impl Found {
         Catalogue { keys, tables: self.tables }
     }
 
-    /// The keys of its own table and of those around it that must have certain words.
+    /// Returns the keys of its own table and of outer tables that must have certain words.
     fn conditions(&self, path: &str) -> Vec<(String, Vec<String>)> {
         let mut conditions = Vec::new();
         for (key, words) in &self.beside {
@@ -291,9 +292,9 @@ mod tests {
 
     #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
     enum Kind {
-        /// Nothing more.
+        /// No further keys.
         Plain,
-        /// With a table.
+        /// Further table.
         Deep,
     }
 

@@ -1,12 +1,14 @@
-//! The keys of a document as JSON Schema, for editors: Taplo, and with it VS Code, complete and check TOML by it.
+//! JSON Schema of the keys of a document, for editors: Taplo and VS Code complete and check TOML with it.
 
 use serde_json::{Map, Value, json};
 
 use super::explore::{Catalogue, KnownKey};
 use super::param::{Edge, KeyDoc};
 
-/// A schema (draft 7) of this title. `required` are the tables and keys at the top without which a document is none,
-/// `unless` it has a key that says where they are.
+/// Returns a schema (draft 7) with this title.
+///
+/// `required` lists the tables and keys that a document must have at its top, `unless` it has a key that names their
+/// place.
 pub fn json_schema(
     catalogue: &Catalogue,
     title: &str,
@@ -25,12 +27,12 @@ pub fn json_schema(
     root
 }
 
-/// The same of a table that stands in another document.
+/// Returns the schema of a table in another document.
 pub fn table_schema(catalogue: &Catalogue) -> Value {
     table(catalogue, "")
 }
 
-/// A table with everything in it.
+/// Returns the schema of a table with everything in it.
 fn table(catalogue: &Catalogue, path: &str) -> Value {
     let mut properties: Map<String, Value> = Map::new();
     let inside = |key: &str| match path.is_empty() {
@@ -59,7 +61,7 @@ fn table(catalogue: &Catalogue, path: &str) -> Value {
     json!({ "type": "object", "properties": properties, "additionalProperties": open })
 }
 
-/// One of two forms; those of a key with several join one list.
+/// Joins two alternative forms; those of a key with several forms are in one list.
 fn either(before: Value, form: Value) -> Value {
     match before {
         Value::Object(mut object) if object.contains_key("anyOf") && object.len() == 1 => {
@@ -72,7 +74,7 @@ fn either(before: Value, form: Value) -> Value {
     }
 }
 
-/// What a key may hold.
+/// Returns the schema of a key's values.
 fn form(key: &KnownKey) -> Value {
     let KeyDoc { kind, entries, choices, .. } = &key.doc;
     let words = || choices.iter().map(|(word, _)| word.as_str()).collect::<Vec<_>>();
@@ -128,7 +130,7 @@ fn bound(form: &mut Map<String, Value>, doc: &KeyDoc) {
     limit(doc.bounds.most, "maximum", "exclusiveMaximum");
 }
 
-/// Meaning of a key and of its words.
+/// Returns the meaning of a key and of its words.
 pub fn meaning(key: &KeyDoc) -> String {
     let mut text = key.doc.to_owned();
     for (word, meaning) in key.choices.iter().filter(|(_, meaning)| !meaning.is_empty()) {
@@ -137,7 +139,7 @@ pub fn meaning(key: &KeyDoc) -> String {
     text
 }
 
-/// Text that editors show: meaning, words, conditions, source.
+/// Returns the text that editors show: meaning, words, conditions, source.
 fn described(key: &KnownKey) -> String {
     let mut text = meaning(&key.doc);
     for (other, words) in &key.with {
@@ -149,7 +151,7 @@ fn described(key: &KnownKey) -> String {
     text
 }
 
-/// A default, which is in TOML, in JSON; infinity has no form there.
+/// Converts a default from TOML to JSON; infinity has no form there.
 fn json_of(toml: &str) -> Option<Value> {
     let document: toml::Table = format!("value = {toml}").parse().ok()?;
     let value = serde_json::to_value(document.get("value")?).ok()?;

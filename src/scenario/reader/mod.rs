@@ -76,10 +76,10 @@ pub(super) use table::DECIDES;
 
 use super::ScenarioError;
 
-/// Reads one TOML text as one table; `name` stands for the file in errors.
+/// Reads one TOML text as one table; errors call the file `name`.
 ///
 /// # Errors
-/// Everything that is wrong with the text.
+/// Returns all errors of the text.
 pub fn read_text<C>(
     text: &str,
     name: &str,
@@ -88,10 +88,10 @@ pub fn read_text<C>(
     read_document(text, name, "the scenario", read)
 }
 
-/// As [`read_text`]; `document` is what the outermost table is called in errors, such as `the study`.
+/// Reads a text like [`read_text`]; errors call the outermost table `document`, such as `the study`.
 ///
 /// # Errors
-/// Everything that is wrong with the text. After a syntax error nothing else is said: what was read is a guess then.
+/// Returns all errors of the text. After a syntax error no others are reported, because the values are guesses.
 pub fn read_document<C>(
     text: &str,
     name: &str,
@@ -110,13 +110,13 @@ pub fn read_document<C>(
     }
 }
 
-/// The keys that `read` asks for, with their defaults, in order.
+/// Returns the keys that `read` asks for, with their defaults, in order.
 pub fn describe<C>(read: impl FnOnce(&mut TableReader<'_>) -> C) -> Vec<KeyDoc> {
     let mut report = Report::default();
     TableReader::of(&Node::empty_table(), &mut report, read).1.keys
 }
 
-/// What `read` gives for an empty table: all defaults.
+/// Returns the value of `read` for an empty table: all defaults.
 pub fn defaults<C>(read: impl FnOnce(&mut TableReader<'_>) -> C) -> C {
     let mut report = Report::default();
     TableReader::of(&Node::empty_table(), &mut report, read).0

@@ -1,18 +1,18 @@
-//! A TOML value that remembers where it was written.
+//! TOML value with the place where it was written.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-/// A piece of one source.
+/// Part of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::scenario) struct Span {
     /// Index of the source in its [`Report`](super::Report).
     pub source: usize,
     /// First byte.
     pub start: usize,
-    /// Byte after the last; equal to `start` where there is nothing to point at.
+    /// Byte after the last; equal to `start` if there is nothing to point to.
     pub end: usize,
 }
 
@@ -22,14 +22,14 @@ impl Span {
     }
 }
 
-/// A value and its place.
+/// Value and its place.
 #[derive(Clone, Debug)]
 pub(in crate::scenario) struct Node {
     pub value: Value,
     pub span: Span,
 }
 
-/// What TOML can say.
+/// Value of TOML.
 #[derive(Clone, Debug)]
 pub(in crate::scenario) enum Value {
     String(String),
@@ -39,14 +39,14 @@ pub(in crate::scenario) enum Value {
     Datetime,
     Array(Vec<Node>),
     Table(Table),
-    /// A number that does not fit into 64 bits.
+    /// Number that does not fit into 64 bits.
     Unrepresentable,
 }
 
 /// Keys in alphabetical order.
 pub(in crate::scenario) type Table = BTreeMap<String, Entry>;
 
-/// A value with the place of its key.
+/// Value with the place of its key.
 #[derive(Clone, Debug)]
 pub(in crate::scenario) struct Entry {
     pub key: Span,
@@ -54,12 +54,12 @@ pub(in crate::scenario) struct Entry {
 }
 
 impl Node {
-    /// A table with nothing in it, written nowhere.
+    /// Returns an empty table that is written nowhere.
     pub fn empty_table() -> Node {
         Node { value: Value::Table(Table::new()), span: Span::default() }
     }
 
-    /// From the parser's tree.
+    /// Converts the parser's tree.
     pub fn new(source: usize, value: &DeValue<'_>, span: Range<usize>) -> Node {
         let child = |v: &toml::Spanned<DeValue<'_>>| Node::new(source, v.get_ref(), v.span());
         let value = match value {
@@ -86,12 +86,12 @@ impl Node {
         Node { value, span: Span::new(source, span) }
     }
 
-    /// From the parser's document.
+    /// Converts the parser's document.
     pub fn document(source: usize, document: &DeTable<'_>) -> Node {
         Node { value: Value::Table(entries(source, document)), span: Span::new(source, 0..0) }
     }
 
-    /// The same, `offset` bytes further on in its source.
+    /// Returns the value moved by `offset` bytes in its source.
     pub fn shifted(mut self, offset: usize) -> Node {
         self.span.start += offset;
         self.span.end += offset;
@@ -112,7 +112,7 @@ impl Node {
         self
     }
 
-    /// Says that the value, with everything in it, stands in this source.
+    /// Sets the source of the value and of everything in it.
     pub fn stand_in(&mut self, source: usize) {
         self.span.source = source;
         match &mut self.value {
@@ -125,7 +125,7 @@ impl Node {
         }
     }
 
-    /// What it is, for "expected ..., found ...".
+    /// Describes the value for "expected ..., found ...".
     pub fn what(&self) -> &'static str {
         match &self.value {
             Value::String(_) => "a string",
@@ -139,7 +139,7 @@ impl Node {
         }
     }
 
-    /// The table, if it is one.
+    /// Returns the table, if it is one.
     pub fn as_table(&self) -> Option<&Table> {
         match &self.value {
             Value::Table(table) => Some(table),
@@ -147,7 +147,7 @@ impl Node {
         }
     }
 
-    /// The value at a dotted path.
+    /// Returns the value at a dotted path.
     pub fn at(&self, path: &str) -> Option<&Entry> {
         let (first, rest) = path.split_once('.').map_or((path, None), |(f, r)| (f, Some(r)));
         let entry = self.as_table()?.get(first)?;
@@ -165,7 +165,7 @@ impl Node {
         }
     }
 
-    /// The value at a dotted path, or the nearest table around it that is written.
+    /// Returns the value at a dotted path, or the nearest table around it that is written.
     pub fn nearest(&self, mut path: &str) -> &Node {
         loop {
             match (self.at(path), path.rsplit_once('.')) {
@@ -176,7 +176,7 @@ impl Node {
         }
     }
 
-    /// As it is, without places; `None` for what has no such form here (dates).
+    /// Converts the value to TOML without places; `None` for types that scenarios do not have (dates).
     pub fn to_toml(&self) -> Option<toml::Value> {
         Some(match &self.value {
             Value::String(text) => text.clone().into(),
@@ -195,7 +195,7 @@ impl Node {
     }
 }
 
-/// Whether a number is an integer that a float holds exactly.
+/// Returns true if a number is an integer that a float represents exactly.
 fn is_whole(number: &str) -> bool {
     const EXACT: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
     number.parse::<f64>().is_ok_and(|value| value.fract() == 0.0 && value.abs() <= EXACT)

@@ -11,7 +11,7 @@ use super::choice::Words;
 use super::node::{Node, Span, Value};
 use super::slips::meant;
 
-/// Why a value cannot be read. `{key}` in the message becomes the key's dotted path.
+/// Reason why a value cannot be read. `{key}` in the message becomes the key's dotted path.
 #[derive(Clone, Debug)]
 pub struct Fault {
     pub(super) span: Span,
@@ -29,7 +29,7 @@ impl Fault {
         Fault { span: node.span, message: message.into(), label: label.into(), help: None }
     }
 
-    /// With no text longer than people read: keys and words come from files of any kind.
+    /// Shortens the text: keys and words may come from files of any kind.
     pub(super) fn shortened(self) -> Fault {
         let Fault { span, message, label, help } = self;
         Fault {
@@ -50,27 +50,27 @@ impl Fault {
     }
 }
 
-/// A type that a key of a scenario can have.
+/// Type that a key of a scenario can have.
 pub trait Readable: Clone + PartialEq + Sized {
-    /// For "must be ..." and for documentation.
+    /// Type in words, for "must be ..." and for documentation.
     const WHAT: &'static str;
 
-    /// What the entries are, of a list.
+    /// Type of the entries of a list, in words.
     const ENTRIES: Option<&'static str> = None;
 
-    /// The value, or why not.
+    /// Reads the value, or returns the reason why it cannot be read.
     #[doc(hidden)]
     fn read(node: &Node) -> Result<Self, Fault>;
 
-    /// As it is written in the effective scenario.
+    /// Returns the value as written in the effective scenario.
     fn to_toml(&self) -> toml::Value;
 
-    /// The numbers in it, for ranges.
+    /// Returns the numbers in it, for ranges.
     fn numbers(&self) -> Vec<f64> {
         Vec::new()
     }
 
-    /// Word and meaning of every possible value, where there are few.
+    /// Returns word and meaning of every possible value, if there are few.
     fn choices() -> Words {
         Words::default()
     }
@@ -222,7 +222,7 @@ impl<T: Readable, const N: usize> Readable for [T; N] {
     }
 }
 
-/// So many characters of a text are shown; lists of possible keys are the longest that are meant.
+/// Largest number of characters of a text that are shown; lists of possible keys are the longest.
 const READ: usize = 1_000;
 
 fn shortened(text: String) -> String {
@@ -232,7 +232,9 @@ fn shortened(text: String) -> String {
     }
 }
 
-/// A number or boolean in quotes is the commonest slip; one that is not written as TOML has it comes next.
+/// Improves the error of a value in quotes or of a value that is not TOML.
+///
+/// A quoted number or boolean is the most common mistake.
 fn unquote(node: &Node, fault: Fault) -> Fault {
     let Value::String(text) = &node.value else { return fault };
     let plain = DeValue::parse(text).is_ok_and(|value| {

@@ -1,4 +1,4 @@
-//! The errors found so far, and the texts they point into.
+//! Errors found so far, and the texts that they point to.
 
 use toml::de::DeTable;
 
@@ -10,25 +10,25 @@ use super::slips::{meant, other_format};
 use super::suggest::alternatives;
 use crate::scenario::ScenarioError;
 
-/// So many errors are told.
+/// Largest number of errors shown.
 pub(in crate::scenario) const SHOWN: usize = 50;
 
-/// A key that has more places than this is not advised about.
+/// Largest number of places of a key for which help is given.
 const MOST_PLACES: usize = 3;
 
-/// So many are remembered; what comes behind them is only counted.
+/// Largest number of errors kept; further ones are only counted.
 const KEPT: usize = 1_000;
 
-/// What overrides are called in errors.
+/// Name of overrides in errors.
 const OVERRIDE: &str = "--set";
 
-/// One text that was read.
+/// Text that was read.
 #[derive(Clone, Debug)]
 pub(in crate::scenario) struct Source {
-    /// The file as it was named, or `--set`.
+    /// File as the user gave it, or `--set`.
     pub name: String,
     pub text: String,
-    /// Whether any file may stand here, so that its lines are shown only where they look like numbers.
+    /// Marks a file of any kind, whose lines are only shown if they look like numbers.
     foreign: bool,
 }
 
@@ -37,12 +37,12 @@ impl Source {
         Source { name: name.to_owned(), text: text.to_owned(), foreign: false }
     }
 
-    /// An override from the command line.
+    /// Returns the source of an override from the command line.
     pub fn override_of(text: &str) -> Source {
         Source::new(OVERRIDE, text)
     }
 
-    /// A file that a key names.
+    /// Returns the source of a file that a key names.
     pub fn table(name: &str, text: &str) -> Source {
         Source { foreign: true, ..Source::new(name, text) }
     }
@@ -53,21 +53,22 @@ impl Source {
 pub(in crate::scenario) struct Report {
     sources: Vec<Source>,
     found: Vec<Fault>,
-    /// How many more there are than are kept.
+    /// Number of errors that are not kept.
     more: usize,
-    /// Which of them are of a key that has no place where it stands.
+    /// Errors of keys that are unknown at their place.
     strays: Vec<(usize, String)>,
 }
 
 impl Report {
-    /// Adds a source; spans name it by this index.
+    /// Adds a source and returns its index, which spans use.
     pub fn add(&mut self, source: Source) -> usize {
         self.sources.push(source);
         self.sources.len() - 1
     }
 
-    /// Parses a document. Its first syntax error is reported, and slips on later lines; what could be read is
-    /// returned.
+    /// Parses a document and returns as much as could be read.
+    ///
+    /// Reports its first syntax error, and typing errors in later lines.
     pub fn parse(&mut self, source: Source) -> Node {
         let index = self.add(source);
         let text = self.sources[index].text.clone();
@@ -114,7 +115,7 @@ impl Report {
         Node::document(index, document.get_ref())
     }
 
-    /// One more error.
+    /// Adds an error.
     pub fn fault(&mut self, fault: Fault) {
         if self.found.len() < KEPT {
             self.found.push(fault.shortened());
@@ -123,13 +124,13 @@ impl Report {
         }
     }
 
-    /// One more error: a key that is unknown where it stands.
+    /// Adds the error of a key that is unknown at its place.
     pub fn stray(&mut self, fault: Fault, key: &str) {
         self.strays.push((self.found.len(), key.to_owned()));
         self.fault(fault);
     }
 
-    /// Advises where unknown keys belong, once all keys are known by their paths.
+    /// Adds help on the right place of unknown keys, once all keys are known.
     pub fn place_strays(&mut self, known: &[KeyDoc]) {
         for (index, key) in std::mem::take(&mut self.strays) {
             let last = |doc: &&KeyDoc| doc.key.rsplit('.').next() == Some(&key);
@@ -141,7 +142,7 @@ impl Report {
         }
     }
 
-    /// Whether a place is in an override.
+    /// Returns true if a place is in an override.
     pub fn is_override(&self, span: Span) -> bool {
         self.sources.get(span.source).is_some_and(|source| source.name == OVERRIDE)
     }
@@ -157,17 +158,17 @@ impl Report {
         })
     }
 
-    /// Whether nothing is wrong so far.
+    /// Returns true if there are no errors.
     pub fn is_clean(&self) -> bool {
         self.found.is_empty()
     }
 
-    /// What was found, in the order of places: the first [`SHOWN`], and how many there are.
+    /// Returns the first [`SHOWN`] errors in the order of their places, and the number of all.
     pub fn into_error(self) -> ScenarioError {
         ScenarioError::Invalid(self.into_diagnostics())
     }
 
-    /// As [`into_error`](Self::into_error), where nothing of it need be an error.
+    /// Returns the reports like [`into_error`](Self::into_error), for reports that may be no errors.
     pub fn into_diagnostics(mut self) -> Vec<Diagnostic> {
         let mut found = std::mem::take(&mut self.found);
         found.sort_by_key(|fault| fault.span);
@@ -188,7 +189,7 @@ impl Report {
     }
 }
 
-/// What to write at the place of a syntax error, where that is a slip that is known.
+/// Returns the correction of a syntax error, for known typing errors.
 fn advice(text: &str, place: usize, message: &str) -> Option<String> {
     let rest = text.get(place.min(text.len())..)?;
     let token = rest.split([',', '}', ']', '#', '\n', '\r', ' ']).next().unwrap_or_default();
@@ -200,7 +201,7 @@ fn advice(text: &str, place: usize, message: &str) -> Option<String> {
     value.or_else(quoted).map(|value| format!("write `{value}`"))
 }
 
-/// What stands behind the `=` of the line of a place, without its comment.
+/// Returns the text after the `=` in the line of a place, without its comment.
 fn value_around(text: &str, place: usize) -> Option<&str> {
     let place = place.min(text.len());
     let start = text.get(..place)?.rfind('\n').map_or(0, |end| end + 1);

@@ -1,13 +1,13 @@
-//! What a schema says more than once, said once: forms that stand in several places become definitions.
+//! Definitions in a schema for forms that stand in several places.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-/// A form is worth a definition from so many characters on.
+/// Smallest number of characters for which a form becomes a definition.
 const SHORT: usize = 120;
 
-/// The same schema with its repeated forms in `definitions`, by the names of the keys that have them.
+/// Returns the schema with its repeated forms in `definitions`, named by the keys that have them.
 pub fn with_shared_forms(mut schema: Value) -> Value {
     let mut seen = BTreeMap::new();
     each_form(&mut schema, &mut |form, name| first_time(form, name, &mut seen));
@@ -29,13 +29,15 @@ pub fn with_shared_forms(mut schema: Value) -> Value {
     schema
 }
 
-/// How often a form was met, and of which key first.
+/// Number of occurrences of a form, and its first key.
 struct Seen {
     count: usize,
     name: String,
 }
 
-/// Counts a form. Says whether to look into it: what stands in a form that is met again is no repetition of its own.
+/// Counts a form and returns true the first time.
+///
+/// The parts of a form that is met again are no repetitions themselves.
 fn first_time(form: &Value, name: &str, seen: &mut BTreeMap<String, Seen>) -> bool {
     let new = Seen { count: 0, name: name.to_owned() };
     let of = seen.entry(form.to_string()).or_insert(new);
@@ -43,7 +45,7 @@ fn first_time(form: &Value, name: &str, seen: &mut BTreeMap<String, Seen>) -> bo
     of.count == 1
 }
 
-/// Puts a reference in the place of a form that has a name.
+/// Replaces a form that has a name by a reference.
 fn referred(form: &mut Value, names: &BTreeMap<String, String>) -> bool {
     match names.get(&form.to_string()) {
         None => true,
@@ -54,8 +56,9 @@ fn referred(form: &mut Value, names: &BTreeMap<String, String>) -> bool {
     }
 }
 
-/// Calls `visit` for every form within a schema, with the key that has it, from the outside in; into those for which it
-/// says so.
+/// Calls `visit` for every form within a schema, with the key that has it, from the outside in.
+///
+/// Continues into forms for which `visit` returns true.
 fn each_form(schema: &mut Value, visit: &mut dyn FnMut(&mut Value, &str) -> bool) {
     within(schema, "form", visit);
 }
@@ -81,7 +84,7 @@ fn within(schema: &mut Value, name: &str, visit: &mut dyn FnMut(&mut Value, &str
     }
 }
 
-/// A name that nothing else has.
+/// Returns a name that is not taken.
 fn free(name: String, taken: &mut BTreeSet<String>) -> String {
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     let mut names = std::iter::once(name.clone()).chain(numbered);

@@ -1,13 +1,13 @@
-//! What a value that TOML does not know was probably meant to be.
+//! Corrections of common typing errors in values.
 
-/// The value in TOML, where a text looks like a slip in writing one: `.003`, `3.`, `1,000`, `True`, `yes`.
+/// Returns the value in TOML if a text looks like a typing error: `.003`, `3.`, `1,000`, `True`, `yes`.
 pub(in crate::scenario) fn meant(text: &str) -> Option<String> {
     let text = text.trim();
     let toml = boolean(text).map(str::to_owned).or_else(|| grouped(text)).or_else(|| pointed(text));
     toml.filter(|toml| toml != text)
 }
 
-/// `True` and its like in words of TOML.
+/// Returns the TOML word of `True` and similar words.
 fn boolean(text: &str) -> Option<&'static str> {
     match text.to_lowercase().as_str() {
         "true" | "yes" | "on" => Some("true"),
@@ -16,7 +16,7 @@ fn boolean(text: &str) -> Option<&'static str> {
     }
 }
 
-/// `1,000` without its commas.
+/// Returns `1,000` without its commas.
 fn grouped(text: &str) -> Option<String> {
     let mut groups = text.split(',');
     let digits = |group: &str| group.chars().all(|c| c.is_ascii_digit());
@@ -26,7 +26,7 @@ fn grouped(text: &str) -> Option<String> {
     whole.then(|| format!("{first}{}", rest.concat()))
 }
 
-/// `.003` and `3.` with digits on both sides of the point.
+/// Returns `.003` and `3.` with digits on both sides of the point.
 fn pointed(text: &str) -> Option<String> {
     let (sign, number) = match text.strip_prefix('-') {
         Some(number) => ("-", number),
@@ -49,7 +49,7 @@ fn pointed(text: &str) -> Option<String> {
     Some(format!("{sign}{whole}{point}{exponent}"))
 }
 
-/// `{name=stsa}` with its words in quotes, as it was before a shell took them.
+/// Returns `{name=stsa}` with its words in quotes, as before a shell removed them.
 pub(in crate::scenario) fn requoted(text: &str) -> String {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "_-+./".contains(c);
     let mut out = String::new();
@@ -73,7 +73,7 @@ pub(in crate::scenario) fn requoted(text: &str) -> String {
     out
 }
 
-/// What else a file that is no TOML is, by its name and its first line.
+/// Returns the format of a file that is not TOML, by its name and its first line.
 pub(in crate::scenario) fn other_format(name: &str, text: &str) -> Option<&'static str> {
     let lower = name.to_lowercase();
     let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));

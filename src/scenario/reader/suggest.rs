@@ -1,9 +1,9 @@
 //! "Did you mean": the known word nearest to a typed one.
 
-/// No key or word has so many bytes.
+/// Upper bound on the bytes of a key or word.
 const LONGEST: usize = 64;
 
-/// The nearest of `known`, where it is near enough to be meant.
+/// Returns the nearest of `known` if it is near enough.
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |s: &str| s.to_lowercase().replace('-', "_");
     if typed.len() > LONGEST {
@@ -25,7 +25,7 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     best.map(|(_, word)| word)
 }
 
-/// `a`, `b` or `c`.
+/// Joins words to `a`, `b` or `c`.
 pub(in crate::scenario) fn alternatives<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let quoted: Vec<String> = words.into_iter().map(|w| format!("`{w}`")).collect();
     match quoted.split_last() {

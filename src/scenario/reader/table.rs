@@ -1,4 +1,4 @@
-//! Reading one table, key by key.
+//! Reader of one table, key by key.
 
 mod rest;
 mod short;
@@ -14,28 +14,30 @@ use super::report::Report;
 use super::suggest::{alternatives, nearest};
 use short::leading_key;
 
-/// Keys that say of which kind a table is, and so which others it has.
+/// Keys that decide the kind of a table, and so which other keys it has.
 pub(in crate::scenario) const DECIDES: [&str; 4] = ["kind", "name", "source", "dist"];
 
-/// Reads the keys of one table. What is wrong is reported and read as its default, so that one
-/// reading finds every error; a key that nobody asked for is an error, too.
+/// Reader of the keys of one table.
+///
+/// An invalid value is reported and read as its default, so that one reading finds every error. A key that was not
+/// asked for is an error, too.
 #[derive(Debug)]
 pub struct TableReader<'a> {
     node: &'a Node,
     path: String,
     report: &'a mut Report,
     known: Vec<&'static str>,
-    /// Keys that exist, but not here, and why not.
+    /// Keys that exist but are not valid here, and the reason.
     foreign: Vec<(&'static str, String)>,
     open: bool,
-    /// Keys of which a reader wanted to know whether they are there.
+    /// Keys whose presence a reader asked for.
     probed: RefCell<Vec<String>>,
-    /// What the outermost table is called in errors.
+    /// Name of the outermost table in errors.
     document: &'static str,
     read: Readout,
 }
 
-/// What a reading leaves beside its value.
+/// Results of a reading in addition to its value.
 #[derive(Debug, Default)]
 pub(in crate::scenario) struct Readout {
     /// Every key with its value or default.
@@ -44,9 +46,9 @@ pub(in crate::scenario) struct Readout {
     pub keys: Vec<KeyDoc>,
     /// Every table that was asked for.
     pub tables: Vec<TableDoc>,
-    /// Paths of which it was asked whether they are there.
+    /// Paths whose presence was asked for.
     pub probed: Vec<String>,
-    /// Whether keys are names that the writer of the file invents.
+    /// Marks a table whose keys are names chosen by the user.
     pub open: bool,
 }
 
@@ -60,7 +62,7 @@ impl<'a> TableReader<'a> {
         TableReader::document(node, "the scenario", report, read)
     }
 
-    /// Reads a whole document that is no scenario.
+    /// Reads a whole document that is not a scenario.
     pub(in crate::scenario) fn document<C>(
         node: &Node,
         document: &'static str,
@@ -95,10 +97,10 @@ impl<'a> TableReader<'a> {
         (value, reader.read)
     }
 
-    /// The value of a key, or its default. After an error: the default, or the example.
+    /// Returns the value of a key, or its default; after an error the default or the example.
     ///
     /// # Panics
-    /// Where the description has neither (use [`optional`](Self::optional) for such keys).
+    /// Panics if the description has neither; use [`optional`](Self::optional) for such keys.
     pub fn get<T: Readable>(&mut self, param: &Param<T>) -> T {
         let value = self.require(param).or_else(|| param.value.clone());
         let value = value.expect("a key read by `get` has a default or an example");
@@ -106,7 +108,7 @@ impl<'a> TableReader<'a> {
         value
     }
 
-    /// As [`get`](Self::get), but `None` after an error, for keys that decide about others.
+    /// Returns the value like [`get`](Self::get), or `None` after an error, for keys that others depend on.
     pub fn require<T: Readable>(&mut self, param: &Param<T>) -> Option<T> {
         let read = self.take(param);
         if read.is_none() && param.required && !self.given(param.name) {
@@ -124,7 +126,7 @@ impl<'a> TableReader<'a> {
         read
     }
 
-    /// The value of a key that may be left out.
+    /// Returns the value of an optional key.
     pub fn optional<T: Readable>(&mut self, param: &Param<T>) -> Option<T> {
         let read = self.take(param);
         if let Some(value) = &read {
@@ -157,7 +159,7 @@ impl<'a> TableReader<'a> {
         Some(value)
     }
 
-    /// A table inside this one; where it is absent, `read` sees an empty one.
+    /// Reads a table inside this one; if it is absent, `read` gets an empty one.
     pub fn table<C>(
         &mut self,
         name: &'static str,
@@ -191,7 +193,7 @@ impl<'a> TableReader<'a> {
         value
     }
 
-    /// A list of tables, `[[name]]`; `absent` where it is not written.
+    /// Reads a list of tables, `[[name]]`; returns `absent` if it is not written.
     pub fn tables<C: Clone>(
         &mut self,
         name: &'static str,
@@ -236,7 +238,7 @@ impl<'a> TableReader<'a> {
         entries
     }
 
-    /// A table inside this one that may be absent.
+    /// Reads an optional table inside this one.
     pub fn optional_table<C>(
         &mut self,
         name: &'static str,
@@ -250,7 +252,7 @@ impl<'a> TableReader<'a> {
         Some(self.table(name, read))
     }
 
-    /// A table that must be there; where it is not, that is the one error.
+    /// Reads a required table; if it is absent, that is the only error.
     pub fn required_table<C>(
         &mut self,
         name: &'static str,
@@ -284,7 +286,7 @@ impl<'a> TableReader<'a> {
         self.know(name, false, readout);
     }
 
-    /// Writes down what was asked for in a table inside this one.
+    /// Records what was asked for in a table inside this one.
     fn know(&mut self, name: &str, list: bool, readout: Readout) {
         let Readout { keys, tables, probed, open, .. } = readout;
         let below = |path: &str| format!("{name}.{path}");
@@ -295,7 +297,7 @@ impl<'a> TableReader<'a> {
         self.read.keys.extend(keys.into_iter().map(|doc| KeyDoc { key: below(&doc.key), ..doc }));
     }
 
-    /// The required key `name`: one of `known`, or any where none are known.
+    /// Reads the required key `name`: one of `known`, or any value if `known` is empty.
     pub(in crate::scenario) fn name_of(&mut self, known: &[String]) -> Option<String> {
         let doc = "the method; `fedcast methods` lists them";
         let example = known.first().map_or("hgp", String::as_str).to_owned();
@@ -315,40 +317,42 @@ impl<'a> TableReader<'a> {
         None
     }
 
-    /// Whether the key is written.
+    /// Returns true if the key is written.
     pub fn given(&self, name: &str) -> bool {
         self.probed.borrow_mut().push(name.to_owned());
         self.entries().is_some_and(|table| table.contains_key(name))
     }
 
-    /// Whether the key is written and holds a table.
+    /// Returns true if the key is written and holds a table.
     pub fn given_table(&self, name: &str) -> bool {
         self.probed.borrow_mut().push(name.to_owned());
         self.entries().and_then(|t| t.get(name)).is_some_and(|e| e.node.as_table().is_some())
     }
 
-    /// Whether the key is written and holds a string.
+    /// Returns true if the key is written and holds a string.
     pub fn given_string(&self, name: &str) -> bool {
         self.probed.borrow_mut().push(name.to_owned());
         let written = self.entries().and_then(|t| t.get(name));
         written.is_some_and(|e| matches!(e.node.value, Value::String(_)))
     }
 
-    /// Keys of this table that have no meaning beside what else it says, such as
-    /// `kind = "iid"`. Written all the same, they are an error of their own.
+    /// Marks keys that are not valid with the rest of this table, such as `kind = "iid"`.
+    ///
+    /// If they are written, the error says so.
     pub fn foreign(&mut self, names: &[&'static str], beside: &str) {
         for name in names.iter().filter(|name| !self.known.contains(*name)) {
             self.foreign.push((*name, beside.to_owned()));
         }
     }
 
-    /// A key of which it was told already why it cannot be: it is not called unknown as well, nor looked into.
+    /// Marks a key whose error is already reported: it is not reported as unknown, nor looked into.
     pub fn reported(&mut self, name: &'static str) {
         self.known.push(name);
     }
 
-    /// Reports an impossible value or combination; the caret stands under the value of `name`
-    /// or, where that is not written, under the head of the table.
+    /// Reports an impossible value or combination.
+    ///
+    /// The caret is under the value of `name` or, if that is not written, under the head of the table.
     pub fn reject(&mut self, name: &str, message: &str, label: &str, help: &str) {
         let written = self.entries().and_then(|t| t.get(name)).map(|entry| entry.node.span);
         self.report.fault(Fault {
@@ -359,7 +363,7 @@ impl<'a> TableReader<'a> {
         });
     }
 
-    /// As [`reject`](Self::reject), with the caret under one item of the list `name`.
+    /// Reports an error like [`reject`](Self::reject), with the caret under one item of the list `name`.
     pub fn reject_item(
         &mut self,
         name: &str,
@@ -381,17 +385,17 @@ impl<'a> TableReader<'a> {
         }
     }
 
-    /// As [`reject`](Self::reject), at a dotted path below this table, or the nearest table around it.
+    /// Reports an error like [`reject`](Self::reject), at a dotted path or the nearest table around it.
     pub fn reject_at(&mut self, path: &str, message: &str, label: &str, help: &str) {
         self.report.fault(Fault::new(self.node.nearest(path), message, label).help(help));
     }
 
-    /// Keys of the table as written, in alphabetical order.
+    /// Returns the keys of the table as written, in alphabetical order.
     pub fn written(&self) -> Vec<String> {
         self.entries().map(|table| table.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// What was read so far, with defaults.
+    /// Returns the values read so far, with defaults.
     pub(in crate::scenario) fn effective(&self) -> &toml::Table {
         &self.read.effective
     }

@@ -1,11 +1,11 @@
-//! Keys that nobody asked for by name: tables whose keys the writer of the file invents.
+//! Tables whose keys are names chosen by the user.
 
 use super::TableReader;
 use crate::scenario::reader::node::Node;
 use crate::scenario::reader::readable::{Fault, Readable};
 
 impl<'a> TableReader<'a> {
-    /// Takes every key that was not asked for as it is, unchecked.
+    /// Accepts all remaining keys unchecked.
     pub fn accept_rest(&mut self) {
         self.open = true;
         let Some(table) = self.entries() else { return };
@@ -17,8 +17,9 @@ impl<'a> TableReader<'a> {
         }
     }
 
-    /// Every key that was not asked for, in the order in which they are written, as values of one type. For tables
-    /// whose keys are names that the writer of the file invents.
+    /// Returns all remaining keys, in the order in which they are written, as values of one type.
+    ///
+    /// It is for tables whose keys are names chosen by the user.
     pub fn rest<T: Readable>(&mut self) -> Vec<(String, T)> {
         self.open = true;
         self.read.open = true;
@@ -36,7 +37,7 @@ impl<'a> TableReader<'a> {
         read
     }
 
-    /// Every key that was not asked for, in the order in which they are written, as tables.
+    /// Returns all remaining keys, in the order in which they are written, as tables.
     pub fn rest_of_tables<C>(
         &mut self,
         mut read: impl FnMut(&str, &mut TableReader<'_>) -> C,
@@ -58,7 +59,7 @@ impl<'a> TableReader<'a> {
         tables
     }
 
-    /// Keys that were not asked for and their values, in the order in which they are written.
+    /// Returns the remaining keys and their values, in the order in which they are written.
     fn in_order(&self) -> Vec<(String, &'a Node)> {
         let Some(table) = self.entries() else { return Vec::new() };
         let unknown = |name: &str| !self.known.contains(&name);

@@ -1,12 +1,12 @@
-//! Tables that somebody wrote a single value for.
+//! Tables for which a single value was written.
 
 use crate::scenario::reader::node::{Node, Value};
 use crate::scenario::reader::param::KeyDoc;
 
-/// Keys that a table may be written for in short, the first that takes the value.
+/// Keys that a single value may stand for; the first that accepts the value is proposed.
 const LEADING: [&str; 7] = ["kind", "name", "source", "dist", "preset", "run", "count"];
 
-/// The key of a table that somebody means who writes this value in its place.
+/// Returns the key that a value in place of its table probably means.
 pub(super) fn leading_key(node: &Node, keys: &[KeyDoc]) -> Option<&'static str> {
     let takes = |kind: &str| match node.value {
         Value::String(_) => ["a word", "a string"].contains(&kind),

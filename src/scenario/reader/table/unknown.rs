@@ -1,4 +1,4 @@
-//! Keys that nobody asked for: what they were probably meant to be.
+//! Errors for unknown keys, with suggestions.
 
 use super::{DECIDES, TableReader};
 use crate::scenario::reader::node::{Entry, Table};
@@ -6,7 +6,7 @@ use crate::scenario::reader::readable::Fault;
 use crate::scenario::reader::suggest::{alternatives, nearest};
 
 impl TableReader<'_> {
-    /// Reports every key that nobody asked for.
+    /// Reports every key that was not asked for.
     pub(super) fn refuse_unknown(&mut self) {
         let Some(table) = self.entries().filter(|_| !self.open) else { return };
         for (key, entry) in table.iter().filter(|(key, _)| !self.known.contains(&key.as_str())) {
@@ -53,7 +53,9 @@ impl TableReader<'_> {
         }
     }
 
-    /// What to write where an override changed of which kind this table is and left a key of the other kind in it.
+    /// Returns a correction if an override changed the kind of this table and left a key of the other kind.
+    ///
+    /// `None` if there is no such override.
     fn replacement(&self, table: &Table, left: &Entry) -> Option<String> {
         let changed = |key: &&&str| {
             let kind = table.get(**key).filter(|kind| self.report.is_override(kind.node.span));
