@@ -106,12 +106,12 @@ impl ArrivalChoice {
     }
 
     pub(super) fn read(table: &mut TableReader<'_>) -> ArrivalChoice {
-        let kind = table.get(&Param::new("arrival", Kind::Global, "when tasks reach clients"));
+        let kind = table.get(&Param::new("arrival", Kind::Global, "arrival of tasks at clients"));
         let share = |name, doc| Param::new(name, 0.5, doc).above(0.0).at_most(1.0);
         let choice = match kind {
             Kind::Global => ArrivalChoice::Global,
             Kind::PerClient => {
-                let doc = "a CSV file with client, task and time_s";
+                let doc = "CSV file with the columns client, task and time_s";
                 let file = table.optional(&Param::unset("file", doc));
                 match file {
                     Some(file) => {
@@ -122,8 +122,11 @@ impl ArrivalChoice {
                 }
             }
             Kind::Paced => ArrivalChoice::Paced {
-                ahead: table.get(&share("ahead", "share of clients that have tasks earlier")),
-                lead: table.get(&share("lead", "share of a task's rounds by which they do")),
+                ahead: table.get(&share("ahead", "fraction of clients that get tasks earlier")),
+                lead: table.get(&share(
+                    "lead",
+                    "fraction of a task's rounds after which the other clients get it",
+                )),
             },
             Kind::Powder => powder(table),
         };
@@ -135,15 +138,25 @@ impl ArrivalChoice {
 
 fn powder(table: &mut TableReader<'_>) -> ArrivalChoice {
     let source = "Powder's release";
-    let classes = Param::new("slot_classes", 20, "classes of a client's own task").source(source);
-    let overlap = Param::new("overlap", 0, "classes it has in common with an earlier one at least");
-    let moving = Param::new("moving", 0.5, "share of clients that move in a period, rounded down");
+    let classes = Param::new("slot_classes", 20, "classes of a client task").source(source);
+    let overlap = Param::new(
+        "overlap",
+        0,
+        "smallest number of classes that a client task shares with an earlier one",
+    );
+    let moving = Param::new(
+        "moving",
+        0.5,
+        "fraction of clients that move on at the start of a period, rounded down",
+    );
     let slot_classes = table.get(&classes.at_least(1.0).at_most(60_000.0));
     let overlap = table.get(&overlap.source(source));
     if overlap > slot_classes {
-        let message = format!("{overlap} of {slot_classes} classes cannot be in common");
+        let message = format!(
+            "`overlap = {overlap}` is more than the {slot_classes} classes of a client task"
+        );
         let help = format!("set `overlap` to at most {slot_classes}");
-        table.reject("overlap", &message, "more than a slot has", &help);
+        table.reject("overlap", &message, "too large", &help);
     }
     let moving = table.get(&moving.source(source).above(0.0).at_most(1.0));
     ArrivalChoice::Powder { slot_classes, overlap, moving }
@@ -154,12 +167,12 @@ fn lag(table: &mut TableReader<'_>) -> DistributionSection {
         let help = "add `lag_s = { dist = \"exponential\", mean = 60 }`, or a `file`";
         table.reject(
             "arrival",
-            "`per-client` needs the lags of clients",
-            "how late are they?",
+            "`arrival = \"per-client\"` needs `lag_s` or `file`",
+            "no `lag_s` here",
             help,
         );
     }
-    let doc = "seconds after the first client, per client and task";
+    let doc = "lag after the first client in seconds, drawn per client and task";
     DistributionSection::read(
         table,
         "lag_s",
@@ -179,7 +192,7 @@ pub(super) fn lines(text: &str, clients: u32, tasks: u32) -> Result<Vec<ArrivalL
     };
     let (who, which) = (
         format!("a client below {clients}"),
-        format!("a task from 2 to {tasks}; the first is there"),
+        format!("a task from 2 to {tasks}; all clients have the first"),
     );
     let mut lines = Vec::new();
     for row in rows {

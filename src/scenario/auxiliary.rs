@@ -48,31 +48,41 @@ impl AuxiliarySection {
         match (self.source, self.share) {
             (None, None) => {
                 let help = "add `share = 0.1`: a tenth of every class, or `source = \"...\"`";
-                table.reject("parts", "nobody knows which samples these are", "which?", help);
+                table.reject("parts", "`share` or `source` is missing", "which?", help);
             }
             (Some(_), Some(_)) => table.reject(
                 "share",
-                "a share is of the run's own data, and another set is named",
-                "one or the other",
+                "`share` takes samples of the run's own data, but `source` names another set",
+                "contradicts `source`",
                 "remove `share`, or `source` and `path`",
             ),
             _ => {}
         }
         let text = |source: DataSource| source == DataSource::Play;
         if self.source.is_some_and(|source| text(source) != text(own)) {
-            let help = "name images for images, and a play for a play";
-            table.reject("source", "images and text do not go together", "another kind", help);
+            let help = "name a data set of the same kind as `data.source`";
+            table.reject(
+                "source",
+                "the auxiliary data and the run's data must both be images or both be text",
+                "of another kind",
+                help,
+            );
         }
         let rows = |source: DataSource| source == DataSource::Table;
         if self.source.is_some_and(|source| rows(source) != rows(own)) {
-            let help = "name images for images, and a table for a table";
-            table.reject("source", "images and rows do not go together", "another kind", help);
+            let help = "name a data set of the same kind as `data.source`";
+            table.reject(
+                "source",
+                "the auxiliary data and the run's data must both be images or both be tables",
+                "of another kind",
+                help,
+            );
         }
         let needs_path = self.source.is_some_and(|source| source != DataSource::Digits);
         if needs_path != self.path.is_some() {
             let (message, help) = match needs_path {
-                true => ("another data set lies somewhere", "add `path = \"...\"`"),
-                false => ("there is no file to be read", "remove `path`"),
+                true => ("the auxiliary data set needs a path", "add `path = \"...\"`"),
+                false => ("no file is read here", "remove `path`"),
             };
             let key = if needs_path { "source" } else { "path" };
             table.reject(key, message, "with `path`", help);
@@ -171,9 +181,9 @@ mod tests {
         let other = data.auxiliary.as_ref().unwrap().as_data(&data).unwrap();
         assert_eq!((other.width, other.input.as_deref()), (Some(8), Some("features")));
         let error = read(&format!("{own}\nauxiliary = {{ source = \"digits\" }}"), ROWS);
-        assert!(error.unwrap_err().contains("images and rows do not go together"));
+        assert!(error.unwrap_err().contains("must both be images or both be tables"));
         let own = "source = \"digits\"\nauxiliary = { source = \"table\", path = \"a\" }";
-        assert!(read(own, "").unwrap_err().contains("images and rows do not go together"));
+        assert!(read(own, "").unwrap_err().contains("must both be images or both be tables"));
     }
 
     #[test]

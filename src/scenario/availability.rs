@@ -137,18 +137,18 @@ pub(super) fn transitions(text: &str) -> Result<Vec<Transition>, CsvFault> {
             "on" => true,
             "off" => false,
             other => {
-                let message = format!("`{other}` is not a state");
+                let message = format!("`{other}` is not a state: expected `on` or `off`");
                 return Err(CsvFault::at(word, message, "neither on nor off", "write on or off"));
             }
         };
         if states.insert((id as u32, (at + 0.0).to_bits()), on).is_some_and(|before| before != on) {
             let other = if on { "off" } else { "on" };
             let message = format!(
-                "client {id} is {} here and {other} in a line above, both at {at} s",
+                "client {id} is {} here and {other} in an earlier line, both at {at} s",
                 word.text
             );
-            let help = "keep the line that is right: a client has one state at a time";
-            return Err(CsvFault::at(word, message, "contradicts that line", help));
+            let help = "keep one of the two lines: a client has one state at a time";
+            return Err(CsvFault::at(word, message, "contradicts the earlier line", help));
         }
         lines.push((id as u32, at, on));
     }

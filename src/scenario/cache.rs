@@ -58,8 +58,8 @@ impl CachePlace {
                 if folder.is_none() && !table.given("folder") {
                     table.reject(
                         "features",
-                        "features in files need a folder",
-                        "where?",
+                        "`features = \"file\"` needs `folder`",
+                        "no `folder` here",
                         "add `folder = \"...\"`, relative to this file",
                     );
                 }
@@ -70,7 +70,7 @@ impl CachePlace {
                 if table.given("folder") {
                     table.reject(
                         "folder",
-                        "features in memory have no folder",
+                        "`folder` has no meaning with `features = \"memory\"`",
                         "no effect here",
                         "set `cache.features = \"file\"`, or remove this line",
                     );

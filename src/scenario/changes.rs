@@ -45,7 +45,7 @@ impl Readable for Written {
     }
 
     fn to_toml(&self) -> toml::Value {
-        self.0.to_toml().expect("looked at when it was read")
+        self.0.to_toml().expect("checked when it was read")
     }
 }
 

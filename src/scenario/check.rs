@@ -70,9 +70,12 @@ impl Scenario {
         if self.faults.len() > MOST_FAULTS {
             checker.reject(
                 &["faults"],
-                &format!("there are {} faults, and at most {MOST_FAULTS}", self.faults.len()),
+                &format!(
+                    "too many entries of [[faults]]: {}, expected at most {MOST_FAULTS}",
+                    self.faults.len()
+                ),
                 "too many",
-                "give one entry several `clients` and `rounds`",
+                "give several `clients` and `rounds` in one entry",
             );
         }
         let clients = self.federation.clients;
@@ -80,8 +83,8 @@ impl Scenario {
         if let Some(client) = named.copied().find(|client| *client >= clients) {
             checker.reject(
                 &["faults"],
-                &format!("a fault is for client {client}, and there are {clients}, counted from 0"),
-                "nobody to strike",
+                &format!("a fault is for client {client}, but there are only {clients} clients, counted from 0"),
+                "no such client",
                 "name other clients, or raise `federation.clients`",
             );
         }
@@ -93,7 +96,7 @@ impl Scenario {
         if on_cpu && half && !matches!(self.backbone, BackboneSection::Vit(_)) {
             checker.reject(
                 &["devices.compute"],
-                "on a CPU only a backbone of kind \"vit\" multiplies in bf16",
+                "`compute = \"bf16\"` has no effect: on a CPU only a backbone of kind \"vit\" multiplies in bf16",
                 "no effect here",
                 "remove this line, or name GPUs in devices.use",
             );
@@ -110,7 +113,7 @@ impl Scenario {
         if up.codec != Codec::F32 || up.kinds.values().any(|codec| *codec != Codec::F32) {
             checker.reject(
                 &["wire.up.codec", "wire.up.kinds", HERE],
-                "secure aggregation sends ring elements that look random; no codec makes them smaller",
+                "secure aggregation sends random-looking ring elements, which no codec makes smaller",
                 "no effect on masked uploads",
                 "remove the codec of `wire.up`, or set `privacy.secure_aggregation = false`",
             );
@@ -118,8 +121,9 @@ impl Scenario {
         if self.federation.load > 0 {
             checker.reject(
                 &["federation.load"],
-                "load clients upload nothing that could be added, and secure aggregation adds every upload",
-                "no place for them under secure aggregation",
+                "`load` is not possible with secure aggregation: it adds every upload, and load clients have no \
+                 update",
+                "contradicts secure aggregation",
                 "set `load = 0`, or `privacy.secure_aggregation = false`",
             );
         }
@@ -128,9 +132,9 @@ impl Scenario {
         if asked < 2 {
             checker.reject(
                 &[HERE],
-                "secure aggregation needs two clients a round: the sum of one upload is that upload",
+                "secure aggregation needs at least 2 clients per round: the sum of one upload is that upload",
                 &format!("{asked} of {clients} clients are sampled in a round"),
-                "raise `federation.clients`, or ask more of them in [participation]",
+                "raise `federation.clients`, or sample more of them in [participation]",
             );
         }
     }
@@ -142,7 +146,7 @@ impl Scenario {
         {
             checker.reject(
                 &["participation.count"],
-                &format!("{count} clients are to be sampled, and there are {clients}"),
+                &format!("{count} clients are to be sampled, but there are only {clients}"),
                 &format!("more than `federation.clients = {clients}`"),
                 "sample fewer, or raise `federation.clients`",
             );
@@ -150,7 +154,7 @@ impl Scenario {
         if self.participation.population == Population::Fixed && clients > MOST_CLIENTS {
             checker.reject(
                 &["federation.clients"],
-                &format!("{clients} clients share the data, and at most {MOST_CLIENTS} can"),
+                &format!("too many clients that share the data: {clients}, expected at most {MOST_CLIENTS}"),
                 "too many",
                 "lower it, or set `participation.population = \"fresh\"`",
             );
@@ -159,7 +163,9 @@ impl Scenario {
         if let Some(buffer) = self.round.buffer.filter(|buffer| *buffer > asked) {
             checker.reject(
                 &["round.buffer"],
-                &format!("a buffer of {buffer} is never filled by {asked} clients at work"),
+                &format!(
+                    "a buffer of {buffer} updates never fills: only {asked} clients work at once"
+                ),
                 "too large",
                 "lower it, or let more clients work at once in [participation]",
             );
@@ -169,7 +175,7 @@ impl Scenario {
         {
             checker.reject(
                 &["participation.over_selection", "round.close"],
-                "more clients are sampled than wanted, and the round does not close with the first",
+                "`over_selection` has no effect: only `close = \"first\"` samples more clients than wanted",
                 "no effect here",
                 "set `round.close = \"first\"`, or remove `over_selection`",
             );
@@ -178,16 +184,16 @@ impl Scenario {
         if listed && self.data.subset.is_some() {
             checker.reject(
                 &["data.subset"],
-                "`partition.file` counts all training samples, and `data.subset` leaves some out",
-                "not beside a file",
-                "remove this line; `partition.unlisted = \"drop\"` leaves out what the file does not name",
+                "`data.subset` contradicts `partition.file`, which refers to all training samples",
+                "not with `partition.file`",
+                "remove this line; `partition.unlisted = \"drop\"` leaves out samples that the file does not name",
             );
         }
         let ratios = matches!(self.partition.kind, PartitionKind::Ratios { .. });
         if ratios && self.partition.samples_per_client.is_some() {
             checker.reject(
                 &["partition.samples_per_client"],
-                "the ratios of this partition say how large a shard is",
+                "`samples_per_client` has no effect: the ratios of this partition give the size of a shard",
                 "no effect here",
                 "remove this line",
             );
@@ -196,14 +202,14 @@ impl Scenario {
             if ratios {
                 checker.reject(
                     &["partition.kind"],
-                    "these shards are drawn client by client and overlap, for clients that do not come back",
+                    "partition \"ratios\" needs a fresh population: its shards are drawn client by client and overlap",
                     "for a fresh population",
                     "set `participation = { count = 5, population = \"fresh\" }`",
                 );
             } else if self.partition.samples_per_client.is_some() {
                 checker.reject(
                     &["partition.samples_per_client"],
-                    "`samples_per_client` is for fresh clients, and these come back",
+                    "`samples_per_client` has no effect without a fresh population",
                     "no effect here",
                     "set `participation.population = \"fresh\"` or remove this line",
                 );
@@ -214,7 +220,8 @@ impl Scenario {
         if matches!(self.availability.pattern, AvailabilityPattern::ByData { .. }) {
             checker.reject(
                 &["availability.kind"],
-                "what fresh clients hold is drawn when they are sampled, so it cannot say whether they are there",
+                "availability by data needs a fixed population: shards of fresh clients are drawn only when they are \
+                 sampled",
                 "not for a fresh population",
                 "use another `kind`, or `participation.population = \"fixed\"`",
             );
@@ -222,7 +229,7 @@ impl Scenario {
         if self.participation.unit == Unit::Task {
             checker.reject(
                 &["participation.unit"],
-                "fresh clients are drawn every round, not once per task",
+                "`unit = \"task\"` is not possible with fresh clients, which are drawn in every round",
                 "contradicts `population = \"fresh\"`",
                 "set `unit = \"round\"`, or `population = \"fixed\"`",
             );
@@ -230,16 +237,16 @@ impl Scenario {
         if self.participation.participants == CohortSize::All {
             checker.reject(
                 population,
-                "of a fresh population not every client can be sampled in every round",
-                "how many a round?",
+                "a fresh population needs a cohort size: not all its clients can be sampled in a round",
+                "no cohort size",
                 "add `count = 10` or `fraction = 0.001` to [participation]",
             );
         }
         if self.partition.samples_per_client.is_none() && !ratios {
             checker.reject(
                 population,
-                "fresh clients need the size of their shards",
-                "how much data has each?",
+                "a fresh population needs `samples_per_client`",
+                "no `samples_per_client` here",
                 "add `samples_per_client = 100` to [partition]",
             );
         }
@@ -255,7 +262,7 @@ impl Scenario {
         if every_client {
             checker.reject(
                 &["partition.kind"],
-                "this partition deals with every client of a task at once, and fresh clients come by themselves",
+                "this partition needs a fixed population: it divides a task among all clients at once",
                 "not for a fresh population",
                 "use \"dirichlet\", \"iid\" or \"ratios\"",
             );
@@ -263,7 +270,7 @@ impl Scenario {
         if self.wire.cache != AssetCache::None {
             checker.reject(
                 &["wire.cache"],
-                "fresh clients have not been sent anything before",
+                "`cache` has no effect with fresh clients, which have no assets yet",
                 "nothing to keep",
                 "set `cache = \"none\"`",
             );
@@ -286,7 +293,7 @@ impl Scenario {
                 let sum: u64 = tasks.iter().map(|size| u64::from(*size)).sum();
                 checker.reject(
                     &["tasks.sizes"],
-                    &format!("the tasks have {sum} classes, the data set has {classes}"),
+                    &format!("the tasks have {sum} classes, but the data set has {classes}"),
                     &format!("these add up to {sum}"),
                     &format!("change the list so that it adds up to {classes}"),
                 );
@@ -306,7 +313,8 @@ impl Scenario {
             checker.reject(
                 &["partition.classes_per_client"],
                 &format!(
-                    "a client draws {classes_per_client} classes, and a task has only {smallest}"
+                    "`classes_per_client = {classes_per_client}` is more than the {smallest} classes of the smallest \
+                     task"
                 ),
                 "more than there are",
                 &format!("use at most {smallest}"),
@@ -346,9 +354,11 @@ impl Scenario {
             if !self.data.is_square() && !transform.makes_squares() {
                 checker.reject(
                     &[&format!("data.{table}"), "data.store", "data"],
-                    &format!("images keep their shape, and nothing in [data.{table}] makes squares of them"),
+                    &format!("[data.{table}] does not make images square"),
                     "no crop",
-                    &format!("set `data.{table}.crop` and `size`, or `data.{table}.squash = {expected}`"),
+                    &format!(
+                        "set `data.{table}.crop` and `size`, or `data.{table}.squash = {expected}`"
+                    ),
                 );
                 continue;
             }

@@ -136,8 +136,8 @@ fn read_milestones(table: &mut TableReader<'_>, doc: &'static str) -> Vec<u32> {
     let rounds = Param::required("milestones", vec![50, 75], doc).source("STSA");
     let milestones: Vec<u32> = table.get(&rounds);
     if !milestones.is_sorted() || milestones.is_empty() {
-        let help = "list them from the first to the last";
-        table.reject("milestones", "milestones must ascend", "out of order", help);
+        let help = "sort them in ascending order";
+        table.reject("milestones", "milestones are not in ascending order", "not ascending", help);
     }
     milestones
 }

@@ -52,21 +52,23 @@ impl Contradiction {
     pub fn why(self) -> &'static str {
         match self {
             Contradiction::SecureRestart => {
-                "a server that restarts forgets the members of secure aggregation in the middle of their \
-                 protocol, which is not simulated"
+                "secure aggregation with a restart of the server is not simulated: the server would lose the state \
+                 of the protocol"
             }
             Contradiction::SecureLate => {
-                "secure aggregation masks the uploads of one round for each other, so none can be \
-                 folded into a later round"
+                "secure aggregation masks the uploads of a round with each other, so late uploads cannot be \
+                 aggregated in a later round"
             }
             Contradiction::SecureMixed => {
-                "secure aggregation adds uploads that look alike, and those of different tasks do not"
+                "secure aggregation needs uploads of the same shape, but those of different tasks differ"
             }
             Contradiction::SecureRobust => {
-                "secure aggregation shows the server nothing but the sum of uploads, and only a mean \
-                 can be made of that"
+                "secure aggregation only shows the server the sum of uploads, which gives a mean but no robust \
+                 aggregate"
             }
-            Contradiction::FreshMixed => "fresh clients never come back, so none of them is behind",
+            Contradiction::FreshMixed => {
+                "fresh clients never come back, so none of them can be at an earlier task"
+            }
         }
     }
 

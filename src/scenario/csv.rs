@@ -103,9 +103,9 @@ fn no_column(header: &[Cell<'_>], name: &str, needed: &[&str]) -> CsvFault {
     let message = format!("there is no column `{name}`");
     let separated = header.len() == 1 && found.contains([';', '\t']);
     let help = match is_tame(&found) {
-        _ if separated => "cells are separated by commas, and here by something else".to_owned(),
-        true => format!("the file has {found}; what is read are {}", needed.join(", ")),
-        false => "its first line is not the header of a table; is this the right file?".to_owned(),
+        _ if separated => "cells must be separated by commas".to_owned(),
+        true => format!("the file has {found}; expected {}", needed.join(", ")),
+        false => "the first line is not the header of a table; check the path".to_owned(),
     };
     CsvFault::at(header[0], message, "the header", &help)
 }
@@ -117,8 +117,8 @@ pub(super) fn cell<'a>(
     header: usize,
 ) -> Result<Cell<'a>, CsvFault> {
     row.get(place).copied().ok_or_else(|| {
-        let message = format!("this line has {} cells, the header {header}", row.len());
-        CsvFault::at(row[row.len() - 1], message, "the last cell", "add what is missing")
+        let message = format!("this line has {} cells, but the header has {header}", row.len());
+        CsvFault::at(row[row.len() - 1], message, "the last cell", "add the missing cells")
     })
 }
 
@@ -129,7 +129,7 @@ pub(super) fn nothing(text: &str, what: &str) -> CsvFault {
         end: text.lines().next().map_or(0, str::len),
         message: format!("the file has no {what}"),
         label: "nothing to read".to_owned(),
-        help: "write a header and the values in lines below it".to_owned(),
+        help: "write a header and below it one line per entry".to_owned(),
     }
 }
 
@@ -233,7 +233,7 @@ mod tests {
         assert!(fault("ms\n-1\n", None).message.contains("above 0"));
         assert!(fault("ms\ninf\n", None).message.contains("finite"));
         assert!(fault("a,b\n1,2\n", Some("c")).help.contains("a, b"));
-        assert!(fault("a,b\n1\n", Some("b")).message.contains("1 cells, the header 2"));
+        assert!(fault("a,b\n1\n", Some("b")).message.contains("1 cells, but the header has 2"));
         assert!(fault("ms\n", None).message.contains("no values"));
         assert!(fault("", None).message.contains("no header"));
     }

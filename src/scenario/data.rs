@@ -218,16 +218,18 @@ impl DataSection {
 
 impl DataSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> DataSection {
-        let source = Param::required("source", DataSource::Digits, "which images or text");
+        let source =
+            Param::required("source", DataSource::Digits, "data set or its layout on disk");
         let known: Option<DataSource> = table.require(&source);
         // Where it cannot be read, what depends on it is not judged.
         let source = known.unwrap_or(DataSource::Digits);
-        let path = "folder or file, relative to this file, or a name that was fetched";
+        let path =
+            "folder or file of the data, relative to this file, or the name of a fetched data set";
         let path: Option<PathBuf> = table.optional(&Param::unset("path", path));
         match (known, &path) {
             (Some(DataSource::Digits), Some(_)) => table.reject(
                 "path",
-                "the digits are inside the program and have no path",
+                "the digits are embedded in the program and have no path",
                 "not needed",
                 "remove this line, or set `data.source`",
             ),
@@ -237,14 +239,16 @@ impl DataSection {
             (Some(source), None) => table.reject(
                 "source",
                 &format!("`data.source = \"{}\"` needs `data.path`", source.word()),
-                "where is it?",
+                "needs `path`",
                 &format!("add `path = \"...\"` with {}, relative to this file", source.place()),
             ),
         }
         if known.is_none() {
             table.accept_rest();
         }
-        let subset = Param::unset("subset", "training samples kept of every class").at_least(1.0);
+        let subset =
+            Param::unset("subset", "largest number of training samples per class; default: all")
+                .at_least(1.0);
         let text = match source {
             DataSource::Play => Some(table.table("text", TextSection::read)),
             _ => {
@@ -252,16 +256,20 @@ impl DataSection {
                 None
             }
         };
-        let validation = Param::unset("validation", "share of every class held out of training");
+        let validation = Param::unset(
+            "validation",
+            "fraction of every class's training samples that is held out",
+        );
         let validation: Option<f64> = table.optional(&validation.above(0.0).below(1.0));
-        let evaluate = Param::new("evaluate", Evaluated::Test, "what accuracies are measured on");
+        let evaluate =
+            Param::new("evaluate", Evaluated::Test, "samples on which accuracies are measured");
         let evaluate = table.get(&evaluate);
         if evaluate == Evaluated::Validation && !table.given("validation") {
             table.reject(
                 "evaluate",
-                "nothing is held out to measure accuracies on",
-                "which samples?",
-                "add `validation = 0.2`: a fifth of every class's training samples",
+                "`evaluate = \"validation\"` needs `validation`",
+                "nothing is held out",
+                "add `validation = 0.2` to hold out a fifth of every class's training samples",
             );
         }
         let beside = format!("source = \"{}\"", source.word());
@@ -284,14 +292,14 @@ impl DataSection {
         if test_share.is_some() && split.is_some() {
             table.reject(
                 "test_share",
-                "`data.split` says already what is tested",
-                "not beside `split`",
+                "`data.test_share` contradicts `data.split`, which lists the test images",
+                "not with `split`",
                 "remove one of the two",
             );
         }
         let columns = Columns::read(table, source);
         let layout =
-            Param::new("layout", FolderLayout::Classes, "where the images of a folder lie");
+            Param::new("layout", FolderLayout::Classes, "layout of the images of a folder");
         let layout = match (source, &split, &columns.client) {
             (DataSource::Folder, None, None) => table.get(&layout),
             (DataSource::Folder, None, Some(_)) => {
@@ -333,7 +341,7 @@ impl DataSection {
                 t.get(&Param::new(
                     "transform",
                     StatisticsTransform::Test,
-                    "what images go through when features are only measured",
+                    "transform of training images in passes that only measure features",
                 ))
             }),
             text,

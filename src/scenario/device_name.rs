@@ -89,9 +89,9 @@ pub(super) fn check(table: &mut TableReader<'_>, devices: &[DeviceName]) {
         ("devices.use names no device", "empty", "write [\"cpu\"], or [\"cuda:0\"]")
     } else if on_cpu && devices.iter().any(|device| *device != DeviceName::Cpu) {
         (
-            "a run computes on the CPU or on GPUs, not on both",
+            "devices.use names the CPU and GPUs, but a run uses only one kind",
             "mixed",
-            "its numbers would depend on which worker took which client: name only one kind",
+            "name only one kind: results would depend on which worker trained which client",
         )
     } else if twice {
         ("a device is named twice", "named twice", "set devices.workers for more workers on it")

@@ -46,14 +46,14 @@ pub(super) fn lines(text: &str, periods: u32, clients: u32) -> Result<Vec<Direct
         if lines.iter().any(|known| (known.period, known.client) == (line.period, line.client)) {
             return Err(CsvFault::at(
                 cell(period)?,
-                format!("client {id} finishes its slot of period {number} a second time"),
-                "known already",
+                format!("client {id} finishes its client task of period {number} a second time"),
+                "second line",
                 "take the `slots.csv` of one run",
             ));
         }
         lines.push(line);
     }
-    if lines.is_empty() { Err(csv::nothing(text, "finished slots")) } else { Ok(lines) }
+    if lines.is_empty() { Err(csv::nothing(text, "finished client tasks")) } else { Ok(lines) }
 }
 
 #[cfg(test)]

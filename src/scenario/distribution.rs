@@ -199,9 +199,12 @@ impl DistributionSection {
         if known && !bound.admits(lowest) {
             table.reject(
                 key,
-                &format!("`{key}` must be {}, and this can become {lowest}", bound.words()),
-                "reaches too low",
-                "give it a `min`, such as `min = 0.01`",
+                &format!(
+                    "`{key}` must be {}, but this distribution can give {lowest}",
+                    bound.words()
+                ),
+                "too low",
+                "add a `min`, such as `min = 0.01`",
             );
         }
         section
@@ -223,7 +226,7 @@ impl DistributionSection {
         let positive = |p: Param<f64>| p.above(0.0).at_most(LARGEST);
         let shape = match dist {
             Dist::Constant => {
-                let value = may_be_endless(key, of("value", 1.0, "every value"));
+                let value = may_be_endless(key, of("value", 1.0, "constant value"));
                 DistributionKindSection::Constant { value: table.get(&value) }
             }
             Dist::Uniform => DistributionKindSection::Uniform {
@@ -235,49 +238,82 @@ impl DistributionSection {
                 sd: table.get(&of("sd", 0.2, "standard deviation").at_least(0.0).at_most(LARGEST)),
             },
             Dist::LogNormal => DistributionKindSection::LogNormal {
-                median: table.get(&positive(of("median", 1.0, "half of the values lie below"))),
+                median: table.get(&positive(of(
+                    "median",
+                    1.0,
+                    "median: half of the values are below",
+                ))),
                 sigma: table.get(
-                    &of("sigma", 0.5, "deviation of the logarithm").at_least(0.0).at_most(10.0),
+                    &of("sigma", 0.5, "standard deviation of the logarithm")
+                        .at_least(0.0)
+                        .at_most(10.0),
                 ),
             },
             Dist::Exponential => DistributionKindSection::Exponential {
-                mean: table.get(&positive(of("mean", 1.0, "mean of what is added to `offset`"))),
+                mean: table.get(&positive(of("mean", 1.0, "mean, before `offset`"))),
             },
             Dist::Pareto => DistributionKindSection::Pareto {
-                median: table.get(&positive(of("median", 1.0, "half of the values lie below"))),
-                alpha: table.get(&of("alpha", 1.5, "of the tail").at_least(0.01).at_most(1e3)),
+                median: table.get(&positive(of(
+                    "median",
+                    1.0,
+                    "median: half of the values are below",
+                ))),
+                alpha: table.get(
+                    &of("alpha", 1.5, "exponent of the tail; smaller is heavier")
+                        .at_least(0.01)
+                        .at_most(1e3),
+                ),
             },
             Dist::Zipf => DistributionKindSection::Zipf {
                 ranks: table
                     .get(&Param::required("ranks", 10, "largest rank").at_least(1.0).at_most(1e6)),
-                exponent: table
-                    .get(&of("exponent", 1.2, "of the weights").at_least(0.0).at_most(1e3)),
+                exponent: table.get(
+                    &of("exponent", 1.2, "exponent of the weights").at_least(0.0).at_most(1e3),
+                ),
             },
             Dist::Empirical => DistributionKindSection::Empirical {
                 file: table.get(&Param::required(
                     "file",
                     PathBuf::from("values.csv"),
-                    "a CSV file with a header, relative to the scenario",
+                    "CSV file with a header, relative to the scenario",
                 )),
-                column: table.optional(&Param::unset("column", "name in the header; the first")),
+                column: table.optional(&Param::unset(
+                    "column",
+                    "column by its name in the header; default: the first",
+                )),
                 values: Arc::new([]),
             },
         };
         table.foreign(&KEYS, &format!("dist = \"{}\"", dist.word()));
         let kept = default.shape.dist() == dist;
         let offset = if kept { default.offset } else { 0.0 };
-        let offset = table.get(&any(Param::new("offset", offset, "added to every value")));
-        let min = edge(table, "min", default.min.filter(|_| kept), "smaller values become this");
-        let max = edge(table, "max", default.max.filter(|_| kept), "larger values become this");
+        let offset = table.get(&any(Param::new("offset", offset, "number added to every value")));
+        let min = edge(
+            table,
+            "min",
+            default.min.filter(|_| kept),
+            "lower bound; smaller values become this",
+        );
+        let max = edge(
+            table,
+            "max",
+            default.max.filter(|_| kept),
+            "upper bound; larger values become this",
+        );
         if let (Some(low), Some(high)) = (min, max)
             && low > high
         {
-            table.reject("max", "`max` lies below `min`", "too small", "raise it, or lower `min`");
+            table.reject(
+                "max",
+                "`max` is less than `min`",
+                "too small",
+                "raise it, or lower `min`",
+            );
         }
         if let DistributionKindSection::Uniform { low, high } = shape
             && low > high
         {
-            table.reject("high", "`high` lies below `low`", "too small", "raise it");
+            table.reject("high", "`high` is less than `low`", "too small", "raise it");
         }
         DistributionSection { shape, offset, min, max }
     }

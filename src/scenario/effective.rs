@@ -14,7 +14,7 @@ impl Scenario {
     pub fn to_effective_toml(&self) -> String {
         // Every section is made of numbers, words and tables: nothing TOML cannot say.
         let text = toml::to_string(self).expect("a scenario is representable in TOML");
-        format!("# The scenario with every default written out.\n{text}")
+        format!("# Effective scenario: every default is written out.\n{text}")
     }
 
     /// Returns 64 hexadecimal digits that are equal for scenarios whose runs are equal.

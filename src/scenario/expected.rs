@@ -100,7 +100,7 @@ impl ExpectedMetric {
                 AverageFromSecondStageMicro,
                 "average accuracy (micro) from the second stage on, %",
             ),
-            ("forgetting", Forgetting, "forgetting since learnt, points"),
+            ("forgetting", Forgetting, "forgetting since learned, points"),
             ("forgetting_from_best", ForgettingFromBest, "forgetting since best, points"),
             (
                 "forgetting_from_best_of_all",
@@ -122,12 +122,12 @@ impl ExpectedMetric {
                 ForgettingConsecutiveOldMicro,
                 "forgetting from task to task (of old tasks, micro), points",
             ),
-            ("avg", Avg, "Avg of slots (known at test), %"),
-            ("aia", Aia, "AIA of slots (known at test), %"),
-            ("fm", Fm, "FM of slots (known at test), points"),
-            ("ft", Ft, "FT of slots (known at test), points"),
-            ("bt", Bt, "BT of slots (known at test), points"),
-            ("tt", Tt, "TT of slots (known at test), points"),
+            ("avg", Avg, "Avg of client tasks (known at test), %"),
+            ("aia", Aia, "AIA of client tasks (known at test), %"),
+            ("fm", Fm, "FM of client tasks (known at test), points"),
+            ("ft", Ft, "FT of client tasks (known at test), points"),
+            ("bt", Bt, "BT of client tasks (known at test), points"),
+            ("tt", Tt, "TT of client tasks (known at test), points"),
         ]
     };
 
@@ -140,9 +140,10 @@ impl ExpectedMetric {
 
 impl ExpectedSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> ExpectedSection {
-        let source = "where the numbers stand: a table of a paper";
-        let note = "what else is to be said of them";
-        let overrides = "written by a run: in what it differs from the file of the numbers";
+        let source = "source of the numbers, such as a table of a paper";
+        let note = "remark on the numbers";
+        let overrides =
+            "overrides by which a run differs from the file of the numbers; written by the run";
         let source = table.optional(&Param::unset("source", source));
         let note = table.optional(&Param::unset("note", note));
         let overrides = table.optional(&Param::unset("overrides", overrides));

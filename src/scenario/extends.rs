@@ -59,7 +59,11 @@ pub(super) fn open(
     let Value::String(name) = &extends.value else {
         let label = format!("this is {}", extends.what());
         let message = "`extends` must be a string".to_owned();
-        refuse(message, &label, "write the path of one scenario file, from the folder of this one");
+        refuse(
+            message,
+            &label,
+            "write the path of one scenario file, relative to the folder of this one",
+        );
         return None;
     };
     let path = place.file.with_file_name(name);
@@ -74,15 +78,15 @@ pub(super) fn open(
         Ok(read) => read,
         Err(error) => {
             let help = match error.kind() {
-                ErrorKind::NotFound => "the path starts at the folder of the file it is written in",
-                _ => "a base is a readable UTF-8 text in TOML",
+                ErrorKind::NotFound => "the path is relative to the folder of this file",
+                _ => "a base is a UTF-8 text in TOML",
             };
             refuse(format!("cannot read the base {shown}: {error}"), "this file", help);
             return None;
         }
     };
     if file == place.file {
-        refuse(format!("{shown} extends itself"), "this very file", "name another file");
+        refuse(format!("{shown} extends itself"), "this file itself", "name another file");
         return None;
     }
     let mut base = report.parse(Source::new(&shown.to_string(), &text));
@@ -96,8 +100,8 @@ pub(super) fn open(
             true => format!("{} and {shown} extend each other", place.shown.display()),
             false => "a base cannot extend another file".to_owned(),
         };
-        let fault = Fault::new(&second, message, "one step is all there is");
-        report.fault(fault.help("remove this line and write what is needed of that file here"));
+        let fault = Fault::new(&second, message, "extends another file");
+        report.fault(fault.help("remove this line and copy the keys that you need from that file"));
     }
     file.parent().map(|folder| (base, folder.to_owned()))
 }

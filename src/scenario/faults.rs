@@ -176,8 +176,14 @@ impl FaultSection {
             FaultKind::ServerRestart { .. } => (Vec::new(), None),
             _ => FaultSection::whom(table),
         };
-        let rate = Param::new("rate", 1.0, "probability per client and round, or per round");
-        let rounds: Param<Vec<u32>> = Param::new("rounds", Vec::new(), "only these, from 1");
+        let rate = Param::new(
+            "rate",
+            1.0,
+            "probability of the fault per client and round; of a server restart, per \
+                                            round",
+        );
+        let rounds: Param<Vec<u32>> =
+            Param::new("rounds", Vec::new(), "rounds with faults, from 1; empty: all");
         FaultSection {
             kind,
             share,
@@ -189,15 +195,17 @@ impl FaultSection {
 
     /// Reads named clients, or a fraction of all.
     fn whom(table: &mut TableReader<'_>) -> (Vec<u32>, Option<f64>) {
-        let clients: Param<Vec<u32>> = Param::new("clients", Vec::new(), "only these, from 0");
-        let share = Param::unset("share", "only this share of clients, drawn once for the run");
+        let clients: Param<Vec<u32>> =
+            Param::new("clients", Vec::new(), "clients that can fail, from 0; empty: all");
+        let share =
+            Param::unset("share", "fraction of clients that can fail, drawn once for the run");
         let share = table.optional(&share.above(0.0).at_most(1.0));
         if share.is_some() && table.given("clients") {
             let help = "remove `share` or `clients`";
             table.reject(
                 "share",
-                "`clients` names whom this fault is for",
-                "drawn or named?",
+                "`share` contradicts `clients`, which names the clients of this fault",
+                "contradicts `clients`",
                 help,
             );
         }

@@ -94,13 +94,8 @@ impl Scenario {
                 let text = error.to_string();
                 let (message, help) = text.split_once("\n  ").unwrap_or((&text, ""));
                 let help =
-                    format!("{help}, or state `architecture`: then it is needed by `run` only");
-                (
-                    "backbone.weights",
-                    message.to_owned(),
-                    "no architecture can be told from it",
-                    help,
-                )
+                    format!("{help}, or state `architecture`: then only `run` needs the file");
+                ("backbone.weights", message.to_owned(), "gives no architecture", help)
             })
         };
         if let Err((key, message, label, help)) = self.backbone.infer(find) {
@@ -182,7 +177,7 @@ pub(super) fn open<T>(
             let fault = Fault::new(root.nearest(key), message, "this file");
             report.fault(fault.help(match error.kind() {
                 ErrorKind::InvalidData => "save it as UTF-8 text",
-                _ => "paths start at the folder of the file they are written in",
+                _ => "paths are relative to the folder of the file that contains them",
             }));
             return None;
         }

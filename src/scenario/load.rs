@@ -45,7 +45,7 @@ impl Loaded {
         self.scenario.without_effect().into_iter().for_each(|ignored| say(ignored, "not used"));
         let open = self.scenario.availability.left_open(self.scenario.federation.clients);
         open.into_iter().for_each(|message| {
-            say(Ignored::new("availability.file", message), "as far as it goes");
+            say(Ignored::new("availability.file", message), "incomplete");
         });
         report.into_diagnostics()
     }
@@ -118,7 +118,7 @@ impl Scenario {
         let unreadable = |source: std::io::Error| {
             let help = match source.kind() {
                 std::io::ErrorKind::NotFound => {
-                    "is the path right? It starts at the current folder; `scenarios/` has examples"
+                    "check the path: it is relative to the current folder; `scenarios/` has examples"
                 }
                 std::io::ErrorKind::InvalidData => "a scenario is a UTF-8 text in TOML",
                 _ => "a scenario is a readable text file in TOML",
@@ -181,17 +181,24 @@ impl Scenario {
         if schema != SCHEMA {
             table.reject(
                 "schema",
-                &format!("this program reads schema {SCHEMA}"),
-                "another format",
+                &format!("`schema` is not {SCHEMA}, the only one that this program reads"),
+                "unknown format",
                 "use the version of fedcast the file was written for, or rewrite the file",
             );
         }
         // Followed before a table is read; here it is only known.
-        let base = "a file that this one goes over; see the guide";
+        let base = "base file that this one overrides; see the guide";
         table.optional(&Param::<String>::unset(extends::KEY, base));
-        let name = table.get(&Param::new("name", stem.to_owned(), "a label for people"));
-        let preset =
-            Param::new("preset", Preset::Ideal, "defaults of [time], [links], [faults], [round]");
+        let name = table.get(&Param::new(
+            "name",
+            stem.to_owned(),
+            "label for users; default: the name of the file",
+        ));
+        let preset = Param::new(
+            "preset",
+            Preset::Ideal,
+            "preset of defaults for [time], [links], [faults] and [round]",
+        );
         let preset = table.get(&preset);
         // In the order of the file, as errors are told.
         let seed = table.table("seed", Seeds::read);
@@ -275,8 +282,7 @@ fn read(
         expand_wire(&mut root);
     }
     if let Some(word) = extends::take(&mut root) {
-        let fault =
-            Fault::new(&word, "`extends` cannot be overridden", "stands in a scenario only");
+        let fault = Fault::new(&word, "`extends` cannot be overridden", "only for scenario files");
         report.fault(fault.help("write it into the scenario file"));
     }
     let (mut scenario, _) =
@@ -308,7 +314,7 @@ fn read(
     }
     for (key, path) in utf8 {
         let message = format!("the path {path} is not UTF-8");
-        let fault = Fault::new(root.nearest(&key), &message, "starts in such a folder");
+        let fault = Fault::new(root.nearest(&key), &message, "in such a folder");
         report.fault(fault.help("rename that folder, or move the scenario and its files"));
     }
     if report.is_clean() {
@@ -345,7 +351,7 @@ fn refuse_study(
         return false;
     };
     let help = match is_base {
-        true => "write as `base` the scenario that this study changes itself".to_owned(),
+        true => "write as `base` the scenario that this study changes".to_owned(),
         false => format!("run it with `fedcast study {}`", place.shown.display()),
     };
     let label = "only a study has a `base`";

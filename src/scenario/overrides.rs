@@ -36,13 +36,13 @@ impl Override {
             advise(report, (start, end), message, label, help);
         };
         let Some(equals) = self.0.find('=') else {
-            let help = format!("write it in one word, without spaces: --set {}=VALUE", self.0);
+            let help = format!("write it without spaces: --set {}=VALUE", self.0);
             let end = self.0.len().max(1);
             return advise(report, (0, end), "an override needs a `=`", "no value", &help);
         };
         let (key, value) = (&self.0[..equals], &self.0[equals + 1..]);
         let Some(path) = key_path(key) else {
-            return refuse(report, 0, equals.max(1), "this is not a key", "expected a.b.c");
+            return refuse(report, 0, equals.max(1), "this is not a key", "not a dotted key");
         };
         if value.trim().is_empty() {
             return refuse(
@@ -60,10 +60,8 @@ impl Override {
             Ok(parsed) => Node::new(index, parsed.get_ref(), parsed.span()).shifted(start),
             Err(_) if is_assignment(value) => {
                 let whole = requoted(&format!("{{{value}, ...}}"));
-                let help = format!(
-                    "a shell takes braces without quotes around them apart; write --set '{key}={whole}'"
-                );
-                let message = format!("`{value}` is no value: it has a `=` of its own");
+                let help = format!("quote the braces for the shell: --set '{key}={whole}'");
+                let message = format!("`{value}` is not a value: it contains `=`");
                 return advise(report, (start, end), &message, "a second `=`", &help);
             }
             // Not TOML, and not the beginning of something in TOML: a bare word.

@@ -208,8 +208,7 @@ pub(super) fn lines(text: &str, clients: u32) -> Result<Vec<OwnedSample>, CsvFau
     let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };
     let places = csv::columns(&header, ["sample", "client"]).map_err(|mut fault| {
         if header.iter().any(|cell| cell.text == "samples") {
-            fault.help = "a run's partition.csv counts samples and does not name them; write a line `sample,client` \
-                          per training sample"
+            fault.help = "a run's partition.csv only counts samples; write a line `sample,client` per training sample"
                 .to_owned();
         }
         fault
@@ -228,12 +227,12 @@ pub(super) fn lines(text: &str, clients: u32) -> Result<Vec<OwnedSample>, CsvFau
         line += text[counted..row[0].start].matches('\n').count() as u32;
         counted = row[0].start;
         let number =
-            csv::number(id, |id| whole(id, f64::from(u32::MAX)), "a number of a sample, from 0")?;
+            csv::number(id, |id| whole(id, f64::from(u32::MAX)), "the index of a sample, from 0")?;
         let owner = csv::number(holder, |id| whole(id, f64::from(clients)), &who)?;
         let (sample, client) = (number as u32, owner as u32);
         if let Some(first) = first_of.insert(sample, line) {
-            let message = format!("sample {sample} stands in line {first} already");
-            let help = "let every sample have one client";
+            let message = format!("sample {sample} is already in line {first}");
+            let help = "give every sample one client";
             return Err(CsvFault::at(id, message, "once more", help));
         }
         held[client as usize] = true;
@@ -243,7 +242,7 @@ pub(super) fn lines(text: &str, clients: u32) -> Result<Vec<OwnedSample>, CsvFau
         return Err(csv::nothing(text, "samples"));
     }
     if let Some(client) = held.iter().position(|held| !held) {
-        let message = format!("client {client} of {clients} has no sample");
+        let message = format!("client {client} of {clients} has no samples");
         let help = "count clients from 0 without a gap, or lower `federation.clients`";
         return Err(CsvFault::at(header[0], message, "in this file", help));
     }
@@ -268,12 +267,12 @@ mod tests {
             (text[fault.start..fault.end].to_owned(), fault.message, fault.help)
         };
         let (cell, message, _) = fault("sample,client\n5,0\n6,1\n5,1\n");
-        assert_eq!((cell.as_str(), message.as_str()), ("5", "sample 5 stands in line 2 already"));
+        assert_eq!((cell.as_str(), message.as_str()), ("5", "sample 5 is already in line 2"));
         assert_eq!(fault("sample,client\n5,2\n").0, "2");
         assert!(fault("sample,client\n5,2\n").1.contains("a client below 2"));
         assert_eq!(fault("sample,client\n-5,0\n").0, "-5");
         assert_eq!(fault("sample,client\n1.5,0\n").0, "1.5");
-        assert!(fault("sample,client\n5,1\n").1.contains("client 0 of 2 has no sample"));
+        assert!(fault("sample,client\n5,1\n").1.contains("client 0 of 2 has no samples"));
         assert!(fault("sample,client\n").1.contains("no samples"));
         assert!(fault("task,client,class,samples\n1,0,2,30\n").2.contains("counts samples"));
     }

@@ -14,24 +14,24 @@ impl Scenario {
             if slices {
                 checker.reject(
                     &["partition.kind"],
-                    "slices are parts of the classes of a client's own task, and tasks are everybody's",
-                    "for `tasks.arrival = \"powder\"`",
+                    "partition \"slices\" needs client tasks",
+                    "only with `tasks.arrival = \"powder\"`",
                     "use \"dirichlet\" or \"iid\", or set `tasks.arrival = \"powder\"`",
                 );
             }
             if self.record.direct.is_some() {
                 checker.reject(
                     &["record.direct"],
-                    "tasks are everybody's, and none of them can be trained alone",
-                    "for `tasks.arrival = \"powder\"`",
+                    "`record.direct` needs client tasks",
+                    "only with `tasks.arrival = \"powder\"`",
                     "remove this line",
                 );
             }
             if self.record.slots != TaskIdentity::Both {
                 checker.reject(
                     &["record.slots"],
-                    "tasks are everybody's, and there are no slots to be told",
-                    "for `tasks.arrival = \"powder\"`",
+                    "`record.slots` needs client tasks",
+                    "only with `tasks.arrival = \"powder\"`",
                     "remove this line",
                 );
             }
@@ -41,16 +41,16 @@ impl Scenario {
         if !slices {
             checker.reject(
                 &["partition.kind"],
-                "clients have tasks of their own, so there is nothing to divide among them",
-                "not for `tasks.arrival = \"powder\"`",
+                "client tasks need partition \"slices\"",
+                "not with `tasks.arrival = \"powder\"`",
                 "set `partition = { kind = \"slices\", share = 0.2 }`",
             );
         }
         if periods > 1 && share_of(clients as usize, moving) == 0 {
             checker.reject(
                 &["tasks.moving", "tasks.arrival"],
-                &format!("{moving} of {clients} clients is nobody, rounded down"),
-                "nobody would ever begin a second task",
+                &format!("`moving = {moving}` of {clients} clients is 0, rounded down"),
+                "no client would begin a second task",
                 "raise it, or `federation.clients`",
             );
         }
@@ -59,10 +59,10 @@ impl Scenario {
             checker.reject(
                 &["tasks.slot_classes", "tasks.arrival"],
                 &format!(
-                    "a head of {rows} rows: one per class of {periods} tasks of {clients} clients"
+                    "the head has {rows} rows: one per class of {periods} client tasks of {clients} clients"
                 ),
                 "too many",
-                "use fewer clients, periods or classes per slot",
+                "use fewer clients, periods or classes per client task",
             );
         }
         self.check_slices(checker);
@@ -75,7 +75,10 @@ impl Scenario {
         if slot_classes > sizes.classes {
             checker.reject(
                 &["tasks.slot_classes", "tasks.arrival"],
-                &format!("slots have {slot_classes} classes, and the data set {}", sizes.classes),
+                &format!(
+                    "client tasks have {slot_classes} classes, but the data set has only {}",
+                    sizes.classes
+                ),
                 "more than there are",
                 &format!("set `slot_classes` to at most {}", sizes.classes),
             );
@@ -85,7 +88,9 @@ impl Scenario {
         if share * f64::from(each) < 1.0 {
             checker.reject(
                 &["partition.share", "partition.kind"],
-                &format!("{share} of the {each} training images of a class is none"),
+                &format!(
+                    "`share = {share}` of the {each} training images of a class is 0, rounded down"
+                ),
                 "too small",
                 "raise it, or `data.subset`",
             );

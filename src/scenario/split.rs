@@ -45,14 +45,14 @@ impl FolderLayout {
 impl SplitSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> SplitSection {
         let path = |name, doc| Param::required(name, "list.json".to_owned(), doc);
-        let list = path("list", "a published list of both parts: .json");
-        let train = path("train", "a published list of the training images: .yaml, .txt");
-        let test = path("test", "and of the test images");
+        let list = path("list", "published list of training and test images: .json");
+        let train = path("train", "published list of the training images: .yaml or .txt");
+        let test = path("test", "published list of the test images: .yaml or .txt");
         if table.given("share") {
             ["share", "seed", "layout"].into_iter().for_each(|key| table.reported(key));
             table.reject(
                 "share",
-                "`data.split` names published lists; a part that is drawn is `data.test_share`",
+                "`data.split` has no key `share`: it names published lists",
                 "drawn, not published",
                 "write `test_share = 0.2` in [data], the part that is tested: of every class, or with \
                  `test_drawn = \"together\"` of all images; `test_seed` and `layout` stand beside it",

@@ -44,7 +44,7 @@ impl StoredSize {
     }
 
     pub(super) fn read(table: &mut TableReader<'_>) -> StoredSize {
-        let doc = "what every image of a folder is first resized to: a square of so many pixels, { shorter }, \"original\"";
+        let doc = "size of images of a folder before any transform: pixels of a square, { shorter } or \"original\"";
         if table.given_table("store") {
             return table.table("store", StoredSize::read_shorter);
         }
@@ -58,12 +58,12 @@ impl StoredSize {
     fn read_shorter(table: &mut TableReader<'_>) -> StoredSize {
         let side = Param::required("shorter", 256, "pixels of the shorter side");
         let side = table.get(&side.at_least(1.0).at_most(4096.0));
-        let kernel = Param::new("interpolation", Kernel::Pillow, "how pixels are interpolated");
+        let kernel = Param::new("interpolation", Kernel::Pillow, "interpolation of pixels");
         let kernel: Kernel = table.get(&kernel);
         if !kernel.on_bytes() {
             table.reject(
                 "interpolation",
-                "images are kept as bytes, and this kernel gives fractions",
+                "this kernel gives fractions, but images are kept as bytes",
                 "not for bytes",
                 "use \"bicubic\" or \"bilinear\" here",
             );

@@ -86,12 +86,22 @@ impl TasksSection {
         let sizes = Param::<Vec<u32>>::unset("sizes", "classes of every task").at_least(1.0);
         let sizes = table.optional(&sizes);
         if sizes.as_ref().is_some_and(|sizes| sizes.len() > 10_000) {
-            table.reject("sizes", "there are at most 10000 tasks", "too many", "join some of them");
+            table.reject(
+                "sizes",
+                "`tasks.sizes` has more than 10000 entries",
+                "too many",
+                "join some of them",
+            );
         }
         if sizes.as_ref().is_some_and(Vec::is_empty) {
-            table.reject("sizes", "`tasks.sizes` is empty", "no task", "one entry per task");
+            table.reject(
+                "sizes",
+                "`tasks.sizes` is empty: expected one entry per task",
+                "no task",
+                "write the number of classes of each task",
+            );
         }
-        let count = "tasks of equal size; the last takes what is left";
+        let count = "number of tasks of equal size; the last has the rest";
         let split = match (sizes, table.given("count")) {
             (Some(sizes), false) => TaskSizes::Explicit(sizes),
             (None, false) if table.given("sizes") => TaskSizes::Even(1),
@@ -100,7 +110,7 @@ impl TasksSection {
                     table.reject(
                         "sizes",
                         "`tasks.count` and `tasks.sizes` cannot both be given",
-                        "says it a second time",
+                        "second of the two",
                         "remove one of the two",
                     );
                 }
@@ -113,18 +123,18 @@ impl TasksSection {
         if arrival.has_slots() && matches!(split, TaskSizes::Explicit(_)) {
             table.reject(
                 "sizes",
-                "clients have tasks of their own, all of `slot_classes` classes",
-                "no effect on slots",
+                "`tasks.sizes` has no effect: all client tasks have `slot_classes` classes",
+                "no effect on client tasks",
                 "give the number of periods as `count`, and `slot_classes`",
             );
         }
-        let order = Param::new("order", ClassOrder::Native, "which classes come first");
+        let order = Param::new("order", ClassOrder::Native, "order of classes");
         let order = table.get(&order);
         if arrival.has_slots() && order == ClassOrder::Seeded {
             table.reject(
                 "order",
-                "the classes of tasks of a client's own are drawn, whatever the order",
-                "no effect on slots",
+                "`tasks.order` has no effect: the classes of client tasks are drawn",
+                "no effect on client tasks",
                 "remove it; `seed.class_order` draws them",
             );
         }

@@ -49,15 +49,17 @@ impl TestShare {
 
     /// Reads the keys for sources that may have a test part.
     pub(super) fn read(table: &mut TableReader<'_>) -> Option<TestShare> {
-        let share =
-            Param::unset(KEYS[0], "part that is tested, drawn, where there is no test part");
+        let share = Param::unset(
+            KEYS[0],
+            "fraction of samples drawn for testing, for data without a test split",
+        );
         let share = table.optional(&share.above(0.0).below(1.0));
         if !table.given(KEYS[0]) {
             table.foreign(&KEYS[1..], "no `test_share`");
             return None;
         }
-        let drawn = Param::new(KEYS[1], TestDraw::ByClass, "of what it is drawn");
-        let seed = Param::new(KEYS[2], 0, "of that draw; not the run's");
+        let drawn = Param::new(KEYS[1], TestDraw::ByClass, "way of drawing the test part");
+        let seed = Param::new(KEYS[2], 0, "seed of the test split, independent of `seed.run`");
         // Where the share is wrong by itself, they are not.
         let (drawn, seed) = (table.get(&drawn), table.get(&seed));
         share.map(|share| TestShare { share, drawn, seed })

@@ -176,14 +176,15 @@ impl Normalise {
 
     fn read_explicit(table: &mut TableReader<'_>) -> Normalise {
         let mean = Param::required("mean", vec![0.5], "means, one per channel");
-        let std = Param::required("std", vec![0.5], "deviations, one per channel").above(0.0);
+        let std =
+            Param::required("std", vec![0.5], "standard deviations, one per channel").above(0.0);
         let (mean, std): (Vec<f64>, Vec<f64>) = (table.get(&mean), table.get(&std));
         if mean.len() != std.len() || mean.is_empty() {
             table.reject(
                 "std",
-                "`mean` and `std` must have as many entries",
+                "`mean` and `std` have different numbers of entries",
                 &format!("{} here, {} in `mean`", std.len(), mean.len()),
-                "one entry per channel, or one for all",
+                "give both one entry per channel, or one for all",
             );
         }
         for (name, values) in [("mean", &mean), ("std", &std)] {
@@ -191,8 +192,8 @@ impl Normalise {
                 let word = if name == "mean" { "mean" } else { "standard deviation" };
                 table.reject(
                     name,
-                    &format!("pixels are from 0 to 1, and {value} is no {word} of such values"),
-                    "of values from 0 to 255?",
+                    &format!("{value} is not the {word} of pixels in 0..=1"),
+                    "too large",
                     &format!("divide by 255: {}", value / 255.0),
                 );
             }
@@ -207,7 +208,7 @@ impl JitterSection {
         if !moves && !table.given("hue") {
             table.reject(
                 "brightness",
-                "this colour jitter changes nothing",
+                "this color jitter changes nothing",
                 "all zero",
                 "give `brightness`, `contrast` or `saturation`, or remove `jitter`",
             );
@@ -223,27 +224,32 @@ impl TransformSection {
         if self.resize.is_some() && self.squash.is_some() {
             table.reject(
                 "squash",
-                "`resize` keeps the shape of an image and `squash` does not",
-                "says it a second time",
+                "`resize` and `squash` cannot both be given",
+                "second of the two",
                 "remove one of the two",
             );
         }
         match (self.crop, self.size) {
             (Crop::None, Some(_)) => table.reject(
                 "size",
-                "`size` is the size of a crop, and there is none",
+                "`size` has no effect without a crop",
                 "no crop",
                 "set `crop`, or use `resize`",
             ),
             (Crop::RandomResized | Crop::Random | Crop::Centre, None) if !table.given("size") => {
-                table.reject("crop", "a crop needs its `size`", "how large?", "add `size = 224`")
+                table.reject(
+                    "crop",
+                    "a crop needs its `size`",
+                    "no `size` here",
+                    "add `size = 224`",
+                )
             }
             _ => {}
         }
         if self.padding > 0 && self.crop != Crop::Random {
             table.reject(
                 "padding",
-                "only a random crop is padded",
+                "`padding` has no effect: only a random crop is padded",
                 "no random crop",
                 "set `crop = \"random\"` or remove this line",
             );
@@ -251,7 +257,7 @@ impl TransformSection {
         for (name, [low, high]) in [("scale", self.scale), ("ratio", self.ratio)] {
             if low > high {
                 let message = format!("`{name}` must be [smallest, largest]");
-                table.reject(name, &message, "the first is larger", "exchange the two");
+                table.reject(name, &message, "not ascending", "exchange the two");
             }
         }
         let random = [
@@ -262,7 +268,7 @@ impl TransformSection {
         for (name, _) in random.iter().filter(|(_, is_random)| train.is_some() && *is_random) {
             table.reject(
                 name,
-                "test images are not augmented: every evaluation must see the same pixels",
+                "[data.test] must not draw: every evaluation needs the same pixels",
                 "random",
                 "use `crop = \"centre\"`, no flip and no jitter in [data.test]",
             );

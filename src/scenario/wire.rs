@@ -111,7 +111,8 @@ pub enum AssetCache {
 pub const KINDS: [&str; 5] = ["weights", "prompt", "head", "prototypes", "generator"];
 
 fn read_kinds(table: &mut TableReader<'_>) -> BTreeMap<String, Codec> {
-    let read = |name| Some((name, table.optional(&Param::unset(name, "codec of this kind"))?));
+    let read =
+        |name| Some((name, table.optional(&Param::unset(name, "codec of this kind of content"))?));
     let given: Vec<(&str, Codec)> = KINDS.into_iter().filter_map(read).collect();
     given.into_iter().map(|(name, codec)| (name.to_owned(), codec)).collect()
 }

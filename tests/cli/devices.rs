@@ -47,7 +47,7 @@ fn devices_are_read_from_the_scenario_and_the_command_line() {
 fn what_cannot_be_meant_is_refused() {
     for (set, why) in [
         ("devices.use=[]", "names no device"),
-        ("devices.use=[\"cpu\", \"cuda:0\"]", "on the CPU or on GPUs, not on both"),
+        ("devices.use=[\"cpu\", \"cuda:0\"]", "a run uses only one kind"),
         ("devices.use=[\"cuda:0\", \"cuda:0\"]", "named twice"),
         ("devices.use=[\"gpu\"]", "`gpu` is not a device"),
     ] {

@@ -165,7 +165,7 @@ fn a_base_that_cannot_be_is_refused_where_it_is_named() {
       |
     1 | extends = "base/bse.toml"
       |           ^^^^^^^^^^^^^^^ this file
-      = help: the path starts at the folder of the file it is written in
+      = help: the path is relative to the folder of this file
     "#);
     insta::assert_snapshot!(of("\nextends = \"base\"\n"), @r#"
     error: cannot extend base: it is a folder
@@ -189,7 +189,7 @@ fn a_base_that_cannot_be_is_refused_where_it_is_named() {
       |
     1 | extends = ["base/base.toml"]
       |           ^^^^^^^^^^^^^^^^^^ this is a list
-      = help: write the path of one scenario file, from the folder of this one
+      = help: write the path of one scenario file, relative to the folder of this one
     "#);
     let circle = format!("extends = \"../child.toml\"\n{BASE}");
     insta::assert_snapshot!(refusal(&circle, "extends = \"base/base.toml\"\n", &[]), @r#"
@@ -197,8 +197,8 @@ fn a_base_that_cannot_be_is_refused_where_it_is_named() {
      --> base/base.toml:1:11
       |
     1 | extends = "../child.toml"
-      |           ^^^^^^^^^^^^^^^ one step is all there is
-      = help: remove this line and write what is needed of that file here
+      |           ^^^^^^^^^^^^^^^ extends another file
+      = help: remove this line and copy the keys that you need from that file
     "#);
     let third = "# A base.\nextends = \"other.toml\"\n";
     insta::assert_snapshot!(refusal(third, "extends = \"base/base.toml\"\n", &[]), @r#"
@@ -206,8 +206,8 @@ fn a_base_that_cannot_be_is_refused_where_it_is_named() {
      --> base/base.toml:2:11
       |
     2 | extends = "other.toml"
-      |           ^^^^^^^^^^^^ one step is all there is
-      = help: remove this line and write what is needed of that file here
+      |           ^^^^^^^^^^^^ extends another file
+      = help: remove this line and copy the keys that you need from that file
     "#);
     let told = refusal(BASE, BASE, &["extends=base/base.toml"]);
     assert!(told.contains("`extends` cannot be overridden"), "{told}");

@@ -103,8 +103,8 @@ fn keys_are_checked_and_plan_needs_no_folder() {
         (told.code, told.err)
     };
     for (set, why) in [
-        ("cache.features=file", "features in files need a folder"),
-        ("cache.folder=x", "features in memory have no folder"),
+        ("cache.features=file", "`features = \"file\"` needs `folder`"),
+        ("cache.folder=x", "`folder` has no meaning with `features = \"memory\"`"),
         ("cache={features=\"off\",tokens=true}", "`cache.tokens` has no meaning with"),
         ("cache={features=\"off\",limit_mb=2000}", "`cache.limit_mb` has no meaning with"),
         ("cache={features=\"off\",folder=\"x\"}", "`cache.folder` has no meaning with"),

@@ -239,7 +239,7 @@ fn a_trace_that_contradicts_itself_is_refused_with_the_line() {
     let told = traced("client,time_s,state\n0,0,on\n1,5,on\n1,7,off\n1,5.0,off\n", &[]);
     assert_eq!(told.code, 3, "{}", told.err);
     assert!(
-        told.err.contains("client 1 is off here and on in a line above, both at 5 s"),
+        told.err.contains("client 1 is off here and on in an earlier line, both at 5 s"),
         "{}",
         told.err
     );
@@ -253,7 +253,7 @@ fn what_a_trace_leaves_open_is_told() {
     let told = traced("client,time_s,state\n0,0,on\n0,60,off\n7,1,on\n", &[]);
     assert_eq!(told.code, 0, "{}", told.err);
     for must in [
-        "the trace says nothing about 2 of 3 clients (such as 1), which are always on",
+        "the trace has no lines for 2 of 3 clients (such as 1), which are always on",
         "the trace has 1 client that the run has not (such as 7)",
         "the trace ends at 60 s, and 1 of 3 clients stay off from then",
     ] {

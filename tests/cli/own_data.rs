@@ -273,7 +273,7 @@ fn a_file_says_who_holds_which_sample() {
     let nested = ["--set", "data.subset=2"];
     who("0,1\n1,0\n");
     let told = run(folder, "subset", &nested);
-    assert!(told.code == 3 && told.err.contains("not beside a file"), "{}", told.err);
+    assert!(told.code == 3 && told.err.contains("not with `partition.file`"), "{}", told.err);
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn keys_that_make_no_sense_are_shown_at_their_places() {
     insta::assert_snapshot!([told.err, more.err, last.err].join("\n"));
     // What depends on a source that cannot be read is not judged.
     let told = tell(folder, &["check", "own.toml", "--set", "data.source=csv"]);
-    assert!(told.code == 3 && !told.err.contains("inside the program"), "{}", told.err);
+    assert!(told.code == 3 && !told.err.contains("embedded in the program"), "{}", told.err);
 }
 
 #[test]

@@ -549,7 +549,7 @@ fn a_study_and_a_scenario_that_are_mixed_up_are_called_by_their_names() {
         (&["check", "a.study.toml"], ["this is a study", "`fedcast study a.study.toml`"]),
         (&["plan", "a.study.toml"], ["this is a study", "`fedcast study a.study.toml`"]),
         (&["study", "base.toml"], ["this is a scenario", "`fedcast run base.toml`"]),
-        (&["study", "b.study.toml"], ["a.study.toml:2:8", "this study changes itself"]),
+        (&["study", "b.study.toml"], ["a.study.toml:2:8", "this study changes"]),
     ] {
         let told = tell(folder, arguments);
         assert_eq!(told.code, 3, "{arguments:?}: {}", told.err);

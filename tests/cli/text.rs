@@ -165,13 +165,16 @@ fn what_does_not_go_together_is_refused() {
         ("data.text.symbols=1", "must be"),
         ("data.train.flip=0.5", "`data.train` is for images"),
         ("data.subset=9", "`data.subset` is for images"),
-        ("data.nominal={classes=9,train=9,test=9}", "9 classes are planned with, and there are 8"),
-        ("data.text.context=511", "exceed the 512 positions"),
+        (
+            "data.nominal={classes=9,train=9,test=9}",
+            "`data.nominal.classes` is 9, but `data.text.symbols` is 8",
+        ),
+        ("data.text.context=511", "are more than the 512 positions"),
         ("backbone.architecture.vocabulary=99", "characters have 100 tokens"),
         ("tasks.count=7", "8 classes cannot be split into 7 tasks"),
         ("backbone.vocabulary=vocab.txt", "one token per character"),
-        ("backbone.weights=bert.safetensors", "its own vocabulary"),
-        ("participation.population=fresh", "deals with every client"),
+        ("backbone.weights=bert.safetensors", "needs its vocabulary"),
+        ("participation.population=fresh", "divides a task among all clients"),
         ("method={name=\"oracle\",train=\"head\"}", "gives it those of one owner"),
     ] {
         let (code, err) = check(set);

@@ -13,7 +13,7 @@ fn tables_files_and_plans_say_that_numbers_are_of_a_validation_split() {
     let folder = tempfile::tempdir().unwrap();
     let run = tiny_run(folder.path(), &HELD_OUT);
     assert_eq!(run.code, 0, "{}", run.err);
-    let said = "VALIDATION: accuracies are of held-out training samples (0.25 of every class), not of the test set";
+    let said = "VALIDATION: accuracies are on held-out training samples (0.25 of every class), not on the test set";
     assert!(run.out.contains(said), "{}", run.out);
     assert!(run.out.contains("\nvalidation %"), "{}", run.out);
     assert!(run.out.contains("accuracy on all held-out samples (micro)"), "{}", run.out);

@@ -194,13 +194,13 @@ fn without_the_file_the_architecture_has_to_be_stated() {
     write(folder, "plain.safetensors", &network());
     let told = check("backbone={weights=\"plain.safetensors\"}");
     assert!(
-        told.code == 3 && told.err.contains("how many heads a width of 12 has"),
+        told.code == 3 && told.err.contains("cannot be inferred from weights of width 12"),
         "{}",
         told.err
     );
     let told = check("backbone={weights=\"plain.safetensors\",heads=5}");
     assert!(
-        told.code == 3 && told.err.contains("5 heads do not divide a width of 12"),
+        told.code == 3 && told.err.contains("heads = 5 does not divide the width 12"),
         "{}",
         told.err
     );

@@ -169,7 +169,7 @@ fn secure_sums_and_restarts_exclude_each_other() {
     let methods = Registry::builtin();
     let loaded = Scenario::from_toml(&text, "small", Path::new("."), &[], &methods);
     let error = loaded.expect_err("refused").to_string();
-    assert!(error.contains("a server that restarts forgets the members"), "{error}");
+    assert!(error.contains("secure aggregation with a restart of the server"), "{error}");
     let mut rules = mobile(faults(restart(VirtualTime::ZERO, 1.0)));
     let numbers = FixedPoint { modulus: Modulus::Bits64, bits: 24 };
     rules.privacy.secure = Some(SecureAggregation { numbers, threshold: 0.5 });

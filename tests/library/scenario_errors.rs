@@ -255,8 +255,8 @@ fn distributions_are_read_as_strictly() {
         ("time.slowness={dist=\"normal\",mean=1,sd=0.2}", "must be above 0, and this can become"),
         ("time.slowness=0", "`time.slowness` must be above 0"),
         ("time.setup_ms=-1", "`time.setup_ms` must be at least 0"),
-        ("links.rtt_ms={dist=\"uniform\",low=9,high=3}", "`high` lies below `low`"),
-        ("links.rtt_ms={dist=\"exponential\",mean=9,min=8,max=3}", "`max` lies below `min`"),
+        ("links.rtt_ms={dist=\"uniform\",low=9,high=3}", "`high` is less than `low`"),
+        ("links.rtt_ms={dist=\"exponential\",mean=9,min=8,max=3}", "`max` is less than `min`"),
         ("links.jitter={dist=\"zipf\",ranks=0,exponent=1}", "must be at least 1 and at most"),
         ("preset=mobil", "did you mean \"mobile\"?"),
     ] {
@@ -310,7 +310,11 @@ fn traces_of_availability_are_read_and_judged_at_their_place() {
     let again = Scenario::from_toml(&again, "again", Path::new("/"), &[], &AnyMethod).unwrap();
     assert_eq!(again.scenario.availability, right.scenario.availability);
     for (csv, place, wanted) in [
-        ("client,time_s,state\n0,10,maybe\n", "phones.csv:2:6", "`maybe` is not a state"),
+        (
+            "client,time_s,state\n0,10,maybe\n",
+            "phones.csv:2:6",
+            "`maybe` is not a state: expected `on` or `off`",
+        ),
         ("client,time_s,state\n0.5,10,on\n", "phones.csv:2:1", "a client's number"),
         ("client,time_s,state\n0,later,on\n", "phones.csv:2:3", "is not a number"),
         ("client,time_s,state\n0,10\n", "phones.csv:2:3", "this line has 2 cells"),
@@ -385,7 +389,7 @@ fn impossible_closing_rules() {
         ),
         (&["round={close=\"quorum\",quorum=1.5}"], "must be above 0 and at most 1"),
         (&["round={close=\"buffer\"}"], "[round] lacks the key `buffer`"),
-        (&["round={close=\"buffer\",buffer=900}"], "a buffer of 900 is never filled"),
+        (&["round={close=\"buffer\",buffer=900}"], "a buffer of 900 updates never fills"),
         (&["round.late=\"fold\""], "`round.late` has no meaning with `close = \"all\"`"),
         (
             &["round={close=\"deadline\",deadline_s=9,max_staleness=2}"],
@@ -400,13 +404,13 @@ fn impossible_closing_rules() {
                 "round={close=\"quorum\",quorum=0.5,late=\"fold\"}",
                 "privacy.secure_aggregation=true",
             ],
-            "none can be folded into a later round",
+            "late uploads cannot be aggregated",
         ),
         (
             &[first, "participation.over_selection=2"],
             "`participation.over_selection` has no meaning",
         ),
-        (&["participation={count=3,over_selection=2}"], "does not close with the first"),
+        (&["participation={count=3,over_selection=2}"], "samples more clients than wanted"),
     ] {
         let told = refusal(GOOD, sets);
         assert!(told.contains(wanted), "{sets:?} gives\n{told}");
@@ -427,7 +431,10 @@ fn faults_are_judged_one_by_one() {
         ("{kind=\"malicious\"}", "[faults] lacks the key `how`"),
         ("{kind=\"malicious\",how=\"noise\",factor=2}", "`faults.factor` has no meaning"),
         ("{kind=\"malicious\",how=\"scaled\",share=1.5}", "must be above 0 and at most 1"),
-        ("{kind=\"lose\",share=0.5,clients=[1]}", "`clients` names whom this fault is for"),
+        (
+            "{kind=\"lose\",share=0.5,clients=[1]}",
+            "`share` contradicts `clients`, which names the clients of this fault",
+        ),
         ("{kind=\"lose\",rate=0}", "must be above 0 and at most 1"),
         ("{kind=\"lose\",rounds=[0]}", "`faults.rounds` must be at least 1"),
         ("{kind=\"lose\",clients=[900]}", "a fault is for client 900"),
@@ -449,7 +456,7 @@ fn faults_are_judged_one_by_one() {
 #[test]
 fn an_arrival_takes_its_own_parameters() {
     for (table, wanted) in [
-        ("count=5,arrival=\"per-client\"", "needs the lags of clients"),
+        ("count=5,arrival=\"per-client\"", "needs `lag_s` or `file`"),
         ("count=5,arrival=\"paced\",lag_s=3", "`tasks.lag_s` has no meaning"),
         ("count=5,arrival=\"paced\",lead=0", "must be above 0 and at most 1"),
         ("count=5,arrival=\"per-client\",lag_s=-3", "`tasks.lag_s`"),
@@ -478,7 +485,7 @@ fn a_fold_takes_its_own_parameters() {
         (vec!["federation.fold=median", "federation.trim=0.2"], "`federation.trim` has no meaning"),
         (
             vec!["federation.fold=median", "privacy.secure_aggregation=true"],
-            "nothing but the sum of uploads",
+            "only shows the server the sum of uploads",
         ),
     ] {
         let told = refusal(GOOD, &overrides);
@@ -511,11 +518,11 @@ fn of_folder(lines: &str) -> String {
 #[test]
 fn transforms_that_make_no_sense_are_refused() {
     for (lines, wanted) in [
-        ("train = { resize = 256, squash = 256 }", "`resize` keeps the shape of an image"),
-        ("train = { jitter = { brightness = 0 } }", "this colour jitter changes nothing"),
+        ("train = { resize = 256, squash = 256 }", "`resize` and `squash` cannot both be given"),
+        ("train = { jitter = { brightness = 0 } }", "this color jitter changes nothing"),
         ("train = { jitter = { hue = 0.1 } }", "unknown key `hue` in [data.train.jitter]"),
         ("train = { jitter = { contrast = -0.1 } }", "must be at least 0"),
-        ("test = { jitter = { contrast = 0.1 } }", "test images are not augmented"),
+        ("test = { jitter = { contrast = 0.1 } }", "[data.test] must not draw"),
         ("store = \"orginal\"", "did you mean \"original\"?"),
         ("store = { shorter = 256, interpolation = \"bicubic-torch\" }", "kept as bytes"),
         ("store = { longer = 256 }", "lacks the key `shorter`"),
@@ -562,7 +569,7 @@ fn a_split_and_a_validation_set_say_one_thing_each() {
         ("test_share = 1", "must be above 0 and below 1"),
         ("test_seed = 1", "`data.test_seed` has no meaning with `no `test_share``"),
         ("split = {}", "lacks the key `list`"),
-        ("split = { share = 0.8, seed = 0 }", "a part that is drawn is `data.test_share`"),
+        ("split = { share = 0.8, seed = 0 }", "`data.split` has no key `share`"),
         (
             "split = { list = \"a.json\" }\nlayout = \"domains\"",
             "`data.layout` has no meaning with",
@@ -572,7 +579,7 @@ fn a_split_and_a_validation_set_say_one_thing_each() {
         ("split = { list = \"a.json\", seed = 1 }", "unknown key `seed` in [data.split]"),
         ("test_share = 0.5\nlayout = \"domain\"", "did you mean \"domains\"?"),
         ("validation = 0", "must be above 0 and below 1"),
-        ("evaluate = \"validation\"", "nothing is held out to measure accuracies on"),
+        ("evaluate = \"validation\"", "`evaluate = \"validation\"` needs `validation`"),
         ("validation = 0.2\nevaluate = \"valid\"", "did you mean \"validation\"?"),
     ] {
         let told = refusal(&of_folder(&format!("{lines}\n{CROPS}")), &[]);

@@ -206,29 +206,29 @@ fn fifty_and_a_hundred_clients_have_a_plan() {
 #[test]
 fn what_contradicts_slots_is_told_at_its_place() {
     for (override_, why) in [
-        ("partition.kind=\"iid\"", "nothing to divide"),
-        ("tasks={count=3}", "tasks are everybody's"),
-        ("tasks.slot_classes=11", "the data set 10"),
-        ("tasks.overlap=5", "5 of 4 classes"),
-        ("tasks.moving=0.1", "nobody, rounded down"),
-        ("tasks.order=\"seeded\"", "whatever the order"),
-        ("partition.share=0.01", "is none"),
-        ("federation.clients=500000", "a head of"),
+        ("partition.kind=\"iid\"", "client tasks need partition"),
+        ("tasks={count=3}", "needs client tasks"),
+        ("tasks.slot_classes=11", "the data set has only 10"),
+        ("tasks.overlap=5", "`overlap = 5` is more than the 4 classes"),
+        ("tasks.moving=0.1", "is 0, rounded down"),
+        ("tasks.order=\"seeded\"", "the classes of client tasks are drawn"),
+        ("partition.share=0.01", "is 0, rounded down"),
+        ("federation.clients=500000", "the head has"),
         ("method={name=\"stsa\",first={name=\"none\"}}", "on different tasks"),
-        ("privacy.secure_aggregation=true", "look alike"),
+        ("privacy.secure_aggregation=true", "uploads of the same shape"),
         ("record.direct=a.csv", "cannot read"),
         ("record.slots=\"all\"", "`both` or `known`"),
         ("partition.by=\"week\"", "`client`"),
         ("method={name=\"coda-prompt\",ownership=\"slot\",pool=5}", "`pool` has no meaning"),
         ("method={name=\"coda-prompt\",slot_components=5}", "`slot_components` has no meaning"),
         ("tasks={count=3,ahead=0.5,arrival=\"powder\",slot_classes=4}", "no meaning"),
-        ("tasks={sizes=[5,5],arrival=\"powder\",slot_classes=4}", "all of `slot_classes`"),
+        ("tasks={sizes=[5,5],arrival=\"powder\",slot_classes=4}", "have `slot_classes` classes"),
     ] {
         let told = read(&[override_]).expect_err(override_);
         assert!(told.contains(why), "{override_}: {told}");
     }
     for (override_, why) in [
-        ("record.slots=\"known\"", "no slots to be told"),
+        ("record.slots=\"known\"", "`record.slots` needs client tasks"),
         ("method={name=\"powder\",similarity=\"server\"}", "finds the images of a slot"),
         ("method={name=\"coda-prompt\",ownership=\"slot\"}", "have no owner"),
     ] {

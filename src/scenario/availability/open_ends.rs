@@ -68,7 +68,7 @@ impl Trace {
     fn beyond(&self) -> Option<String> {
         let [first, ..] = self.others.as_slice() else { return None };
         Some(format!(
-            "the trace has {} that the run has not (such as {first}): federation.clients is {}, counted from 0",
+            "the trace has {} outside the run (such as {first}): federation.clients is {}, counted from 0",
             counted(self.others.len(), "client"),
             self.clients
         ))
@@ -79,7 +79,7 @@ impl Trace {
         let missing = self.clients as usize - self.by_client.len();
         let are = if missing == 1 { "is" } else { "are" };
         Some(format!(
-            "the trace says nothing about {missing} of {} (such as {first}), which {are} always on",
+            "the trace has no lines for {missing} of {} (such as {first}), which {are} always on",
             counted(self.clients as usize, "client")
         ))
     }
@@ -87,7 +87,7 @@ impl Trace {
     fn unread(&self) -> Option<String> {
         (self.behind > 0).then(|| {
             format!(
-                "{} of the trace at or behind repeat_s = {} has no effect: the recording begins again before",
+                "{} of the trace at or after repeat_s = {} has no effect: the recording repeats before",
                 counted(self.behind, "line"),
                 self.repeat_s
             )
@@ -108,8 +108,8 @@ impl Trace {
         let (client, at, on) = first?;
         let word = if on { "on" } else { "off" };
         Some(format!(
-            "{} of the trace changes nothing (such as client {client} at {at} s, which is {word} already); is a line \
-             between lost?",
+            "{} of the trace changes nothing (such as client {client} at {at} s, which is {word} already); a line \
+             between may be missing",
             counted(count, "line")
         ))
     }
@@ -128,16 +128,16 @@ impl Trace {
             return None;
         }
         let what = match off {
-            0 => "every client stays on from then".to_owned(),
+            0 => "every client stays on after that".to_owned(),
             off if off == self.clients as usize => {
-                "every client stays off from then, and no round can follow".to_owned()
+                "every client stays off after that, so no round can follow".to_owned()
             }
             off => format!(
-                "{off} of {} stay off from then, the others on",
+                "{off} of {} stay off after that, the others on",
                 counted(self.clients as usize, "client")
             ),
         };
-        Some(format!("the trace ends at {end} s, and {what}; `repeat_s` begins it again"))
+        Some(format!("the trace ends at {end} s, and {what}; `repeat_s` repeats it"))
     }
 }
 

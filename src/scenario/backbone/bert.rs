@@ -90,11 +90,14 @@ impl BertSection {
     pub(super) const KEYS: [&'static str; 2] = ["vocabulary", "pooling"];
 
     pub(super) fn read(table: &mut TableReader<'_>) -> BertSection {
-        let weights = "\"random\", a file in Hugging Face's names, or `hf:OWNER/REPO`";
+        let weights =
+            "weights: \"random\", a file with tensor names of Hugging Face, or `hf:OWNER/REPO`";
         let weights = StartWeights::read(table, weights);
         let default = if weights.is_file() { BASE } else { SMALL };
-        let vocabulary =
-            Param::<PathBuf>::unset("vocabulary", "`vocab.txt` or `tokenizer.json` of the weights");
+        let vocabulary = Param::<PathBuf>::unset(
+            "vocabulary",
+            "file `vocab.txt` or `tokenizer.json` of the weights",
+        );
         let vocabulary = table.optional(&vocabulary);
         match (&weights, &vocabulary) {
             (StartWeights::Random, Some(_)) => table.reject(
@@ -105,13 +108,14 @@ impl BertSection {
             ),
             (StartWeights::File(_), None) if !table.given("vocabulary") => table.reject(
                 "weights",
-                "a pretrained BERT reads the pieces of its own vocabulary",
-                "which one?",
+                "a pretrained BERT needs its vocabulary",
+                "no `vocabulary` here",
                 "add `vocabulary = \"...\"`, the `vocab.txt` or `tokenizer.json` of the weights",
             ),
             _ => {}
         }
-        let pooling = Param::new("pooling", Pooling::Cls, "which hidden state is a feature");
+        let pooling =
+            Param::new("pooling", Pooling::Cls, "hidden state that is the feature of a sequence");
         let from_file = weights.is_file();
         let section = BertSection {
             weights,
@@ -125,7 +129,7 @@ impl BertSection {
         if !hidden.is_multiple_of(heads) {
             table.reject(
                 "architecture",
-                &format!("{heads} heads do not divide a width of {hidden}"),
+                &format!("heads = {heads} does not divide the width {hidden}"),
                 "does not fit",
                 "change `heads` or `hidden`",
             );

@@ -4,7 +4,7 @@ use crate::scenario::reader::{Param, TableReader};
 
 /// Reads the patterns; reports them if no weights are read from a file.
 pub(super) fn read(table: &mut TableReader<'_>, from_file: bool) -> Vec<String> {
-    let doc = "patterns of tensors in the file that may be left over; `*` is any text";
+    let doc = "patterns of tensors in the file that may be left over; `*` matches any text";
     let patterns: Vec<String> = table.get(&Param::new("ignore", Vec::new(), doc));
     if !from_file && table.given("ignore") {
         table.reject(

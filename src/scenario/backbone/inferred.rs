@@ -28,8 +28,8 @@ impl BackboneSection {
         let Some(heads) = section.heads.or(heads_of_width(dim).map(|heads| heads as u32)) else {
             return Err((
                 "backbone.heads",
-                format!("nobody can see in weights how many heads a width of {dim} has"),
-                "how many?",
+                format!("the number of heads cannot be inferred from weights of width {dim}"),
+                "no `heads` here",
                 "add `heads = ...` to [backbone], as the model card says".to_owned(),
             ));
         };
@@ -56,7 +56,7 @@ fn told(path: &Path, name: &Path, part: Option<&str>) -> Result<InferredVit, Wei
         return Err(WeightsError::Other {
             file: origin,
             what: format!("{} ({})", map.family.network.word(), map.family.name),
-            advice: "set `backbone.kind` to what it is, or name another file".to_owned(),
+            advice: "set `backbone.kind` to this network, or name another file".to_owned(),
         });
     }
     InferredVit::of(&origin, &map)
@@ -67,11 +67,11 @@ fn unreadable(error: WeightsError) -> Unknown {
     let (message, help) = text.split_once("\n  ").unwrap_or((&text, ""));
     let help = match error {
         WeightsError::Unreadable { .. } => {
-            "check the path, or state `architecture`: then it is needed by `run` only".to_owned()
+            "check the path, or state `architecture`: then only `run` needs the file".to_owned()
         }
         _ => help.to_owned(),
     };
-    ("backbone.weights", message.to_owned(), "no architecture can be told from it", help)
+    ("backbone.weights", message.to_owned(), "gives no architecture", help)
 }
 
 fn fits(section: &VitSection) -> Result<(), Unknown> {

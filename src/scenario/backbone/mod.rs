@@ -65,7 +65,8 @@ enum Kind {
 
 impl BackboneSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> BackboneSection {
-        let kind = table.get(&Param::new("kind", Kind::Vit, "what turns an image into features"));
+        let kind =
+            table.get(&Param::new("kind", Kind::Vit, "network that turns a sample into features"));
         if kind != Kind::Bert {
             table.foreign(&BertSection::KEYS, &format!("kind = \"{}\"", kind.word()));
         }

@@ -4,8 +4,7 @@ use crate::scenario::reader::{Param, TableReader};
 
 /// Reads the key; reports it if no weights are read from a file.
 pub(super) fn read(table: &mut TableReader<'_>, from_file: bool) -> Option<String> {
-    let doc = "which of several sets of weights in the file, such as `state_dict_ema`; \
-               else the averaged one";
+    let doc = "set of weights to read from a file with several, such as `state_dict_ema`; default: the averaged one";
     let part: Option<String> = table.optional(&Param::unset("part", doc));
     if !from_file && table.given("part") {
         table.reject(

@@ -198,7 +198,7 @@ impl Weights {
 fn refuse_embedded(table: &mut TableReader<'_>, key: &str) {
     table.reject(
         key,
-        "the embedded backbone has an architecture of its own",
+        "the architecture of the embedded backbone is fixed",
         "not for embedded weights",
         "remove this line, or set `backbone.weights` to a file",
     );
@@ -230,8 +230,12 @@ impl VitSection {
             misfits.push(("resolution", message, format!("use a multiple of {patch}")));
         }
         if !dim.is_multiple_of(heads) {
-            let help = "the model card or its code says how many there are".to_owned();
-            misfits.push(("heads", format!("{heads} heads do not divide a width of {dim}"), help));
+            let help = "take the number of heads from the model card or its code".to_owned();
+            misfits.push((
+                "heads",
+                format!("heads = {heads} does not divide the width {dim}"),
+                help,
+            ));
         }
         misfits
     }

@@ -39,11 +39,7 @@ impl Scenario {
             && data.train != data.test
             && data.statistics != StatisticsTransform::Train
         {
-            say(
-                idle,
-                "data.train",
-                "client.augment is false, so that clients train on [data.test]",
-            );
+            say(idle, "data.train", "client.augment is false, so clients train on [data.test]");
         }
         let units = &self.federation.units;
         if units.count == 1 {
@@ -91,7 +87,7 @@ impl Scenario {
             say(
                 idle,
                 "round.deadline_s",
-                "nothing takes time on the simulated clock; set `preset`, [time] or [links]",
+                "nothing takes virtual time; set `preset`, [time] or [links]",
             );
         }
     }
@@ -122,7 +118,7 @@ impl Scenario {
             _ => false,
         };
         if always {
-            say(idle, "availability.kind", "its numbers have every client there at any time");
+            say(idle, "availability.kind", "with these numbers every client is always on");
         }
     }
 
@@ -133,7 +129,7 @@ impl Scenario {
             let slow = [("time.slowness", &time.slowness), ("time.jitter", &time.jitter)];
             for (key, distribution) in slow {
                 if !is_constant(distribution, 1.0) {
-                    say(idle, key, "time.ms_per_sample is 0, so that training takes no time");
+                    say(idle, key, "time.ms_per_sample is 0, so training takes no time");
                 }
             }
             if time.server_slowness != 1.0 {
@@ -141,11 +137,11 @@ impl Scenario {
             }
         }
         if !is_constant(&links.jitter, 1.0) && self.is_unlimited() {
-            say(idle, "links.jitter", "bytes take no time on lines without a limit");
+            say(idle, "links.jitter", "bandwidths are infinite, so bytes take no time");
         }
         let fixed = |distribution: &DistributionSection| distribution.is_fixed();
         if links.correlation != 0.0 && (fixed(&links.down_mb_per_s) || fixed(&links.up_mb_per_s)) {
-            say(idle, "links.correlation", "a bandwidth that is the same for all follows nothing");
+            say(idle, "links.correlation", "one of the two bandwidths is the same for all clients");
         }
     }
 
@@ -153,7 +149,7 @@ impl Scenario {
     fn idle_faults(&self, idle: &mut Vec<Ignored>) {
         let honest = |kind: &FaultKind| matches!(kind, FaultKind::Malicious { how: Forgery::Scaled { factor } } if *factor == 1.0);
         if self.faults.iter().any(|fault| honest(&fault.kind)) {
-            say(idle, "faults", "an update that is scaled by factor = 1 is the update itself");
+            say(idle, "faults", "an update scaled by factor = 1 is unchanged");
         }
     }
 
@@ -176,7 +172,7 @@ impl Scenario {
             }
         }
         if privacy.noise.as_ref().is_some_and(|noise| noise.scale * noise.q == 0.0) {
-            say(idle, "privacy.noise", "q times scale is 0, so that nothing is added");
+            say(idle, "privacy.noise", "q times scale is 0, so no noise is added");
         }
     }
 }

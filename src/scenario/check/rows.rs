@@ -13,12 +13,14 @@ impl Scenario {
             let kind = self.backbone.kind();
             checker.reject(
                 &["backbone.kind", "backbone", "data.source"],
-                &format!("a table has rows of numbers, and the backbone \"{kind}\" reads none"),
+                &format!(
+                    "the backbone \"{kind}\" cannot read a table: its samples are rows of numbers"
+                ),
                 "does not read these data",
-                "set `backbone.kind = \"pixels\"`: rows are the features, as they are",
+                "set `backbone.kind = \"pixels\"`: rows are the features",
             );
         }
-        let help = "remove it; rows are neither resized nor normalised";
-        self.refuse_transforms(checker, "a table has rows of numbers", help);
+        let help = "remove it; rows are neither resized nor normalized";
+        self.refuse_transforms(checker, "the samples of a table are rows of numbers", help);
     }
 }

@@ -18,7 +18,7 @@ impl Scenario {
             };
             checker.reject(
                 &["backbone.kind", "backbone", "data.source"],
-                &format!("{message}, and the backbone \"{}\" reads {kind}", self.backbone.kind()),
+                &format!("{message}, but the backbone \"{}\" reads {kind}", self.backbone.kind()),
                 "does not read these data",
                 help,
             );
@@ -26,8 +26,8 @@ impl Scenario {
         if matches!(self.partition.kind, PartitionKind::Natural { .. }) && !self.data.has_owners() {
             checker.reject(
                 &["partition.kind"],
-                "these data do not say whose they are",
-                "nobody to be a client",
+                "these data do not name the owners of samples",
+                "needs owners",
                 "set `data.client` (a column, or \"folder\"), divide them (\"iid\", \"dirichlet\", \"lda\"), or name \
                  a list: `kind = \"file\"`",
             );
@@ -51,7 +51,7 @@ impl Scenario {
         let source = self.data.source.word();
         checker.reject(
             &["data.store"],
-            &format!("`data.store` is for image files, and \"{source}\" has images of one size"),
+            &format!("`data.store` is for image files, but \"{source}\" has images of one size"),
             "no effect here",
             "remove it; [data.train] and [data.test] can `resize` or `squash` them",
         );
@@ -59,7 +59,7 @@ impl Scenario {
 
     /// Reports image keys for text: it is neither resized nor augmented, and `stride` thins it.
     fn check_keys_of_images(&self, checker: &mut Checker<'_>) {
-        let help = "remove it; [data.text] says how a play becomes samples";
+        let help = "remove it; [data.text] has the keys for text";
         self.refuse_transforms(checker, "a play is text", help);
         if self.data.subset.is_some() {
             refuse_key(checker, "data.subset", "a play is text", help);
@@ -91,17 +91,17 @@ impl Scenario {
         checker.reject(
             &["data.nominal"],
             &format!(
-                "{} classes are planned with, and there are {}",
+                "`data.nominal.classes` is {}, but `data.text.symbols` is {}",
                 nominal.classes, text.symbols
             ),
-            "another number than `data.text.symbols`",
-            "give both the same",
+            "not `data.text.symbols`",
+            "set both to the same number",
         );
     }
 }
 
 fn refuse_key(checker: &mut Checker<'_>, key: &str, why: &str, help: &str) {
-    let message = format!("`{key}` is for images, and {why}");
+    let message = format!("`{key}` is for images, but {why}");
     checker.reject(&[key], &message, "no effect here", help);
 }
 
@@ -111,11 +111,11 @@ fn check_tokens(checker: &mut Checker<'_>, text: &TextSection, bert: &BertSectio
         checker.reject(
             &["data.text.context", "backbone.architecture.positions"],
             &format!(
-                "{} characters and a token on both sides exceed the {} positions of the backbone",
+                "{} characters with a token on both sides are more than the {} positions of the backbone",
                 text.context, shape.positions
             ),
             "too long",
-            "lower `data.text.context`, or raise `backbone.architecture.positions` of a random one",
+            "lower `data.text.context`, or with random weights raise `backbone.architecture.positions`",
         );
     }
     if bert.weights == StartWeights::Random && shape.vocabulary < CHARACTER_TOKENS {

@@ -38,11 +38,12 @@ impl fmt::Display for HeldOut {
         match self.evaluate {
             Evaluated::Validation => write!(
                 f,
-                "VALIDATION: accuracies are of held-out training samples ({share} of every class), not of the test set"
+                "VALIDATION: accuracies are on held-out training samples ({share} of every class), not on the test \
+                 set"
             ),
             Evaluated::Test => write!(
                 f,
-                "held out: {share} of every class's training samples, unused; accuracies are of the test set"
+                "held out: {share} of every class's training samples, not used; accuracies are on the test set"
             ),
         }
     }

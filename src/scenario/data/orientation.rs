@@ -32,7 +32,7 @@ impl Orientation {
             table.foreign(&["orientation"], &format!("source = \"{}\"", source.word()));
             return None;
         };
-        let doc = "turning of images by their EXIF data; default \"exif\" for parquet, \"ignored\" for folder";
+        let doc = "rotation of images by their EXIF data; default: \"exif\" for parquet, \"ignored\" for folder";
         Some(table.get(&Param::new("orientation", default, doc)))
     }
 }

@@ -181,8 +181,8 @@ impl Report {
         let mut told: Vec<Diagnostic> = found.into_iter().map(place).collect();
         if all > told.len() {
             let left = all - told.len();
-            let message = format!("there are {left} more errors of this kind or another");
-            let help = Some("mend these first".to_owned());
+            let message = format!("{left} more errors are not shown");
+            let help = Some("correct these first".to_owned());
             told.push(Diagnostic { message, place: None, label: String::new(), help });
         }
         told
