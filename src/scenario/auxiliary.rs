@@ -89,8 +89,8 @@ impl AuxiliarySection {
         }
     }
 
-    /// Returns `[data]` with this set in place of the run's own; its division and column names do not apply. Rows of a
-    /// table are as wide as those of the run, because one head reads both.
+    /// Returns `[data]` with this set in place of the run's own, without its division and column names. Rows of a table
+    /// are as wide as those of the run, because one head reads both.
     pub fn as_data(&self, data: &DataSection) -> Option<DataSection> {
         let source = self.source?;
         let columns = Columns::of(source);

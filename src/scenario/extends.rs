@@ -1,22 +1,20 @@
 //! `extends`: a scenario file that only states its differences from another file, its base.
 //!
 //! ```toml
-//! extends = "base/cifar100.toml"   # starts at the folder of this file
+//! extends = "base/cifar100.toml"   # relative to the folder of this file
 //!
 //! [partition]
 //! beta = 0.05                      # everything else is as in the base
 //! ```
 //!
-//! * The file goes over its base key by key; tables merge, and every other value, lists too, replaces
-//!   the base's. A key cannot be taken away, so a base holds what all its children share; but of two
-//!   keys that say the same in different ways (`count` and `sizes`, `count` and `fraction`) the child's
-//!   replaces the other.
-//! * A table that writes `kind`, `name`, `source` or `dist`, and the base's does not say the same
-//!   word there, replaces the base's whole table: `name = "fedavg"` inherits nothing that was meant
-//!   for `hgp`. The top level is no such table: its `name` is a label.
-//! * A base extends nothing itself. It need not be a whole scenario: only the result is judged.
-//! * Paths start at the folder of the file they are written in.
-//! * Errors point into the file in which the key stands.
+//! * The file's keys override those of its base. Tables merge; every other value, lists too, replaces the base's. A key
+//!   cannot be removed, so a base holds what all its children share. But of two keys for the same setting (`count` and
+//!   `sizes`, `count` and `fraction`) the child's replaces the other.
+//! * A table that writes another `kind`, `name`, `source` or `dist` than the base's replaces the base's whole table:
+//!   `name = "fedavg"` inherits no keys of `hgp`. The top level is not such a table: its `name` is a label.
+//! * A base extends no other file. It need not be a whole scenario: only the result is checked.
+//! * Paths are relative to the folder of the file that contains them.
+//! * Errors point to the file in which the key stands.
 //!
 //! Overrides are applied last. The effective scenario of a run is the merged result, so a run directory does not depend
 //! on a base.

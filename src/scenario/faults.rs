@@ -135,7 +135,7 @@ pub enum Forgery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum CrashTime {
-    /// When its work arrives.
+    /// On arrival of its work.
     Before,
     /// During its work, which is lost.
     While,

@@ -1,22 +1,20 @@
 //! Scenario: everything that a run depends on, as one plain value read from one TOML file.
 //!
-//! A [`Scenario`] is made of one section per concern, each in a file of its own here with its
-//! keys, defaults and sources. Same scenario and seeds, same run. Reading is strict (see
-//! [`reader`]) and shows everything that is wrong at once, as [`ScenarioError`].
+//! A [`Scenario`] has one section per concern, each in its own file here with its keys, defaults and sources. The same
+//! scenario and seeds give the same run. Reading is strict (see [`reader`]) and reports all errors at once, as
+//! [`ScenarioError`].
 //!
-//! **`extends`.** A file with `extends = "base/cifar100.toml"` at its top says only where it differs
-//! from that base. It goes over the base key by key and tables merge; a table that writes another
-//! `kind`, `name`, `source` or `dist` than the base's replaces that table as a whole, because the
-//! base's keys were meant for something else. Lists replace lists, and no key can be taken away, though
-//! `tasks.sizes` replaces a base's `tasks.count`, and `participation.fraction` its `count`. A base
-//! extends nothing itself and need not be a whole scenario. Paths start at the folder of the file they
-//! are written in, and errors point into the file in which a key stands. Overrides come after both.
-//! What a run keeps is the result, flat: neither `resume` nor `replay` looks for a base.
+//! **`extends`.** A file with `extends = "base/cifar100.toml"` at its top only states its differences from that base.
+//! Its keys override the base's, and tables merge. A table that writes another `kind`, `name`, `source` or `dist` than
+//! the base's replaces the base's whole table, because its keys were meant for something else. Lists replace lists, and
+//! no key can be removed, but `tasks.sizes` replaces a base's `tasks.count`, and `participation.fraction` its `count`.
+//! A base extends no other file and need not be a whole scenario. Paths are relative to the folder of the file that
+//! contains them, and errors point to the file in which a key stands. Overrides are applied last. A run keeps the
+//! merged result: neither `resume` nor `replay` reads the base.
 //!
-//! **`[expected]`.** [`ExpectedSection`] holds published numbers as data: the words of `summary.json`
-//! (`faa`, `average_incremental_micro`, ...; of slots `avg`, `aia`, ...) with values in % and points, a
-//! `source` and a `note`. The final table and `summary.json` show each beside the measured one. They
-//! are in no hash and no digest.
+//! **`[expected]`.** [`ExpectedSection`] holds published numbers as data: names of `summary.json` (`faa`,
+//! `average_incremental_micro`, ...; of client tasks `avg`, `aia`, ...) with values in % and points, a `source` and a
+//! `note`. The final table and `summary.json` show each next to the measured one. They are in no hash and no digest.
 //!
 //! ```
 //! use std::path::Path;

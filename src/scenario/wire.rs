@@ -87,10 +87,10 @@ pub enum Codec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum WireForm {
-    /// All: whole parameter sets are sent.
+    /// Everything: whole parameter sets are sent.
     #[default]
     Full,
-    /// Only what the receiver needs and cannot have already.
+    /// Without what the receiver already has unchanged or does not need.
     Lean,
 }
 

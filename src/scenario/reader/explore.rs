@@ -1,9 +1,9 @@
 //! Search for every key that a reader may ask for, by repeated reading.
 //!
-//! Which keys a table has depends on what stands in it: `partition.beta` is one with `kind = "dirichlet"` only. So the
-//! reader is run over and over: with nothing, then with every word of every key that has a few, and with every key and
-//! table that may be there or not. What it asks for is written down. Nothing is listed by hand, so a key that somebody
-//! adds to a section is in `fedcast keys` and in the schema.
+//! The keys of a table depend on its content: `partition.beta` is a key only with `kind = "dirichlet"`. The reader is
+//! therefore run repeatedly: with nothing, then with every word of every key that has a few, and with and without every
+//! optional key and table. The keys that it asks for are recorded. Nothing is listed by hand, so a key that is added to
+//! a section appears in `fedcast keys` and in the schema.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -110,7 +110,7 @@ pub fn explore<C>(read: impl Fn(&mut TableReader<'_>) -> C) -> Catalogue {
     found.catalogue()
 }
 
-/// Returns the key of the same table that got a text in place of its default, which may change other keys.
+/// Returns the key of the same table that has a text in place of its default. Other keys may depend on it.
 fn text_beside(setting: &Setting, path: &str) -> Option<String> {
     let table = |path: &str| path.rsplit_once('.').map(|(table, _)| table.to_owned());
     let (last, _) = setting.last().filter(|(_, shape)| *shape == Shape::Text)?;
@@ -254,7 +254,7 @@ impl Found {
         Catalogue { keys, tables: self.tables }
     }
 
-    /// Returns the keys of its own table and of outer tables that must have certain words.
+    /// Returns the conditions of a path: keys in its own table and in outer tables that must have certain words.
     fn conditions(&self, path: &str) -> Vec<(String, Vec<String>)> {
         let mut conditions = Vec::new();
         for (key, words) in &self.beside {

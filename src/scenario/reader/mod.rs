@@ -1,10 +1,8 @@
-//! Strict reading of TOML tables: every key is known, typed and in range, or an error says
-//! where it stands and what to write instead. Errors are collected, so that one reading shows
-//! them all.
+//! Strict reader of TOML tables: every key is known, typed and in range, or an error gives its place and a correction.
+//! Errors are collected, so that one reading reports all of them.
 //!
-//! A section or a method describes its keys once, as [`Param`]s, and reads them through a
-//! [`TableReader`]; the same description prints `fedcast methods show` (through [`describe`]),
-//! fills defaults and writes the effective scenario.
+//! A section or a method describes its keys once, as [`Param`]s, and reads them through a [`TableReader`]. The same
+//! description prints `fedcast methods show` (through [`describe`]), fills defaults and writes the effective scenario.
 //!
 //! ```
 //! use clap::ValueEnum;
