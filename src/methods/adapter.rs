@@ -22,7 +22,7 @@ pub fn adapters() -> FedAvg {
     AdapterKeys::default().into()
 }
 
-/// The keys of the `[method]` table.
+/// Keys of the `[method]` table.
 #[derive(Keys)]
 struct AdapterKeys {
     /// Width between the two layers of an adapter.
@@ -34,7 +34,7 @@ struct AdapterKeys {
     /// Weight of a client in the mean.
     #[key(default = ClientWeighting::Uniform, source = "the public code of STSA: plain mean")]
     weights: ClientWeighting,
-    /// Head rows in messages.
+    /// Rows of the head in messages.
     #[key(default = HeadForm::Growing, source = "STSA: the classes of its one task")]
     head: HeadForm,
 }

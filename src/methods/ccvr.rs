@@ -29,21 +29,21 @@ use crate::model::{HeadKind, ParameterSet};
 use crate::policy::{Capability, Metrics, ModelFacts, PolicyError, Restriction, RoundContext};
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
-/// Distribution that the server makes of the Gaussians of a class.
+/// Distribution that the server builds from clients' Gaussians of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ClassModel {
-    /// One Gaussian, that of all samples together.
+    /// One Gaussian with the moments of all samples together.
     ///
-    /// Where clients' means are far apart it covers the space between them, too.
+    /// If clients' means are far apart, it also covers the space between them.
     Merged,
-    /// All of them: a client by its share of samples, then its Gaussian.
+    /// Mixture of all Gaussians: a client by its fraction of samples, then its Gaussian.
     Mixture,
 }
 
-/// Classes that the head is calibrated over.
+/// Classes over which the head is calibrated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum CalibrationScope {
-    /// Those of the current task, among themselves.
+    /// Classes of the current task, among themselves.
     Current,
     /// All classes seen.
     Seen,
@@ -52,34 +52,34 @@ pub enum CalibrationScope {
 /// Rounds of a task after which the head is calibrated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Calibrated {
-    /// Every one.
+    /// Every round.
     EveryRound,
-    /// The last one.
+    /// Last round.
     ///
-    /// Statistics travel in every round nevertheless.
+    /// Statistics are sent in every round nevertheless.
     LastRound,
 }
 
-/// The `[method]` table of CCVR.
+/// Keys of the `[method]` table of CCVR.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(check = section.refuse_other_heads(table))]
 pub struct Ccvr {
-    /// Parameters that train, and how clients are averaged.
+    /// Trained parameters and their aggregation.
     #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Form of the covariance that Gaussians of classes remember.
+    /// Form of the covariance in Gaussians of classes.
     #[key(
         default = CovarianceForm::Diagonal,
         source = "the code of HGP's benchmark; full in the paper"
     )]
     pub covariance: CovarianceForm,
-    /// Distribution of a class that features are drawn from.
+    /// Distribution from which features of a class are drawn.
     #[key(default = ClassModel::Merged, source = "Luo et al.; code has mixture")]
     pub class_model: ClassModel,
     /// Factor on covariances when features are drawn.
     #[key(default = 1.0, source = "Luo et al.", above = 0.0)]
     pub cov_scale: f64,
-    /// Samples of a class that make a client describe it; a single one gives a mean alone.
+    /// Smallest number of samples of a class for which a client sends a Gaussian; with one, only a mean.
     #[key(default = 2, source = "code; the paper's formula takes 1", at_least = 1.0)]
     pub min_samples: u32,
     /// Time for which Gaussians of the current task are kept.
@@ -99,10 +99,10 @@ const CODE: &str = "the code of HGP's benchmark";
 /// Keys of the calibration.
 #[derive(Keys)]
 struct Calibration {
-    /// Classes that the head is calibrated over.
+    /// Classes over which the head is calibrated.
     #[key(default = CalibrationScope::Current, source = CODE)]
     scope: CalibrationScope,
-    /// Epochs of calibration; 0 is none.
+    /// Epochs of calibration; 0: none.
     #[key(name = "calibration_epochs", default = 5, source = CODE, at_least = 0.0)]
     epochs: u32,
     /// Features drawn per class and epoch.
@@ -111,10 +111,10 @@ struct Calibration {
     /// Features per step of calibration.
     #[key(name = "calibration_batch", default = 256, source = CODE, at_least = 1.0)]
     batch: u32,
-    /// Learning rate of calibration at the start of its cosine.
+    /// Initial learning rate of calibration, for a cosine schedule.
     #[key(name = "calibration_lr", default = 0.01, source = CODE, above = 0.0)]
     lr: f64,
-    /// Momentum of the SGD that calibrates.
+    /// Momentum of the SGD of calibration.
     #[key(
         name = "calibration_momentum",
         default = 0.9,
@@ -123,7 +123,7 @@ struct Calibration {
         below = 1.0
     )]
     momentum: f64,
-    /// Loss that calibration minimizes.
+    /// Loss of calibration.
     #[key(name = "calibration_loss", default = RebalanceLoss::Normalised, source = CODE)]
     loss: RebalanceLoss,
     /// Temperature of the normalized logits.

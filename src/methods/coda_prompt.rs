@@ -49,34 +49,34 @@ use crate::scenario::reader::{Choice, Keys, TableReader};
 /// Time at which rows are made orthogonal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Orthogonal {
-    /// The rows of a task as it starts.
+    /// At the start of each task, the rows of that task.
     ///
-    /// They are made orthogonal to what the rows of the tasks before have become.
+    /// They become orthogonal to the trained rows of earlier tasks.
     Task,
-    /// All rows before the first task.
+    /// Before the first task, all rows.
     Once,
 }
 
 /// Owner of components.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Ownership {
-    /// A task's; all clients that learn it train and average them.
+    /// A task: all clients that learn it train and average its components.
     #[default]
     Task,
-    /// A slot's, the task of one client: nothing is averaged.
+    /// A client task: nothing is averaged.
     ///
-    /// For `tasks.arrival = "powder"`; Fed-CODAP as Powder's release has it.
+    /// For `tasks.arrival = "powder"`; Fed-CODAP as in Powder's release.
     Slot,
 }
 
-/// The `[method]` table of CODA-Prompt.
+/// Keys of the `[method]` table of CODA-Prompt.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(check = section.refuse_without_meaning(table))]
 pub struct CodaPrompt {
     /// Owner of components.
     #[key(default = Ownership::Task, source = "HGP, STSA; Powder's release has slot")]
     pub ownership: Ownership,
-    /// Components of a slot in a block, where slots own them.
+    /// Components of a client task in a block, with `ownership = "slot"`.
     #[key(
         default = SLOT_COMPONENTS,
         source = "Powder's release",
@@ -91,7 +91,7 @@ pub struct CodaPrompt {
         at_least = 0.0
     )]
     pub mu: f64,
-    /// Softmax of attention over its entries.
+    /// Softmax of the attention vector over its entries.
     #[key(default = false, source = "CODA-Prompt; Fed-CPrompt has true")]
     pub attention_softmax: bool,
     /// Time at which rows are made orthogonal.
@@ -100,7 +100,7 @@ pub struct CodaPrompt {
     /// Sizes of components.
     #[key(flatten)]
     pub sizes: ComponentSizes,
-    /// Components that messages carry.
+    /// Components in messages.
     #[key(default = PoolForm::Fixed, source = "the public code of HGP")]
     pub components: PoolForm,
     /// Keys of all methods with prompts.
@@ -112,7 +112,7 @@ pub struct CodaPrompt {
 #[derive(Clone, Copy, Debug, PartialEq, Keys)]
 #[keys(check = prompted::prompt_has_halves(table, section.prompt_len))]
 pub struct ComponentSizes {
-    /// Components of all tasks together; each task has as many.
+    /// Number of components of all tasks together; each task has an equal part.
     #[key(default = POOL, source = "CODA-Prompt", at_least = 1.0, at_most = 100_000.0)]
     pub pool: u32,
     /// Rows of a component in a block, half keys and half values.
@@ -121,7 +121,7 @@ pub struct ComponentSizes {
     /// First block with a prompt, from 0.
     #[key(default = 0, source = "CODA-Prompt", at_most = 99.0)]
     pub first_block: u32,
-    /// Blocks with a prompt, at most as many as there are.
+    /// Number of blocks with a prompt; at most the blocks of the backbone.
     #[key(default = 5, source = "CODA-Prompt", at_least = 1.0, at_most = 99.0)]
     pub n_blocks: u32,
 }

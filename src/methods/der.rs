@@ -31,18 +31,18 @@ use crate::data::TaskView;
 use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Keys};
 
-/// Outputs that remembered samples are held to.
+/// Outputs of remembered samples that are compared with stored logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Columns {
-    /// Those of all classes that a message carries.
+    /// Outputs of all classes in messages.
     All,
-    /// Those of the classes seen by now.
+    /// Outputs of classes seen by now.
     Seen,
-    /// Those of the classes that were seen when a sample was stored.
+    /// Outputs of classes that were seen when a sample was stored.
     Stored,
 }
 
-/// Time at which logits are noted.
+/// Time at which logits are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum LogitTiming {
     /// At the step in which a sample is stored.
@@ -51,19 +51,19 @@ pub enum LogitTiming {
     End,
 }
 
-/// The `[method]` table of DER++.
+/// Keys of the `[method]` table of DER++.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Der {
-    /// Parameters that train, and their mean.
+    /// Trained parameters and their aggregation.
     #[key(flatten)]
     pub fedavg: FedAvg,
     /// Samples that a client remembers.
     #[key(flatten)]
     pub buffer: Buffer,
-    /// Weight of stored logits.
+    /// Weight of the loss on stored logits.
     #[key(default = 0.5, at_least = 0.0, at_most = 1e6, source = "fed-mammoth")]
     pub alpha: f64,
-    /// Weight of the labels of remembered samples.
+    /// Weight of the loss on labels of remembered samples.
     #[key(default = 0.5, at_least = 0.0, at_most = 1e6, source = "fed-mammoth")]
     pub beta: f64,
     /// Outputs of remembered samples that are compared with stored logits.

@@ -40,34 +40,34 @@ use crate::policy::{
 use crate::scenario::RequirementError;
 use crate::scenario::reader::Keys;
 
-/// The `[method]` table of DualPrompt.
+/// Keys of the `[method]` table of DualPrompt.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct DualPrompt {
-    /// Experts, one per task; later tasks share the last.
+    /// Number of experts, one per task; later tasks share the last.
     #[key(default = 10, source = "DualPrompt", at_least = 1.0, at_most = 10_000.0)]
     pub pool: u32,
-    /// Keys, and as many values, of a general prefix.
+    /// Number of keys, and of values, of a general prefix.
     #[key(default = 5, source = "DualPrompt", at_least = 0.0, at_most = 10_000.0)]
     pub g_len: u32,
-    /// Blocks with a general prefix, from block 0 on.
+    /// Number of blocks with a general prefix, from block 0 on.
     #[key(default = 2, source = "DualPrompt", at_least = 0.0, at_most = 10_000.0)]
     pub g_blocks: u32,
-    /// Keys, and as many values, of an expert's prefix.
+    /// Number of keys, and of values, of an expert's prefix.
     #[key(default = 20, source = "DualPrompt", at_least = 0.0, at_most = 10_000.0)]
     pub e_len: u32,
-    /// Blocks with an expert's prefix, behind the general ones.
+    /// Number of blocks with an expert's prefix, after the general ones.
     #[key(default = 3, source = "DualPrompt", at_least = 1.0, at_most = 10_000.0)]
     pub e_blocks: u32,
     /// Weight of the term that pulls the key of a task to queries.
     #[key(default = 0.0, source = "0 in the public code of HGP; 1 in DualPrompt", at_least = 0.0)]
     pub pull_weight: f64,
-    /// Keys and values that the images of a batch get of their experts.
+    /// Keys and values of experts for the images of a batch.
     #[key(default = ExpertLayout::Own, source = "DualPrompt; HGP's rows are of `reference`")]
     pub layout: ExpertLayout,
-    /// Choose among the experts of tasks seen only.
+    /// Choice among experts of tasks seen so far only.
     #[key(default = false, source = "the public code of HGP")]
     pub match_seen_only: bool,
-    /// Start an expert as a copy of the one before.
+    /// Start of an expert as a copy of the previous one.
     #[key(default = false, source = "the public code of HGP; the port has true")]
     pub copy_previous: bool,
     /// Keys of all methods with prompts.

@@ -18,16 +18,16 @@ use super::replay::{Buffer, Replay, ReplayMemory, Terms, learn};
 use crate::policy::PolicyError;
 use crate::scenario::reader::Keys;
 
-/// The `[method]` table of ER.
+/// Keys of the `[method]` table of ER.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Er {
-    /// Parameters that train, and their mean.
+    /// Trained parameters and their aggregation.
     #[key(flatten)]
     pub fedavg: FedAvg,
     /// Samples that a client remembers.
     #[key(flatten)]
     pub buffer: Buffer,
-    /// One batch and one mean of new and remembered samples, in place of a term for each.
+    /// One joint mean over new and remembered samples in place of a term for each.
     #[key(default = true)]
     pub joint: bool,
 }

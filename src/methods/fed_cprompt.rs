@@ -41,7 +41,7 @@ pub enum C2lForm {
     FeatureSoftmax,
     /// Distances of prompts, in a hinge.
     Prompt,
-    /// Nothing.
+    /// No contrastive loss.
     Off,
 }
 
@@ -51,7 +51,7 @@ const RELEASE: &str = "the release of Fed-CPrompt";
 /// Source of the rest.
 const OURS: &str = "our choice; the paper's value is not known";
 
-/// The contrastive continual loss.
+/// Contrastive continual loss.
 #[derive(Clone, Copy, Debug, PartialEq, Keys)]
 pub struct C2l {
     /// Quantities that the contrastive continual loss compares.
@@ -63,15 +63,15 @@ pub struct C2l {
     /// Weight of the distance to earlier prompts in `c2l = "prompt"`.
     #[key(name = "c2l_gamma", default = 1.0, source = OURS, above = 0.0)]
     pub gamma: f64,
-    /// Margin of `c2l = "prompt"`; earlier prompts that are farther do not act.
+    /// Margin of `c2l = "prompt"`; earlier prompts at a larger distance have no effect.
     #[key(name = "c2l_alpha", default = 1.0, source = OURS, at_least = 0.0)]
     pub alpha: f64,
 }
 
-/// The `[method]` table of Fed-CPrompt.
+/// Keys of the `[method]` table of Fed-CPrompt.
 #[derive(Keys)]
 struct FedCPromptTable {
-    /// Softmax of attention over its entries.
+    /// Softmax of the attention vector over its entries.
     #[key(default = true, source = RELEASE)]
     attention_softmax: bool,
     /// Time at which rows are made orthogonal.
@@ -80,10 +80,10 @@ struct FedCPromptTable {
     /// Sizes of components.
     #[key(flatten)]
     sizes: ComponentSizes,
-    /// Components that messages carry.
+    /// Components in messages.
     #[key(default = PoolForm::Fixed, source = "the public code of HGP")]
     components: PoolForm,
-    /// The contrastive continual loss.
+    /// Contrastive continual loss.
     #[key(flatten)]
     c2l: C2l,
     /// Keys of all methods with prompts.

@@ -16,20 +16,20 @@ use crate::model::ParameterSet;
 use crate::policy::{MemoryFootprint, Metrics, ModelFacts, PolicyError, RoundContext};
 use crate::scenario::reader::Keys;
 
-/// The `[method]` table of FedAvgM.
+/// Keys of the `[method]` table of FedAvgM.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct FedAvgM {
-    /// Parameters that train, and their mean.
+    /// Trained parameters and their aggregation.
     #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Step of the server along the velocity, `eta`.
+    /// Server learning rate along the velocity (`eta`).
     #[key(
         default = 1.0,
         above = 0.0,
         source = "Hsu et al.; Reddi et al. tune it by data set: most often 1"
     )]
     pub server_lr: f64,
-    /// Fraction of the velocity that a round leaves, `beta`.
+    /// Factor on the velocity in every round (`beta`).
     #[key(
         default = 0.9,
         at_least = 0.0,
@@ -37,10 +37,10 @@ pub struct FedAvgM {
         source = "Reddi et al.; Hsu et al. have 0 to 0.997, Flower 0"
     )]
     pub momentum: f64,
-    /// Step ahead along the new velocity (Nesterov).
+    /// Nesterov momentum: a step ahead along the new velocity.
     #[key(default = false, source = "the release of Reddi et al.")]
     pub nesterov: bool,
-    /// Velocity as a task starts.
+    /// Velocity at the start of a task.
     #[key(default = Reset::Task, source = Reset::SOURCE)]
     pub reset: Reset,
 }

@@ -35,21 +35,21 @@ use crate::model::ParameterSet;
 use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Keys};
 
-/// Learning rates by which a client's way is divided.
+/// Learning rates by which a client's total step is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Rates {
-    /// As many steps as the average client takes, at the rate of the first round.
+    /// Rate of the first round, times the steps of the average client.
     ///
-    /// Variates are too small by what a schedule has lowered the rate.
+    /// If a schedule lowers the rate, variates are too small by the same factor.
     First,
-    /// Those of the client's own steps.
+    /// Rates of the client's own steps.
     Used,
 }
 
-/// The `[method]` table of FedDC.
+/// Keys of the `[method]` table of FedDC.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct FedDc {
-    /// Parameters that train, and their plain mean.
+    /// Trained parameters and their plain mean.
     #[key(read = FedAvg::read_keys(table, TrainableKeys::FEDAVG.always_uniform()))]
     pub fedavg: FedAvg,
     /// Weight of the proximal term, for a client of mean size.
@@ -58,7 +58,7 @@ pub struct FedDc {
     /// Learning rates in a client's variate (`K eta`).
     #[key(default = Rates::First, source = "public code")]
     pub rates: Rates,
-    /// For how long drifts and variates are kept, and by whom.
+    /// Lifetime and keeper of drifts and variates.
     #[key(flatten)]
     pub keeping: VectorKeeping,
 }

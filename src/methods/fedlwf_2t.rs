@@ -51,43 +51,43 @@ const TEMPERATURE: f64 = 2.0;
 /// Outputs of the teachers that are distilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OwnTeacher {
-    /// Those of all classes seen.
+    /// Outputs of all classes seen.
     ///
-    /// Also those that the first teacher was never trained for.
+    /// Also those for which the first teacher was never trained.
     Seen,
-    /// All outputs of both teachers, of classes to come, too.
+    /// All outputs of both teachers, also of later classes.
     ///
     /// As in FedCIL's code.
     All,
-    /// Of the first teacher those of earlier tasks, for which it was trained.
+    /// For the first teacher, outputs of earlier tasks, for which it was trained.
     Old,
 }
 
 /// Old model that is the first teacher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum FirstTeacher {
-    /// The client's own, which it keeps.
+    /// Client's own model, which it keeps.
     Own,
-    /// The server's at the end of the task before (stateless).
+    /// Server's model at the end of the previous task (stateless clients).
     Server,
 }
 
-/// The `[method]` table of FedLwF-2T.
+/// Keys of the `[method]` table of FedLwF-2T.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(check = section.check(table))]
 pub struct FedLwf2t {
-    /// Parameters that train, and their mean; all outputs seen train.
+    /// Trained parameters and their aggregation; all outputs seen are trained.
     ///
-    /// `old_logits` are the outputs that compete in the cross-entropy.
+    /// `old_logits` selects the outputs that compete in the cross-entropy.
     #[key(flatten)]
     pub fedavg: FedAvg,
     /// Weight of the cross-entropy (`a`).
     #[key(default = 0.33, at_least = 0.0, at_most = 1e6, source = "public code of FedCIL")]
     pub alpha: f64,
-    /// Weight of the old model (`b`).
+    /// Weight of the distillation from the old model (`b`).
     #[key(default = 0.33, at_least = 0.0, at_most = 1e6, source = "public code of FedCIL")]
     pub beta: f64,
-    /// Weight of the received model (`c`); what the others leave of 1 if not given.
+    /// Weight of the distillation from the received model (`c`); default: 1 - `alpha` - `beta`.
     #[key(at_least = 0.0, at_most = 1e6)]
     pub gamma: Option<f64>,
     /// Moments by which teachers with batch norms normalize.

@@ -25,10 +25,10 @@ use crate::model::TeacherBatchNormMode;
 use crate::policy::{Capability, PolicyError, Restriction};
 use crate::scenario::reader::Keys;
 
-/// The `[method]` table of FedLwF.MC.
+/// Keys of the `[method]` table of FedLwF.MC.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct FedLwfMc {
-    /// Parameters that train, and their mean; all classes seen compete.
+    /// Trained parameters and their aggregation; all classes seen compete.
     #[key(read = FedAvg::read_keys(table, FEDAVG_KEYS))]
     pub fedavg: FedAvg,
     /// Reduction of the losses of a sample's classes.

@@ -36,13 +36,13 @@ use crate::wire::Section;
 /// Origin of the defaults.
 const CODE: &str = "the code of HGP's benchmark";
 
-/// The `[method]` table of FedProto.
+/// Keys of the `[method]` table of FedProto.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct FedProto {
-    /// Parameters that train, and their mean.
+    /// Trained parameters and their aggregation.
     #[key(read = FedAvg::read_keys(table, TrainableKeys::FEDAVG.uniform(CODE)))]
     pub fedavg: FedAvg,
-    /// Weight of the term that draws features to prototypes (`lambda`).
+    /// Weight of the term that pulls features to prototypes (`lambda`).
     #[key(default = 0.1, at_least = 0.0, source = CODE)]
     pub weight: f64,
     /// Distance of a class mean from its prototype.

@@ -19,14 +19,15 @@ fn first_on(backbone: &str) -> &'static str {
 #[derive(Keys)]
 #[keys(given(backbone: &str))]
 pub(super) struct FirstKeys {
-    /// Method of the first task, with its own keys beside this one; the features it leaves never change again. By
-    /// default adapter on a transformer, fedavg on a residual network; `none`: the backbone's features.
+    /// Method of the first task; the features that it learns stay fixed. "none": those of the backbone.
+    ///
+    /// Its own keys are in the same table. Default: adapter on a transformer, fedavg on a residual network.
     #[key(
         default = first_on(backbone).to_owned(),
         source = "STSA: adapters, or the whole of a ResNet"
     )]
     pub name: String,
-    /// Rounds of the first task, where not `federation.rounds`.
+    /// Rounds of the first task; default: `federation.rounds`.
     #[key(at_least = 1.0, when = name != NO_FIRST)]
     pub rounds: Option<u32>,
 }

@@ -26,13 +26,13 @@ use crate::wire::Section;
 /// Prefix of the names of Fisher tensors.
 pub const FISHER: &str = "fisher/";
 
-/// The `[method]` table of FisherAVG.
+/// Keys of the `[method]` table of FisherAVG.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct FisherAvg {
-    /// Parameters that train, and their mean.
+    /// Trained parameters and their aggregation.
     #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Squared gradients that make the Fisher information.
+    /// Squared gradients that the Fisher information averages.
     #[key(default = FisherForm::Truth, source = FORM_SOURCE)]
     pub fisher: FisherForm,
 }

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use crate::data::TaskView;
 use crate::scenario::reader::Choice;
 
-/// Form of the head in messages: all rows, or only the rows of classes seen so far.
+/// Rows of the head in messages: all, or only those of classes seen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum HeadForm {
     /// All rows from the first round on.

@@ -18,13 +18,13 @@ use crate::scenario::reader::Keys;
 use crate::scenario::{RequirementError, Scenario};
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError};
 
-/// The `[method]` table of Joint.
+/// Keys of the `[method]` table of Joint.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Joint {
-    /// Parameters that train.
+    /// Trained parameters.
     #[key(read = FedAvg::read_keys(table, TrainableKeys::ALONE))]
     pub fedavg: FedAvg,
-    /// One optimizer for the whole run.
+    /// One optimizer state for the whole run.
     #[key(default = true)]
     pub keep_optimiser: bool,
 }

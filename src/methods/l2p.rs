@@ -34,28 +34,28 @@ use crate::scenario::reader::{Choice, Keys};
 /// Most prompts a pool may have.
 const LARGEST_POOL: u32 = 1_000;
 
-/// The positions of prompt tokens.
+/// Positions of prompt tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum PromptPlace {
-    /// All prompts carry the position of CLS.
+    /// Position of CLS for all prompts.
     #[value(name = "cls_copy")]
     ClsCopy,
-    /// Prompts carry no position.
+    /// No position for prompts.
     None,
-    /// Random offsets put first, so that CLS carries the first of them: HGP's code.
+    /// Random offsets first, so that CLS has the position of the first of them: HGP's code.
     Misordered,
 }
 
-/// The `[method]` table of L2P.
+/// Keys of the `[method]` table of L2P.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct L2p {
-    /// Prompts in the pool.
+    /// Number of prompts in the pool.
     #[key(default = 10, source = "L2P", at_least = 1.0, at_most = f64::from(LARGEST_POOL))]
     pub pool: u32,
-    /// Tokens of a prompt; 0 is a linear probe.
+    /// Tokens per prompt; 0: a linear probe.
     #[key(default = 5, source = "L2P", at_least = 0.0, at_most = f64::from(LARGEST_POOL))]
     pub prompt_len: u32,
-    /// Prompts of an image: those whose keys are nearest to its query.
+    /// Number of prompts per image: those whose keys are nearest to its query.
     #[key(default = 5, source = "L2P", at_least = 1.0, at_most = f64::from(LARGEST_POOL))]
     pub top: u32,
     /// Weight of the term that pulls chosen keys to queries.
@@ -67,10 +67,10 @@ pub struct L2p {
         source = "the port of L2P; HGP's code has misordered"
     )]
     pub prompt_pos: PromptPlace,
-    /// Seed of the offsets that all parties share, for `prompt_pos = "misordered"`.
+    /// Seed of the shared offsets, for `prompt_pos = "misordered"`.
     #[key(default = 0)]
     pub offset_seed: u32,
-    /// Outputs of the last block whose mean is a feature.
+    /// Outputs of the last block whose mean is the feature.
     #[key(
         default = Pooling::ClsAndPrompts,
         source = "the public code of HGP; the port has prompts"

@@ -7,7 +7,7 @@ use crate::scenario::reader::{Keys, TableReader};
 /// Number of blocks that no transformer exceeds.
 pub(super) const ALL_BLOCKS: u32 = 99;
 
-/// Pairs in the blocks of a transformer, as keys of these names, with these defaults.
+/// LoRA pairs in the blocks of a transformer, with these key names and defaults.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(
     given(names: [&'static str; 3], usual: LowRank, source: &'static str),
@@ -26,7 +26,7 @@ pub struct LowRank {
     /// Layers of a block with a LoRA pair.
     #[key(name = names[1], default = usual.at.clone(), source = source)]
     pub at: Vec<LoraPlace>,
-    /// Blocks with LoRA pairs, from the first.
+    /// Number of blocks with LoRA pairs, from the first.
     #[key(
         name = names[2],
         default = usual.blocks,

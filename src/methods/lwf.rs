@@ -37,19 +37,19 @@ use crate::scenario::reader::{Choice, Keys, TableReader};
 /// Columns that are distilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Columns {
-    /// Those of earlier tasks.
+    /// Columns of earlier tasks.
     Old,
-    /// Those of the current task, which the teacher has never learned.
+    /// Columns of the current task, for which the teacher was never trained.
     ///
     /// As in the code of HGP's benchmark.
     Current,
 }
 
-/// The `[method]` table of LwF.
+/// Keys of the `[method]` table of LwF.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(check = section.check(table))]
 pub struct Lwf {
-    /// Parameters that train, and their mean.
+    /// Trained parameters and their aggregation.
     #[key(flatten)]
     pub fedavg: FedAvg,
     /// Columns that are distilled.
@@ -61,7 +61,7 @@ pub struct Lwf {
     /// Temperature of the distillation (`T`).
     #[key(default = 2.0, above = 0.0, source = "Li and Hoiem")]
     pub temperature: f64,
-    /// Distance between the answers of teacher and client.
+    /// Distance between the outputs of teacher and client.
     #[key(default = Distillation::CrossEntropy, source = "Li and Hoiem; kl has the same gradient")]
     pub form: Distillation,
     /// Moments by which a teacher with batch norms normalizes.

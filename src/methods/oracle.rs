@@ -23,16 +23,16 @@ use crate::scenario::reader::{Choice, Keys};
 /// Holder of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Site {
-    /// One site has all of it, and sends nothing (FedHAF's Oracle).
+    /// One site with all data, which sends nothing (FedHAF's Oracle).
     Central,
-    /// Every client keeps its own (MFCL's Oracle).
+    /// Every client with its own data (MFCL's Oracle).
     Clients,
 }
 
-/// The `[method]` table of the oracle.
+/// Keys of the `[method]` table of the oracle.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Oracle {
-    /// Parameters that train; all classes seen compete.
+    /// Trained parameters; all classes seen compete.
     #[key(read = FedAvg::read_keys(table, FEDAVG_KEYS))]
     pub fedavg: FedAvg,
     /// Holder of the data.

@@ -42,20 +42,20 @@ pub(super) fn prompt_has_halves(table: &mut TableReader<'_>, prompt_len: u32) {
 /// State of their servers and clients.
 pub(super) const STATE: &str = "server: all prompts and the head; client: nothing";
 
-/// Prompts that messages carry.
+/// Prompts in messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum PoolForm {
-    /// All from the first round on.
+    /// All prompts from the first round on.
     #[default]
     Fixed,
-    /// Those of the tasks so far.
+    /// Prompts of the tasks so far.
     Growing,
 }
 
-/// Keys that every such method has in its `[method]` table.
+/// Keys that every method with prompts has in its `[method]` table.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Prompted {
-    /// Image that a query is computed from, where training augments images.
+    /// Image from which a query is computed, if training augments images.
     #[key(
         default = QueryView::Clean,
         source = "saves a pass; the public codes query augmented images"
@@ -64,7 +64,7 @@ pub struct Prompted {
     /// Weight of a client in the mean.
     #[key(default = ClientWeighting::BySamples, source = "HGP; STSA's comparison has uniform")]
     pub weights: ClientWeighting,
-    /// Head rows in messages.
+    /// Rows of the head in messages.
     #[key(default = HeadForm::Fixed, source = "the public code of HGP")]
     pub head: HeadForm,
     /// Start values of the head.

@@ -33,11 +33,11 @@ use crate::wire::{Kind, Section};
 /// Origin of the factors on off-diagonals.
 const GAMMAS: &str = "HGP's tables for CIFAR-100; 0.1 for its other data sets";
 
-/// The `[method]` table of RegMean.
+/// Keys of the `[method]` table of RegMean.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(check = section.check(table))]
 pub struct RegMean {
-    /// Parameters that train, and their mean.
+    /// Trained parameters and their aggregation.
     #[key(flatten)]
     pub fedavg: FedAvg,
     /// Moments of inputs in uploads.

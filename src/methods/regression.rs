@@ -31,9 +31,9 @@ pub(super) const PRECISION: f64 = f32::EPSILON as f64;
 /// Weights of a direction in which no client has inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Unseen {
-    /// Weight zero, by the pseudo-inverse.
+    /// Zero, by the pseudo-inverse.
     Zero,
-    /// What it had before the round.
+    /// Weight before the round.
     Keep,
 }
 
@@ -87,14 +87,14 @@ impl Layer {
     }
 }
 
-/// Moments of inputs: how they are made, and how they travel.
+/// Moments of inputs: their computation and form in messages.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(given((backbone, head): (f64, f64), source: &'static str))]
 pub struct InputStatistics {
-    /// Factor on off-diagonal moments of layers below the head; 0 keeps the diagonal alone.
+    /// Factor on off-diagonal moments of layers below the head; 0: only the diagonal.
     #[key(default = backbone, at_least = 0.0, at_most = 1.0, source = source)]
     pub gamma_backbone: f64,
-    /// Factor on off-diagonal moments of the head's inputs; 0 keeps the diagonal alone.
+    /// Factor on off-diagonal moments of the head's inputs; 0: only the diagonal.
     #[key(default = head, at_least = 0.0, at_most = 1.0, source = source)]
     pub gamma_head: f64,
     /// Lower triangles of second moments in uploads, in place of whole matrices.

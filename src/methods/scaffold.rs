@@ -29,20 +29,20 @@ use crate::model::ParameterSet;
 use crate::policy::PolicyError;
 use crate::scenario::reader::Keys;
 
-/// The `[method]` table of SCAFFOLD.
+/// Keys of the `[method]` table of SCAFFOLD.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(check = section.option.check(section.keeping.keeper, table))]
 pub struct Scaffold {
-    /// Parameters that train, and their mean.
+    /// Trained parameters and their aggregation.
     #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Renewal of a client's variate.
+    /// Rule by which a client renews its control variate.
     #[key(default = Renewal::Way, source = "Karimireddy et al.")]
     pub option: Renewal,
-    /// Step of the server along the mean (`eta_g`).
+    /// Server learning rate along the mean update (`eta_g`).
     #[key(default = 1.0, above = 0.0, source = "Karimireddy et al.")]
     pub server_lr: f64,
-    /// For how long variates are kept, and by whom.
+    /// Lifetime and keeper of control variates.
     #[key(flatten)]
     pub keeping: VectorKeeping,
 }

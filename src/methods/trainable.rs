@@ -29,26 +29,28 @@ use crate::policy::{
 use crate::scenario::reader::{Choice, Keys, TableReader, defaults};
 use crate::wire::Kind;
 
-/// Parameters that train.
+/// Parameters that are trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Train {
-    /// Every parameter of the backbone, and the head.
+    /// All parameters of the backbone, and the head.
     All,
     /// The head on frozen features (linear probe).
     Head,
     /// A prefix prompt and the head.
     ///
-    /// The prompt starts from zeros.
+    /// The prompt starts at zero.
     Prompt,
-    /// Low-rank pairs beside linear layers, and the head (LoRA).
+    /// Low-rank pairs at linear layers, and the head (LoRA).
     Lora,
     /// A bottleneck adapter in every block, and the head.
     Adapter,
-    /// FedHAF's module and head on frozen features.
+    /// FedHAF's module and the head, on frozen features.
     Module,
 }
 
-/// Keys of what trains and how clients are averaged, in the `[method]` tables of FedAvg and of the methods on it.
+/// Trained parameters and their aggregation.
+///
+/// These are keys in the `[method]` tables of FedAvg and of the methods built on it.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(given(keys: TrainableKeys), function = read_keys, check = prompt_has_halves(table, section.prompt_len))]
 pub struct Trainable {
@@ -58,7 +60,7 @@ pub struct Trainable {
     /// Use of the logits of earlier tasks in the loss.
     #[key(read = keys.old_logits.read(table, "old_logits", doc))]
     pub old_logits: OldLogits,
-    /// Parameters that train.
+    /// Parameters that are trained.
     #[key(default = Train::All)]
     pub train: Train,
     /// Classifier on the features.
@@ -67,7 +69,7 @@ pub struct Trainable {
     /// Start values of a linear head.
     #[key(default = HeadStart::Uniform, source = "PyTorch; the public code of HGP has timm's normal")]
     pub head_init: HeadStart,
-    /// Factor on the learning rate of everything but the head.
+    /// Factor on the learning rate of all parameters but the head.
     #[key(
         default = 1.0,
         at_least = 0.0,
@@ -77,7 +79,7 @@ pub struct Trainable {
     /// Rows of the prompt in a block, if `train = "prompt"`.
     #[key(default = 200, at_least = 2.0, source = "HGP")]
     pub prompt_len: u32,
-    /// Blocks with a prompt, if `train = "prompt"`.
+    /// Number of blocks with a prompt, if `train = "prompt"`.
     #[key(default = 5, at_least = 1.0, at_most = 99.0, source = "HGP")]
     pub n_blocks: u32,
     /// Low-rank pairs, if `train = "lora"`.
@@ -86,7 +88,7 @@ pub struct Trainable {
     /// Width between the two layers of an adapter, if `train = "adapter"`.
     #[key(default = 64, at_least = 1.0, at_most = 65_536.0, source = "STSA")]
     pub bottleneck: u32,
-    /// Head rows in messages.
+    /// Rows of the head in messages.
     #[key(read = keys.head.read(table, "head", doc))]
     pub head: HeadForm,
     /// Moments of the module's batch norms after the first task, if `train = "module"`.

@@ -14,14 +14,14 @@ use crate::wire::{Dtype, Kind, NamedTensor, Section, WireError};
 /// The sum of a client's learning rates, in an upload.
 pub(in crate::methods) const RATES: &str = "rates";
 
-/// Remembered vectors at the start of a task.
+/// State of remembered vectors at the start of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Reset {
-    /// They are zero again.
+    /// Reset to zero.
     ///
-    /// What they say is about the classes of the task before.
+    /// Their content belongs to the classes of the previous task.
     Task,
-    /// They stay; new rows of a head begin at zero.
+    /// Kept; new rows of a head begin at zero.
     Keep,
 }
 
@@ -32,20 +32,20 @@ impl Reset {
 
 /// Keeper of the vectors of clients.
 ///
-/// A client that keeps them has renewed them when its training is over: the server lacks the change if the upload then
-/// is lost. A server that keeps them never disagrees with itself.
+/// A client has renewed its vectors when its training is over; if the upload is then lost, the server lacks the change.
+/// A server that keeps the vectors is always consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Keeper {
-    /// The client itself.
+    /// Each client keeps its own.
     Client,
-    /// The server, of all clients; clients keep nothing.
+    /// The server keeps those of all clients; clients keep nothing.
     Server,
 }
 
-/// Keys of a method that knows vectors of every client.
+/// Keys of a method with vectors for every client.
 #[derive(Clone, Copy, Debug, PartialEq, Keys)]
 pub struct VectorKeeping {
-    /// Vectors of earlier tasks as a task starts.
+    /// State of vectors of earlier tasks at the start of a task.
     #[key(default = Reset::Task, source = Reset::SOURCE)]
     pub reset: Reset,
     /// Keeper of the vectors of clients.

@@ -23,19 +23,19 @@ pub enum ClientWeighting {
     /// In proportion to its samples of the task.
     #[default]
     BySamples,
-    /// As much as any other that has a sample.
+    /// Equal for all clients with at least one sample.
     Uniform,
 }
 
 /// Use of the logits of earlier tasks in a client's loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OldLogits {
-    /// Classes of the current task compete among themselves.
+    /// Masked: classes of the current task compete among themselves.
     #[default]
     Mask,
-    /// All classes seen compete.
+    /// Kept: all classes seen compete.
     ///
-    /// Those nobody holds are pushed down.
+    /// Logits of classes without samples are pushed down.
     Keep,
 }
 

@@ -7,16 +7,16 @@ use clap::ValueEnum;
 use crate::numerics::affinity::{Affinity, Counting, RowScale};
 use crate::scenario::reader::Choice;
 
-/// Rows that are made of the scores of samples and compared.
+/// Form of the score rows that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Scores {
-    /// Means over samples and blocks, none below 0, in rows of unit length.
+    /// Means over samples and blocks, negative ones set to 0, in rows of unit length.
     ///
-    /// How many samples a client has does not count.
+    /// The number of samples of a client has no effect.
     Means,
-    /// Sums over samples and blocks, in rows as they are.
+    /// Sums over samples and blocks, without normalization.
     ///
-    /// As the review tells it. Rows of many samples dominate, and at a temperature of 1 a component keeps itself or
+    /// As the review describes it. Rows of many samples dominate, and at a temperature of 1 a component keeps itself or
     /// goes with the longest row.
     Sums,
 }

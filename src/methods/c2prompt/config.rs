@@ -21,49 +21,49 @@ const PAPER: &str = "the paper, as a review tells it";
 /// Source of the rest.
 const OURS: &str = "ours; not known of the paper";
 
-/// The `[method]` table of C2Prompt.
+/// Keys of the `[method]` table of C2Prompt.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct C2PromptConfig {
     /// Keys of Powder.
     #[key(read = PowderConfig::read_with(table, [8, 10], PAPER))]
     pub powder: PowderConfig,
-    /// Compensation prompt for every class.
+    /// Compensation prompt for every class (LCDC).
     #[key(default = true, source = PAPER)]
     pub lcdc: bool,
-    /// Moments that the Gaussian of a class is pooled from.
+    /// Moments from which the Gaussian of a class is pooled.
     #[key(default = Moments::All, source = OURS)]
     pub moments: Moments,
-    /// Share of training steps with compensation prompts.
+    /// Fraction of training steps with compensation prompts.
     #[key(default = 0.5, source = PAPER, at_least = 0.0, at_most = 1.0)]
     pub probability: f64,
-    /// Tokens of a compensation prompt.
+    /// Tokens per compensation prompt.
     #[key(default = 3, source = PAPER, at_least = 1.0, at_most = 1000.0)]
     pub compensation_len: u32,
-    /// Epochs in which compensation prompts are trained.
+    /// Epochs of training of compensation prompts.
     #[key(default = 5, source = OURS, at_least = 1.0, at_most = 10_000.0)]
     pub compensation_epochs: u32,
     /// Number added to every variance of a class.
     #[key(default = 1e-4, source = OURS, above = 0.0)]
     pub variance_eps: f64,
-    /// Least variance, as a share of the mean variance of its class.
+    /// Smallest variance, as a fraction of the mean variance of its class.
     #[key(default = 0.01, source = OURS, at_least = 0.0)]
     pub variance_floor: f64,
-    /// Mixing of components by the classes that they match.
+    /// Mixing of components by the classes that they match (CPA).
     #[key(default = true, source = PAPER)]
     pub cpa: bool,
-    /// Rows that are made of the scores of samples and compared.
+    /// Form of the score rows that are compared.
     #[key(default = Scores::Means, source = "ours; the review has sums")]
     pub cpa_scores: Scores,
-    /// Temperature of the mixing; 1e9 is the plain mean.
+    /// Temperature of the mixing; 1e9 gives the plain mean.
     #[key(default = TEMPERATURE, source = OURS, above = 0.0)]
     pub cpa_temperature: f64,
-    /// Lending of components between client tasks as in Powder, beside `cpa`.
+    /// Lending of components between client tasks as in Powder, in addition to `cpa`.
     #[key(default = false, source = "ours; the review has one in place of the other")]
     pub cpa_transfer: bool,
     /// Mixing after the last round of a stage, too.
     #[key(default = false, source = "ours; heads are tuned to prompts as they were")]
     pub cpa_last: bool,
-    /// Test of client tasks right before and after every mixing, for the journal.
+    /// Tests of client tasks right before and after every mixing, for the journal.
     #[key(default = false, source = "ours; costs two tests a round")]
     pub cpa_accuracy: bool,
 }

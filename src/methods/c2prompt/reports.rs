@@ -11,15 +11,15 @@ use crate::quantity::{ClientId, TaskId};
 use crate::scenario::reader::Choice;
 use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 
-/// Moments that the Gaussian of a class is pooled from.
+/// Moments from which the Gaussian of a class is pooled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Moments {
-    /// Everybody's who has reported the class so far, in whatever stage.
+    /// Moments of all clients that have reported the class so far, in any stage.
     ///
     /// A client task counts once, however often its owner reports it.
     #[default]
     All,
-    /// Those of the clients that hold the class in this stage.
+    /// Moments of the clients that hold the class in this stage.
     Period,
 }
 

@@ -63,19 +63,19 @@ const SURROGATE: &str = "surrogate";
 /// Origin of a reviewer's shard of auxiliary samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Surrogate {
-    /// It holds it from the start.
+    /// Held by the reviewer from the start.
     Held,
-    /// The server sends it.
+    /// Sent by the server.
     Sent,
 }
 
-/// The `[method]` table of CFed.
+/// Keys of the `[method]` table of CFed.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Cfed {
-    /// Parameters that train, and their mean; all classes seen compete.
+    /// Trained parameters and their aggregation; all classes seen compete.
     #[key(read = FedAvg::read_keys(table, FEDAVG_KEYS))]
     pub fedavg: FedAvg,
-    /// Division of a cohort.
+    /// Division of a cohort into learners and reviewers.
     #[key(flatten)]
     pub division: Division,
     /// Origin of a reviewer's auxiliary samples.
@@ -87,10 +87,10 @@ pub struct Cfed {
     /// Weight of the distillation.
     #[key(default = 0.1, above = 0.0, source = RELEASE)]
     pub review_weight: f64,
-    /// Distillation at the server, on a shard of its own.
+    /// Distillation at the server, on its own shard.
     #[key(default = false, source = "the release; true in the paper")]
     pub server_distils: bool,
-    /// Passes of the server over its shard.
+    /// Epochs of the server over its shard.
     #[key(default = 5, at_least = 1.0, source = RELEASE)]
     pub server_epochs: u32,
 }

@@ -19,9 +19,9 @@ pub const REVIEWER: Role = Role(1);
 /// Rounding of a fraction of the clients to a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Rounding {
-    /// download: of two clients none reviews.
+    /// Down: of two clients none reviews.
     Down,
-    /// upload.
+    /// Up.
     Up,
 }
 
@@ -37,9 +37,9 @@ impl Rounding {
 /// Draw of reviewers: independent of learners, or apart from them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum RoleAssignment {
-    /// Reviewers are drawn whoever learns: a client may do both, and then counts twice.
+    /// Independent of learners: a client may do both, and then counts twice.
     Independently,
-    /// Reviewers are drawn among those who do not learn.
+    /// From the clients that do not learn.
     Apart,
 }
 

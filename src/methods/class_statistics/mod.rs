@@ -39,7 +39,7 @@ use crate::scenario::reader::Choice;
 pub enum CovarianceForm {
     /// One variance per dimension.
     Diagonal,
-    /// The whole matrix; no gain, says the paper.
+    /// Full matrix; no gain according to the paper.
     Full,
 }
 

@@ -15,16 +15,16 @@ use crate::wire::{Body, Kind, MetaReader, MetaWriter, Saved, WireError};
 
 /// Lifetime of a client's Gaussian of the current task at the server.
 ///
-/// A class that no client describes in a round keeps what was said of it before, but for `cohort`, as in the public
-/// code, which throws away all Gaussians of the task in every round and draws no such class. With full participation
-/// there is none, and `round` and `cohort` are the same.
+/// A class that no client describes in a round keeps its earlier Gaussians, except with `cohort`, as in the public
+/// code: it discards all Gaussians of the task in every round and draws no features of such a class. With full
+/// participation there is no such class, and `round` and `cohort` are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum GaussianLifetime {
-    /// Until anybody describes the class again.
+    /// Until any client describes the class again.
     Round,
     /// Until the same client describes the class again.
     Task,
-    /// Until the next round, whose cohort says all that is known of the task.
+    /// Until the next round, whose cohort gives all Gaussians of the task.
     Cohort,
 }
 

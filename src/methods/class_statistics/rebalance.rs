@@ -13,18 +13,18 @@ use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{ModelFacts, PolicyError, RoundContext};
 use crate::scenario::reader::{Choice, Keys};
 
-/// Classes that the server rebalances the head over after a round.
+/// Classes over which the server rebalances the head after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Rebalance {
-    /// The head stays as averaged.
+    /// None: the head stays as averaged.
     None,
     /// Classes of earlier tasks, among themselves.
     ///
-    /// The ablation's CR_old.
+    /// CR_old of the ablation.
     Old,
     /// Classes of the current task, among themselves.
     ///
-    /// The ablation's CR_cur.
+    /// CR_cur of the ablation.
     Current,
     /// All classes seen.
     Both,
@@ -43,7 +43,7 @@ impl Rebalance {
     }
 }
 
-/// Loss that rebalancing minimizes.
+/// Loss of rebalancing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum RebalanceLoss {
     /// Cross-entropy of z / (|z| tau).
@@ -55,36 +55,34 @@ pub enum RebalanceLoss {
 /// Frequency of each class among drawn features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Omega {
-    /// Every class equally often.
+    /// Equal for all classes.
     Uniform,
-    /// By the class's share of the samples behind the Gaussians.
+    /// By the class's fraction of the samples behind the Gaussians.
     Share,
 }
 
 /// Rebalancing of the head, with the keys of HGP.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Rebalancing {
-    /// Classes that the head is rebalanced over.
+    /// Classes over which the head is rebalanced.
     #[key(name = "rebalance", default = Rebalance::Both, source = "paper")]
     pub over: Rebalance,
-    /// Frequency of each class among drawn features; shares count the samples behind Gaussians.
+    /// Frequency of each class among drawn features.
     #[key(default = Omega::Uniform, source = "public code")]
     pub omega: Omega,
     /// Features drawn per class and epoch.
     #[key(default = 256, source = "paper", at_least = 1.0)]
     pub samples_per_class: u32,
-    /// Epochs of rebalancing per round.
-    ///
-    /// Each draws afresh.
+    /// Epochs of rebalancing per round, each with new draws.
     #[key(name = "rebalance_epochs", default = 5, source = "paper", at_least = 1.0)]
     pub epochs: u32,
     /// Features per step of rebalancing.
     #[key(name = "rebalance_batch", default = 256, source = "paper", at_least = 1.0)]
     pub batch: u32,
-    /// Learning rate of rebalancing at the start of its cosine.
+    /// Initial learning rate of rebalancing, for a cosine schedule.
     #[key(name = "rebalance_lr", default = 0.01, source = "paper", above = 0.0)]
     pub lr: f64,
-    /// Momentum of the SGD that rebalances.
+    /// Momentum of the SGD of rebalancing.
     #[key(
         name = "rebalance_momentum",
         default = 0.9,
@@ -93,7 +91,7 @@ pub struct Rebalancing {
         below = 1.0
     )]
     pub momentum: f64,
-    /// Loss that rebalancing minimizes.
+    /// Loss of rebalancing.
     #[key(
         name = "rebalance_loss",
         default = RebalanceLoss::Normalised,

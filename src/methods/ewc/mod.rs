@@ -56,32 +56,32 @@ use crate::wire::{Kind, NamedTensor, Section};
 pub enum Site {
     /// The server, for all clients.
     Server,
-    /// Every client its own, of its own last model (TARGET, LANDER, STSA).
+    /// Each client, of its own last model (TARGET, LANDER, STSA).
     Client,
 }
 
-/// The `[method]` table of EWC.
+/// Keys of the `[method]` table of EWC.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Ewc {
-    /// Parameters that train, and their mean.
+    /// Trained parameters and their aggregation.
     #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Strength of the penalty.
+    /// Weight of the penalty.
     #[key(default = 1.0, at_least = 0.0, source = "fed-mammoth; STSA's code has 1000 and half")]
     pub lambda: f64,
-    /// Half of `lambda` in the penalty, as in the code of TARGET and STSA.
+    /// Factor 1/2 on `lambda` in the penalty, as in the code of TARGET and STSA.
     #[key(default = false)]
     pub half: bool,
     /// Factor on the Fisher information of earlier tasks after every task.
     #[key(default = 0.9, at_least = 0.0, at_most = 1.0, source = "fed-mammoth")]
     pub decay: f64,
-    /// Squared gradients that make the Fisher information.
+    /// Squared gradients that the Fisher information averages.
     #[key(default = FisherForm::Truth, source = FORM_SOURCE)]
     pub fisher: FisherForm,
-    /// Largest number of a Fisher information, per sample or batch.
+    /// Upper bound of a Fisher information, per sample or batch; default: none.
     #[key(at_least = 0.0, source = "1e-4 in STSA's code")]
     pub fisher_clip: Option<f64>,
-    /// Exchange of the Fisher information in place of a task's last round, not after it.
+    /// Exchange of the Fisher information in place of a task's last round, instead of after it.
     #[key(default = true, source = "fed-mammoth")]
     pub skip_last_round: bool,
     /// Keeper of the earlier model and its Fisher information.

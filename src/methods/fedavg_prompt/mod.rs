@@ -29,31 +29,31 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientState, ModelFacts, PolicyError, RunContext};
 use crate::scenario::reader::Keys;
 
-/// The `[method]` table of FedAvg-Prompt.
+/// Keys of the `[method]` table of FedAvg-Prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Keys)]
 #[keys(check = prompt_has_halves(table, section.prompt_len))]
 pub struct FedAvgPrompt {
-    /// Prompts of a block, each with a key.
+    /// Number of prompts per block, each with a key.
     #[key(default = 100, source = "HePCo", at_least = 1.0, at_most = 100_000.0)]
     pub pool: u32,
     /// Rows of a prompt, half keys and half values.
     #[key(default = 20, source = "HePCo", at_least = 2.0, at_most = 10_000.0)]
     pub prompt_len: u32,
-    /// Blocks with a pool, from the first; at most the depth of the backbone.
+    /// Number of blocks with a pool, from the first; at most the depth of the backbone.
     #[key(default = 5, source = "HePCo", at_least = 1.0, at_most = 99.0)]
     pub n_blocks: u32,
-    /// Largest start value of a prompt, of uniform draws from 0.
+    /// Upper bound of the uniform start values of a prompt, from 0.
     ///
-    /// Keys, whose length says nothing, begin between 0 and 1.
+    /// Start values of keys are between 0 and 1; their length has no effect.
     #[key(default = 1.0, source = "HePCo's code", at_least = 0.0)]
     pub prompt_init: f64,
-    /// Image that a query is computed from, where training augments images.
+    /// Image from which a query is computed, if training augments images.
     #[key(default = QueryView::Clean, source = "augmented in HePCo's code, which pays for it")]
     pub query: QueryView,
     /// Weight of a client in the mean.
     #[key(default = ClientWeighting::Uniform, source = "HePCo")]
     pub weights: ClientWeighting,
-    /// Head rows in messages.
+    /// Rows of the head in messages.
     #[key(default = HeadForm::Fixed, source = "HePCo")]
     pub head: HeadForm,
 }

@@ -29,12 +29,12 @@ pub enum Supervision {
     All,
 }
 
-/// Mean or sum of the squares of a feature's entries, in the module's losses.
+/// Reduction of the squares of a feature's entries, in the module's losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Squares {
-    /// Their mean over the width, as a mean squared error has it.
+    /// Mean over the width, as in a mean squared error.
     Mean,
-    /// Their sum, as printed.
+    /// Sum, as printed in the paper.
     Sum,
 }
 

@@ -60,7 +60,7 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::{Capability, ModelFacts, PolicyError, Predictor, Restriction, RunContext};
 use crate::scenario::reader::{Keys, TableReader};
 
-/// The `[method]` table of FedHAF.
+/// Keys of the `[method]` table of FedHAF.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(check = section.refuse_settled_redraws(table))]
 pub struct FedHaf {
@@ -70,7 +70,7 @@ pub struct FedHaf {
     /// Width of the module's first two layers.
     #[key(default = 512, source = "Table 6", at_least = 1.0, at_most = 65_536.0)]
     pub module_hidden: u32,
-    /// Width of an adjusted feature, which the module gives.
+    /// Width of an adjusted feature, the output of the module.
     #[key(default = 256, source = "Table 6", at_least = 1.0, at_most = 65_536.0)]
     pub module_width: u32,
     /// Width of the head's hidden layer.
@@ -82,34 +82,34 @@ pub struct FedHaf {
         source = "Table 6 has a \"residual add\" that fits no place; around a layer of equal widths"
     )]
     pub residual: Residual,
-    /// Share of entries dropped in training.
+    /// Fraction of entries dropped in training.
     #[key(default = 0.1, source = "not in the paper", at_least = 0.0, below = 1.0)]
     pub dropout: f64,
     /// Moments of the module's batch norms after the first task.
     #[key(default = BatchNormMode::Settled, source = "not in the paper")]
     pub norms: BatchNormMode,
-    /// Moments of the previous model where it teaches.
+    /// Moments by which the previous model normalizes as teacher.
     #[key(default = TeacherBatchNormMode::Student, source = "not in the paper")]
     pub teacher_norms: TeacherBatchNormMode,
-    /// Mean or sum of the squares of a feature's entries, in the module's losses.
+    /// Reduction of the squares of a feature's entries, in the module's losses.
     #[key(
         default = Squares::Mean,
         source = "equations 2 and 3 have the sum, which is no longer stable at a rate of 0.02 and settled moments"
     )]
     pub squares: Squares,
-    /// Draw module and head again at each task.
+    /// New start values of module and head at each task.
     #[key(default = false, source = "appendix C prints so, and forgets all but what is distilled")]
     pub reinitialise: bool,
     /// Stages of a client's training after the first task.
     #[key(default = Stages::Two)]
     pub stages: Stages,
-    /// Epochs of the module's stage; those of `[client]` if unset.
+    /// Epochs of the module's stage; default: `client.epochs`.
     #[key(at_least = 1.0)]
     pub module_epochs: Option<u32>,
     /// Outputs that compete in the cross-entropy of new samples.
     #[key(default = Supervision::Split, source = "head splitting, section 4.2")]
     pub supervision: Supervision,
-    /// Cross-entropy of exemplars, over all classes seen.
+    /// Exemplars in the cross-entropy, over all classes seen.
     #[key(default = true, source = "algorithm 1 and section 3.3; equation 4 has new samples only")]
     pub exemplars_in_ce: bool,
     /// Factor on the cross-entropy.
@@ -124,7 +124,7 @@ pub struct FedHaf {
     /// Factor on the balance of feature norms.
     #[key(default = 1.0, source = "section 4.2", at_least = 0.0, at_most = 1e6)]
     pub lambda_fb: f64,
-    /// Share of the samples of a class that a client keeps.
+    /// Fraction of the samples of a class that a client keeps.
     #[key(default = 0.2, source = "section 4.1", at_least = 0.0, at_most = 1.0)]
     pub retention: f64,
     /// Order in which the samples of a class are kept.
@@ -133,7 +133,7 @@ pub struct FedHaf {
     /// Weight of a client in the mean.
     #[key(default = ClientWeighting::BySamples, source = "section 3.3 and appendix C")]
     pub weights: ClientWeighting,
-    /// Head rows in messages.
+    /// Rows of the head in messages.
     #[key(default = HeadForm::Fixed)]
     pub head: HeadForm,
 }

@@ -18,9 +18,9 @@ use crate::scenario::reader::Choice;
 /// Stages of a client's training from the second task on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Stages {
-    /// First the head, then the module.
+    /// Two stages: first the head, then the module.
     Two,
-    /// Both at once, on the sum of all losses (ablation).
+    /// One stage on the sum of all losses (ablation).
     One,
 }
 

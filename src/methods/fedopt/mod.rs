@@ -33,29 +33,29 @@ use crate::model::ParameterSet;
 use crate::policy::{MemoryFootprint, Metrics, ModelFacts, PolicyError, RoundContext};
 use crate::scenario::reader::{Keys, defaults};
 
-/// The `[method]` table of FedAdagrad, FedAdam and FedYogi.
+/// Keys of the `[method]` table of FedAdagrad, FedAdam and FedYogi.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(given(optimizer: ServerOptimizer))]
 pub struct FedOpt {
-    /// Parameters that train, and their mean.
+    /// Trained parameters and their aggregation.
     #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Step of the server, `eta`.
+    /// Server learning rate (`eta`).
     #[key(default = optimizer.server_lr(), above = 0.0, source = "the release, which tunes it by data set: a frequent best")]
     pub server_lr: f64,
-    /// Fraction of the first moment that a round leaves.
+    /// Decay rate of the first moment.
     #[key(default = optimizer.beta_1(), at_least = 0.0, below = 1.0, source = "Reddi et al.")]
     pub beta_1: f64,
     /// Rule of the second moment.
     #[key(read = optimizer.read_second(table))]
     pub second: SecondMoment,
-    /// Degree of adaptivity: added to the root of the second moment.
+    /// Degree of adaptivity: number added to the root of the second moment.
     #[key(default = 1e-3, above = 0.0, source = "the release: to begin with")]
     pub tau: f64,
     /// Second moment before the first round.
     #[key(default = InitialMoment::Zero, source = "the release; algorithm 2 has at least tau-squared")]
     pub initial_v: InitialMoment,
-    /// Moments as a task starts.
+    /// Moments at the start of a task.
     #[key(default = Reset::Task, source = Reset::SOURCE)]
     pub reset: Reset,
 }

@@ -40,7 +40,7 @@ pub enum SecondMoment {
 /// Decay of a second moment.
 #[derive(Clone, Copy, Debug, PartialEq, Keys)]
 pub struct MomentDecay {
-    /// Fraction of the second moment that a round leaves.
+    /// Decay rate of the second moment.
     #[key(
         default = 0.99,
         at_least = 0.0,
@@ -48,7 +48,7 @@ pub struct MomentDecay {
         source = "Reddi et al.; the flags of the release have 0.999"
     )]
     pub beta_2: f64,
-    /// Correct the rate for moments that are young, by `sqrt(1 - beta_2^t) / (1 - beta_1^t)`.
+    /// Bias correction of the rate, by `sqrt(1 - beta_2^t) / (1 - beta_1^t)`.
     #[key(default = true, source = "the release; algorithm 2 has none, nor has FedYogi of Flower")]
     pub bias_correction: bool,
 }
@@ -58,7 +58,7 @@ pub struct MomentDecay {
 pub enum InitialMoment {
     /// Zero.
     Zero,
-    /// The square of `tau`, the least that algorithm 2 allows.
+    /// Square of `tau`, the smallest value that algorithm 2 allows.
     TauSquared,
 }
 

@@ -17,13 +17,13 @@ use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, Parts};
 use crate::scenario::reader::Keys;
 
-/// The `[method]` table of FedProx.
+/// Keys of the `[method]` table of FedProx.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct FedProx {
-    /// Parameters that train, and their mean.
+    /// Trained parameters and their aggregation.
     #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Weight of the proximal term, which keeps weights near those that were received.
+    /// Weight of the proximal term, which keeps weights near the received ones.
     #[key(default = 0.01, at_least = 0.0, source = "public code of HePCo and MFCL")]
     pub mu: f64,
     /// Form of the proximal term.

@@ -17,11 +17,11 @@ use crate::scenario::reader::Choice;
 /// Form of the proximal term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Prox {
-    /// mu/2 times the sum of squares.
+    /// Squared: mu/2 times the sum of squares.
     Squared,
-    /// mu/2 times the sum over tensors of their distance (MFCL's code).
+    /// Norm: mu/2 times the sum over tensors of their distance (MFCL's code).
     ///
-    /// There is no pull at distance zero.
+    /// The gradient at distance zero is zero.
     Norm,
 }
 

@@ -13,13 +13,13 @@ use crate::scenario::reader::Choice;
 /// Choice of samples of a class as exemplars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Exemplars {
-    /// Their features: greedy herding.
+    /// Greedy herding of features.
     #[default]
     Herding,
-    /// Chance.
+    /// Random choice.
     ///
-    /// Powder's port herds features that are all of a class's first image, augmented again for each: which images it
-    /// takes has nothing to do with them.
+    /// Powder's port herds features that are all of a class's first image, augmented again for each. The images it
+    /// keeps do not depend on their content.
     Random,
 }
 

@@ -16,12 +16,12 @@ use clap::ValueEnum;
 use crate::learning::losses::sigmoid;
 use crate::scenario::reader::Choice;
 
-/// Learned classes that are one group.
+/// Groups of learned classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Groups {
-    /// Those of one earlier task (what LGA means).
+    /// Classes of one earlier task (the intent of LGA).
     Task,
-    /// Those of an earlier task and of all before it.
+    /// Classes of an earlier task and of all before it.
     ///
     /// As in the release of LGA, where a sample of the first task counts once for every task since.
     Cumulative,

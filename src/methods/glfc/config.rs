@@ -13,29 +13,29 @@ use super::terms::Terms;
 use crate::methods::fedavg::FedAvg;
 use crate::scenario::reader::{Choice, Keys, TableReader, defaults};
 
-/// Old model whose answers are held.
+/// Old model that is distilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OldModel {
-    /// The mean model as the previous task ended.
+    /// Mean model at the end of the previous task.
     TaskEnd,
-    /// The one that the client received as its task began.
+    /// Model that the client received at the start of its task.
     ///
-    /// It keeps that model itself, so that nothing more travels, and clients may be at tasks of their own.
+    /// The client keeps it, so no further bytes are sent, and clients may be at different tasks.
     Received,
-    /// The one that knew best the images that a proxy server found in clients' gradients.
+    /// Model with the best accuracy on images that a proxy server reconstructs from clients' gradients.
     ///
-    /// Heavy: hundreds of iterations for every class of every client.
+    /// Expensive: hundreds of iterations for every class of every client.
     Proxy,
 }
 
-/// The `[method]` table of GLFC, or of LGA.
+/// Keys of the `[method]` table of GLFC, or of LGA.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(given(release: Release), function = read_release)]
 pub struct Glfc {
-    /// Parameters that train, and their mean; all classes seen train.
+    /// Trained parameters and their aggregation; all classes seen are trained.
     #[key(read = FedAvg::read_keys(table, release.fedavg_keys()))]
     pub fedavg: FedAvg,
-    /// Exemplars of a client, of all learned classes together.
+    /// Number of exemplars of a client, of all learned classes together.
     #[key(default = 2_000, at_most = 1e7, source = release.source())]
     pub budget: u32,
     /// Repeated samples among the exemplars.
@@ -44,16 +44,16 @@ pub struct Glfc {
     /// Signal that begins a task for a client.
     #[key(default = Signal::Task, source = "Powder's port; the release has entropy")]
     pub signal: Signal,
-    /// Jump of the entropy at a new task, in nats.
+    /// Smallest jump of the entropy at a new task, in nats.
     #[key(default = 1.2, at_least = 0.0, source = release.source())]
     pub threshold: f64,
-    /// Old model whose answers are held.
+    /// Old model that is distilled.
     #[key(default = OldModel::TaskEnd, source = "Powder's port; the release has proxy")]
     pub old_model: OldModel,
-    /// Proxy server, where there is one.
+    /// Proxy server, if there is one.
     #[key(read = Proxy::read(table, release.source()))]
     pub proxy: Proxy,
-    /// Epochs of a task in which the learning rate falls.
+    /// Epochs of a task at which the learning rate falls.
     #[key(default = RateSchedule::Code, source = release.source())]
     pub lr_schedule: RateSchedule,
     /// Weights of the terms of the loss.
@@ -66,14 +66,14 @@ pub struct Glfc {
         source = "GLFC; what Powder's port herds makes it random"
     )]
     pub exemplars: Exemplars,
-    /// Outputs that the loss runs over.
+    /// Outputs in the loss.
     #[key(
         default = Outputs::Seen,
         when = release == Release::Glfc,
         source = "GLFC; Powder's port has own"
     )]
     pub outputs: Outputs,
-    /// Clients whose head rows the server takes.
+    /// Clients whose head rows the server uses.
     #[key(
         default = HeadRows::Mean,
         when = release == Release::Glfc,

@@ -21,13 +21,13 @@ use crate::policy::{KeptUpload, PolicyError};
 use crate::scenario::reader::Choice;
 use crate::wire::Kind;
 
-/// Clients whose rows of the head the server takes.
+/// Clients whose head rows the server uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum HeadRows {
-    /// Their mean.
+    /// Mean of all clients.
     #[default]
     Mean,
-    /// Of a task's classes those of the last client of a round that is at it, and all others of the first client.
+    /// Last client of a round at a task for that task's classes; first client for all others.
     ///
     /// The order of clients is drawn in every round. For `tasks.arrival = "powder"`.
     Last,

@@ -8,18 +8,18 @@ use clap::ValueEnum;
 use super::compensation::LearnedRows;
 use crate::scenario::reader::Choice;
 
-/// Outputs that the loss of a client runs over.
+/// Outputs in the loss of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Outputs {
-    /// Those of all classes seen.
+    /// Outputs of all classes seen.
     ///
-    /// All that the old model knows are held.
+    /// All outputs that the old model knows are distilled.
     #[default]
     Seen,
-    /// Those of the client's task and of what it has learned.
+    /// Outputs of the client's task and of the classes it has learned.
     ///
-    /// Of the old model what the client has learned is held. Other outputs cost nothing and learn nothing; means count
-    /// all outputs of the head, as in Powder's port.
+    /// Of the old model, the learned classes of the client are distilled. Other outputs have no loss and no gradient;
+    /// means count all outputs of the head, as in Powder's port.
     Own,
 }
 

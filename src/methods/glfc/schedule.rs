@@ -8,17 +8,16 @@ use clap::ValueEnum;
 use crate::learning::{Schedule, TrainingPlan};
 use crate::scenario::reader::Choice;
 
-/// Epochs of a task in which the learning rate falls.
+/// Epochs of a task at which the learning rate falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum RateSchedule {
-    /// To a 5th, 25th and 125th in the epoch after a half, three quarters and nine tenths of a task, until the round
-    /// ends.
+    /// To 1/5, 1/25 and 1/125 after 1/2, 3/4 and 9/10 of a task's epochs, until the round ends.
     ///
-    /// As the release does it: every round begins at the whole rate again.
+    /// As in the release: every round begins with the full rate again.
     Code,
-    /// The same, and it stays so until the task ends.
+    /// Like `code`, but lowered until the task ends.
     Monotone,
-    /// As `[client]` says.
+    /// Schedule of `[client]`.
     Client,
 }
 

@@ -10,14 +10,14 @@ use crate::methods::averaging::PackClient;
 use crate::policy::{PolicyError, RunContext};
 use crate::scenario::reader::Choice;
 
-/// Signal by which a client knows that a new task has begun.
+/// Signal by which a client detects a new task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Signal {
-    /// The task itself.
+    /// Task given by the scenario.
     Task,
-    /// A jump of the mean entropy of the received model's answers on the client's data.
+    /// Jump of the mean entropy of the received model on the client's data.
     ///
-    /// Of the clients that are drawn; the release asks all.
+    /// For the clients that are sampled; the release asks all.
     Entropy,
 }
 

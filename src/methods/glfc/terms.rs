@@ -33,10 +33,10 @@ struct GlfcTerms {
     /// Weights that balance the gradients of new and learned samples.
     #[key(default = true, source = "GLFC; Powder's port does not")]
     compensate: bool,
-    /// Weight of the labels where there is an old model.
+    /// Weight of the loss on labels if there is an old model.
     #[key(default = 0.5, at_least = 0.0, source = "GLFC")]
     label_weight: f64,
-    /// Weight of the old model's answers.
+    /// Weight of the distillation from the old model.
     #[key(default = 0.5, at_least = 0.0, source = "GLFC")]
     relation_weight: f64,
 }
@@ -52,10 +52,10 @@ impl From<GlfcTerms> for Terms {
 /// Keys of LGA.
 #[derive(Keys)]
 struct LgaTerms {
-    /// Learned classes that are one group.
+    /// Groups of learned classes.
     #[key(default = Groups::Task, source = "the paper; the release has cumulative")]
     groups: Groups,
-    /// Weight of either term where there is an old model.
+    /// Weight of each of the two terms if there is an old model.
     #[key(default = 1.0, at_least = 0.0, source = "the release of LGA")]
     lambda: f64,
 }

@@ -46,30 +46,30 @@ use crate::scenario::reader::{Choice, Keys};
 
 use clap::ValueEnum;
 
-/// Sides that turn steps.
+/// Sides that project their steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Project {
     /// Clients and server.
     Both,
-    /// Clients alone (GradMA-W).
+    /// Clients only (GradMA-W).
     Clients,
-    /// The server alone (GradMA-S).
+    /// Server only (GradMA-S).
     Server,
 }
 
 /// Origin of most defaults.
 const CODE: &str = "public code, CIFAR-10";
 
-/// The `[method]` table of GradMA.
+/// Keys of the `[method]` table of GradMA.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct GradMa {
-    /// Parameters that train, and their mean.
+    /// Trained parameters and their aggregation.
     #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Sides that turn steps: clients, server, or both.
+    /// Sides that project their steps: clients, server, or both.
     #[key(default = Project::Both, source = "Luo et al.")]
     pub project: Project,
-    /// Batches of a round (`K`), in place of `client.epochs` over the shard; the paper has 5.
+    /// Batches per round (`K`), in place of `client.epochs` over the shard; the paper has 5.
     #[key(at_least = 1.0)]
     pub steps: Option<u32>,
     /// Margin of a client's step within its cone (`rho_l`).
@@ -78,19 +78,19 @@ pub struct GradMa {
     /// Margin of the server's step within its cone (`rho_g`).
     #[key(default = 0.0, at_least = 0.0, at_most = 1.0, source = CODE)]
     pub server_margin: f64,
-    /// Step of the server (`gamma_g`).
+    /// Server learning rate (`gamma_g`).
     #[key(default = 1.0, above = 0.0, source = CODE)]
     pub server_lr: f64,
-    /// Part of the server's last step in the next one (`beta_1`).
+    /// Factor on the server's last step in the next one (`beta_1`).
     #[key(default = 0.5, at_least = 0.0, at_most = 1.0, source = CODE)]
     pub momentum: f64,
     /// Factor on remembered updates after every round (`beta_2`).
     #[key(default = 0.5, at_least = 0.0, at_most = 1.0, source = CODE)]
     pub memory_decay: f64,
-    /// Number of clients that the server remembers (`M`).
+    /// Number of clients whose updates the server remembers (`M`).
     #[key(default = 100, at_least = 1.0, source = CODE)]
     pub memory: u32,
-    /// Weight decay of all but biases.
+    /// Weight decay of all parameters but biases.
     #[key(default = 0.0, at_least = 0.0, source = CODE)]
     pub decay: f64,
     /// Memory and momentum at the start of a task.

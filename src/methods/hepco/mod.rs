@@ -39,13 +39,13 @@ use crate::policy::{
 };
 use crate::scenario::reader::Keys;
 
-/// The `[method]` table of HePCo.
+/// Keys of the `[method]` table of HePCo.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Hepco {
     /// Pools and head that clients train.
     #[key(flatten)]
     pub client: FedAvgPrompt,
-    /// Repair of their mean.
+    /// Repair of the averaged model.
     #[key(flatten)]
     pub server: Settings,
 }

@@ -10,23 +10,23 @@ use crate::model::HeadStart;
 use crate::policy::ModelFacts;
 use crate::scenario::reader::{Choice, Keys};
 
-/// Parameters that clients train besides the head.
+/// Parameters that clients train in addition to the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Learns {
-    /// A prefix prompt.
+    /// Prefix prompt.
     Prompt,
-    /// Every parameter of the backbone.
+    /// All parameters of the backbone.
     ///
     /// With rebalancing it is FT+CR of the paper's figure 3.
     All,
-    /// Nothing: the head alone, on frozen features.
+    /// None: only the head, on frozen features.
     Head,
 }
 
 /// Start values of the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum PromptInit {
-    /// All zeros.
+    /// Zeros.
     ///
     /// Not neutral: a zero key takes attention, too.
     Zeros,
@@ -34,17 +34,17 @@ pub enum PromptInit {
     Normal,
 }
 
-/// The `[method]` table of HGP.
+/// Keys of the `[method]` table of HGP.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(check = prompt_has_halves(table, section.prompt_len))]
 pub struct Hgp {
-    /// Parameters that clients train beside the head.
+    /// Parameters that clients train in addition to the head.
     #[key(default = Learns::Prompt, source = "paper; its figure 3 trains all, too")]
     pub train: Learns,
     /// Rows of the prompt in a block, half keys and half values.
     #[key(default = 200, source = "public code", at_least = 2.0)]
     pub prompt_len: u32,
-    /// Blocks with a prompt, from the first; at most the depth of the backbone.
+    /// Number of blocks with a prompt, from the first; at most the depth of the backbone.
     #[key(default = 5, source = "paper", at_least = 1.0, at_most = 99.0)]
     pub n_blocks: u32,
     /// Start values of the prompt.
@@ -56,13 +56,13 @@ pub struct Hgp {
         source = "code with a prompt; timm's normal where it trains all"
     )]
     pub head_init: HeadStart,
-    /// Head rows in messages.
+    /// Rows of the head in messages.
     #[key(default = HeadForm::Fixed, source = "paper")]
     pub head: HeadForm,
-    /// Form of the covariance that Gaussians of classes remember.
+    /// Form of the covariance in Gaussians of classes.
     #[key(default = CovarianceForm::Diagonal, source = "paper")]
     pub covariance: CovarianceForm,
-    /// Factor on covariances when features are drawn; by default 1 if they are full.
+    /// Factor on covariances when features are drawn; default: 1 if they are full.
     #[key(default = inflation(covariance), source = "paper", above = 0.0)]
     pub cov_scale: f64,
     /// Time for which Gaussians of the current task are kept.

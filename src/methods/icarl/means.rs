@@ -18,12 +18,12 @@ use crate::wire::{Body, Kind, NamedTensor, Saved, Section, WireError};
 pub(super) const SUMS: &str = "exemplar_sums";
 pub(super) const COUNTS: &str = "exemplar_counts";
 
-/// Answer for a class of which no client holds an exemplar.
+/// Classifier for a class without exemplars at any client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Absent {
-    /// The head: what it takes for such a class is one.
+    /// Head: samples that it assigns to such a class are of that class.
     Head,
-    /// Nobody: the class is lost.
+    /// None: the class is lost.
     Lost,
 }
 

@@ -56,33 +56,33 @@ use crate::policy::{
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Dtype, Kind, NamedTensor, Section};
 
-/// Classifier that answers.
+/// Classifier at inference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Answers {
-    /// The nearest mean of exemplars.
+    /// Nearest mean of exemplars.
     NearestMean,
-    /// The head.
+    /// Head.
     Head,
 }
 
 /// Samples of earlier tasks that a client keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Keeps {
-    /// The first of every class in herding order, under the budget.
+    /// The first of every class in herding order, within the budget.
     Herding,
-    /// All of them, of which a round draws the budget.
+    /// All samples, of which a round draws the budget.
     ///
     /// As in the releases of LANDER, TARGET and STSA.
     Everything,
 }
 
-/// The `[method]` table of iCaRL.
+/// Keys of the `[method]` table of iCaRL.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Icarl {
-    /// Parameters that train, and their mean; all classes seen train.
+    /// Trained parameters and their aggregation; all classes seen are trained.
     #[key(flatten)]
     pub fedavg: FedAvg,
-    /// Exemplars of a client, of all classes together.
+    /// Number of exemplars of a client, of all classes together.
     #[key(default = 2_000, at_most = 1e7, source = "Rebuffi et al.")]
     pub budget: u32,
     /// Rounding of a class's part of the budget.
@@ -100,13 +100,13 @@ pub struct Icarl {
         source = "the paper; a rate of 2.0, as in the releases, belongs to their mean"
     )]
     pub bce: Reduction,
-    /// Classifier that answers.
+    /// Classifier at inference.
     #[key(name = "answers", default = Answers::NearestMean)]
     pub classifier: Answers,
     /// Mirror images of exemplars in the means of classes.
     #[key(default = true, source = "the releases of iCaRL")]
     pub flips: bool,
-    /// Answer for a class without exemplars.
+    /// Classifier for a class without exemplars.
     #[key(default = Absent::Head, source = "not in the paper")]
     pub absent: Absent,
 }

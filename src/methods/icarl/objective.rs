@@ -17,9 +17,9 @@ const TEMPERATURE: f64 = 2.0;
 /// Loss of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum IcarlLoss {
-    /// Every output by itself, old ones towards the previous network's.
+    /// Binary cross-entropy of every output, old ones towards the previous network's.
     Sigmoid,
-    /// The cross-entropy over all classes seen, and that of the previous network's answers over old ones.
+    /// Cross-entropy over all classes seen, plus distillation of the previous network over old ones.
     ///
     /// As in the releases of LANDER, TARGET and STSA, at temperature 2.
     Softmax,
@@ -28,11 +28,11 @@ pub enum IcarlLoss {
 /// Reduction of the sigmoid loss over outputs and samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Reduction {
-    /// Their sum over the classes seen, the mean over samples.
+    /// Sum over the classes seen, mean over samples.
     Sum,
-    /// Their mean over samples and the classes seen.
+    /// Mean over samples and the classes seen.
     Mean,
-    /// Their mean over samples and all outputs, with target 0 for classes to come (the releases of iCaRL).
+    /// Mean over samples and all outputs, with target 0 for later classes (the releases of iCaRL).
     MeanAll,
 }
 

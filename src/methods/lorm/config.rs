@@ -13,17 +13,17 @@ use crate::scenario::reader::{Choice, Keys};
 /// Factor of a pair that a round trains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Factors {
-    /// B and A in turns, B first in every task.
+    /// B and A in turn, B first in every task.
     Alternate,
-    /// B alone.
+    /// B only.
     B,
-    /// A alone.
+    /// A only.
     ///
     /// With B at zero nothing is learned below the head.
     A,
 }
 
-/// The `[method]` table of LoRM.
+/// Keys of the `[method]` table of LoRM.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Lorm {
     /// Rank of a LoRA pair.
@@ -38,13 +38,13 @@ pub struct Lorm {
     /// Factor on the learning rate of A.
     #[key(default = 1.0, source = "the public code of LoRM", at_least = 0.0)]
     pub a_lr: f64,
-    /// Moments of inputs that are sent.
+    /// Moments of inputs in messages.
     #[key(read = InputStatistics::read(table, (0.0, 0.5), "HGP's tables; 0.3 on CUB-200"))]
     pub statistics: InputStatistics,
     /// Start values of the head.
     #[key(default = HeadStart::Normal, source = "timm's head, as the public code has it")]
     pub head_init: HeadStart,
-    /// Head rows in messages.
+    /// Rows of the head in messages.
     #[key(default = HeadForm::Fixed)]
     pub head: HeadForm,
     /// Weight of a client in the mean of biases.

@@ -56,13 +56,13 @@ use crate::wire::Section;
 /// Prototypes that compete in the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Compete {
-    /// Those of all classes of the run.
+    /// Prototypes of all classes of the run.
     ///
-    /// Prototypes of classes to come are noise, and travel.
+    /// Those of later classes are noise, and are sent.
     All,
-    /// Those of classes seen so far.
+    /// Prototypes of classes seen so far.
     Seen,
-    /// Those of the task's classes.
+    /// Prototypes of the task's classes.
     Current,
 }
 
@@ -76,31 +76,31 @@ impl Compete {
     }
 }
 
-/// Pairs that a sample passes through.
+/// LoRA pairs in the forward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Forward {
-    /// Those of all tasks so far, added.
+    /// Sum of the pairs of all tasks so far.
     Sum,
-    /// The current task's alone.
+    /// Pairs of the current task only.
     Current,
 }
 
-/// Prototype of a class of which no client reports a feature.
+/// Prototype of a class for which no client reports a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Unreported {
-    /// It stays.
+    /// Unchanged.
     Keep,
-    /// It is the plain mean of the clients'.
+    /// Plain mean of the clients' prototypes.
     Mean,
 }
 
-/// The `[method]` table of PILoRA.
+/// Keys of the `[method]` table of PILoRA.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct PiLora {
-    /// Pairs of a task.
+    /// LoRA pairs of a task.
     #[key(read = LowRank::read(table, ["rank", "at", "blocks"], PiLora::pairs(), "PILoRA"))]
     pub lora: LowRank,
-    /// Pairs that a sample passes through.
+    /// LoRA pairs in the forward pass.
     #[key(default = Forward::Sum, source = "the port; the authors' code has current")]
     pub forward: Forward,
     /// Prototypes that compete in the loss.
@@ -115,7 +115,7 @@ pub struct PiLora {
     /// Weight of the products of A with those of earlier tasks.
     #[key(default = 0.5, source = "PILoRA", at_least = 0.0)]
     pub orthogonality: f64,
-    /// Weight of the sum of magnitudes in A.
+    /// Weight of the sum of absolute values of A.
     #[key(default = 0.01, source = "PILoRA", at_least = 0.0)]
     pub sparsity: f64,
     /// Weight decay, as a term of the loss.
@@ -124,13 +124,13 @@ pub struct PiLora {
     /// Factor on the learning rate of prototypes.
     #[key(default = 1.0, source = "200 in the authors' code on CIFAR-100", at_least = 0.0)]
     pub prototype_lr: f64,
-    /// Number of a class's features in training that a report of it must exceed.
+    /// Number of features of a class that a client must exceed in training to report the class.
     #[key(default = 5, source = "the port; 0 in the authors' code")]
     pub min_features: u32,
-    /// Sharpness of the weights of prototypes: the larger it is, the more the closest counts.
+    /// Sharpness of the weights of prototypes: larger values favor the closest.
     #[key(default = 5.0, source = "both codes: 1 / 0.2", at_least = 0.0)]
     pub sharpness: f64,
-    /// Prototype of a class of which nobody reports a feature.
+    /// Prototype of a class for which no client reports a feature.
     #[key(default = Unreported::Keep, source = "the port; the authors' code has mean")]
     pub unreported: Unreported,
     /// Weight of a client in the mean of pairs.

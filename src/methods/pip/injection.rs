@@ -22,9 +22,9 @@ use crate::scenario::reader::Choice;
 /// Features that are injected for a prototype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Injection {
-    /// Copies moved by a part of the variance, upwards (code of HGP's benchmark).
+    /// Copies shifted upwards by a part of the variance (code of HGP's benchmark).
     Variance,
-    /// The mean, and a part of the deviation to both sides of it (what the release means).
+    /// Mean, and points on both sides of it at a part of the standard deviation (intent of the release).
     Spread,
 }
 

@@ -43,36 +43,34 @@ use crate::scenario::reader::{Choice, Keys};
 use crate::scenario::{RequirementError, Scenario, WireForm};
 use crate::wire::WireError;
 
-/// Expert by which features for prototypes are made.
+/// Expert that computes features for prototypes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Features {
-    /// The one whose key is nearest, as in answers (code of HGP's benchmark).
+    /// Expert with the nearest key, as at inference (code of HGP's benchmark).
     Matched,
-    /// The task's own, as in training (the release).
+    /// Expert of the task, as in training (the release).
     Trained,
 }
 
-/// The `[method]` table of PIP.
+/// Keys of the `[method]` table of PIP.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Pip {
-    /// Prompts as DualPrompt has them.
+    /// Prompts of DualPrompt.
     #[key(flatten)]
     pub base: DualPrompt,
-    /// Copies of a prototype in every batch with `inject = "variance"`; 0 is DualPrompt.
-    ///
-    /// `J` of the paper.
+    /// Copies of a prototype (`J`) in every batch with `inject = "variance"`; 0 is DualPrompt.
     #[key(default = 5, source = BENCHMARK, at_most = 1_000.0)]
     pub copies: u32,
     /// Features that are injected for a prototype.
     #[key(default = Injection::Variance, source = BENCHMARK)]
     pub inject: Injection,
-    /// Rule that makes one Gaussian of those of clients.
+    /// Rule that combines the Gaussians of clients.
     #[key(default = Merge::Moments, source = "what both codes mean")]
     pub merge: Merge,
     /// Weight of a client in the Gaussian of a class.
     #[key(default = Weighing::Samples, source = BENCHMARK)]
     pub proto_weights: Weighing,
-    /// Expert by which features for prototypes are made.
+    /// Expert that computes features for prototypes.
     #[key(default = Features::Matched, source = BENCHMARK)]
     pub features: Features,
 }

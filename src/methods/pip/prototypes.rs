@@ -22,23 +22,23 @@ pub(super) const MEANS: &str = "means";
 pub(super) const VARIANCES: &str = "variances";
 pub(super) const COUNTS: &str = "counts";
 
-/// Rule that makes one Gaussian of those of clients.
+/// Rule that combines the Gaussians of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Merge {
-    /// Their moments are matched.
+    /// Matched moments.
     Moments,
-    /// As the code of HGP's benchmark does it, which squares variances.
+    /// Rule of the code of HGP's benchmark, which squares variances.
     Benchmark,
 }
 
 /// Weight of a client for a class that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Weighing {
-    /// By all its samples of the task (code of HGP's benchmark).
+    /// Number of its samples of the task (code of HGP's benchmark).
     Samples,
-    /// By its samples of the class, which then travel.
+    /// Number of its samples of the class, which it then sends.
     Classes,
-    /// By the rounds of the task that it has taken part in (the release).
+    /// Number of rounds of the task in which it took part (the release).
     Visits,
 }
 

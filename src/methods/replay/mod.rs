@@ -24,16 +24,16 @@ const DRAWS: u64 = 1 << 40;
 /// Epochs of the augmentation of draws begin here.
 const EPOCHS: u64 = 1 << 20;
 
-/// Samples that a client remembers, and how many of them a step draws.
+/// Samples that a client remembers, and the number that a step draws.
 #[derive(Clone, Copy, Debug, PartialEq, Keys)]
 pub struct Buffer {
     /// Largest number of samples that a client remembers.
     #[key(name = "buffer", default = 200, at_most = 1e6, source = "fed-mammoth")]
     pub size: u32,
-    /// Samples drawn in a step; as many as the batch has if not given.
+    /// Remembered samples drawn per step; default: the size of the batch.
     #[key(at_least = 1.0)]
     pub draw: Option<u32>,
-    /// Count remembered samples in the weight of an upload, too.
+    /// Remembered samples in the weight of an upload, too.
     #[key(name = "count_buffer", default = false, source = "no release says it")]
     pub counts: bool,
 }

@@ -5,17 +5,17 @@ use clap::ValueEnum;
 use crate::methods::averaging::{Keeper, Requirement};
 use crate::scenario::reader::{Choice, TableReader};
 
-/// Rule by which a client renews its variate.
+/// Rule by which a client renews its control variate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Renewal {
-    /// The gradient of its whole loss at the model received.
+    /// Gradient of its whole loss at the received model.
     ///
-    /// By a further pass over its samples; with any optimizer.
+    /// It needs a further pass over its samples, and works with any optimizer.
     #[value(name = "I")]
     Gradient,
-    /// The mean of the gradients along its way.
+    /// Mean of the gradients of its steps.
     ///
-    /// For nothing; with plain SGD.
+    /// It needs no further pass, but plain SGD.
     #[value(name = "II")]
     Way,
 }

@@ -8,11 +8,11 @@ use crate::scenario::reader::{Choice, Keys, TableReader};
 /// Scores that the head gives to features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum HeadMode {
-    /// Features and rows of the head at length one (the code).
+    /// Cosines of features and rows of the head (the code).
     ///
     /// `<h / |h|, w_c / |w_c|>`: short rows of rare classes count as much as long ones.
     Cosine,
-    /// Plain inner products (the paper's text).
+    /// Inner products (the paper's text).
     ///
     /// `<h, w_c>`.
     Linear,
@@ -21,18 +21,18 @@ pub enum HeadMode {
 /// Unit of `lambda`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum LambdaScale {
-    /// Added as it is (the paper).
+    /// Absolute (the paper).
     Absolute,
-    /// Times tr(G) / D, for features of any scale.
+    /// Multiple of tr(G) / D, for features of any scale.
     Trace,
 }
 
-/// Numbers in which statistics travel; sums are f64 on both sides.
+/// Number type of statistics in messages; sums are f64 on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Payload {
-    /// Four bytes a number, as the paper counts.
+    /// 4 bytes per number, as the paper counts.
     F32,
-    /// Eight bytes a number, nothing is rounded.
+    /// 8 bytes per number, without rounding.
     F64,
 }
 
@@ -43,16 +43,16 @@ pub enum UnitCount {
     Nonempty,
     /// All parts of the round's clients, empty ones too (the released code).
     ///
-    /// The covariance comes out too small.
+    /// The estimated covariance is too small.
     Total,
 }
 
 /// Assumed scatter of a class that a single unit holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OneUnit {
-    /// No scatter: its samples lie at their mean.
+    /// None: its samples equal their mean.
     Mean,
-    /// The scatter of the task's other classes, pooled.
+    /// Pooled scatter of the task's other classes.
     Pooled,
 }
 
@@ -68,10 +68,10 @@ pub enum Variant {
     Estimated(Estimation),
 }
 
-/// Keys that STSA alone has.
+/// Keys of STSA only.
 #[derive(Keys)]
 struct GramForm {
-    /// Send the lower triangle of the Gram matrix only.
+    /// Lower triangle of the Gram matrix in messages, in place of the whole.
     #[key(default = false, source = "the paper's table counts all of G")]
     symmetric: bool,
 }
@@ -85,22 +85,22 @@ pub struct Estimation {
     /// Assumed scatter of a class that a single unit holds.
     #[key(default = OneUnit::Mean)]
     pub one_unit: OneUnit,
-    /// Compare the estimate with the true Gram matrix in every round.
+    /// Comparison of the estimate with the true Gram matrix in every round.
     #[key(default = false)]
     pub diagnostics: bool,
-    /// Compare the head with that of the exact statistics in every round, and with the bound.
+    /// Comparison of the head with that of the exact statistics and with the bound, in every round.
     #[key(default = false, source = "Proposition 3.2, Theorem 3.3")]
     pub head_error: bool,
 }
 
-/// The `[method]` table of STSA and STSA-E.
+/// Keys of the `[method]` table of STSA and STSA-E.
 #[derive(Clone, Copy, Debug, PartialEq, Keys)]
 #[keys(given(variant: Variant))]
 pub struct StsaConfig {
     /// Number added to the diagonal of the Gram matrix, in units of `lambda_scale`.
     #[key(default = 1e6, source = "paper: 1e6 on ViT, 1e4 on ResNet-18", at_least = 0.0)]
     pub lambda: f64,
-    /// Width D of the random features; the width of the backbone's switches them off.
+    /// Width D of the random features; the width of the backbone turns them off.
     #[key(
         default = 1250,
         source = "paper: 1250 on ViT, 5000 on ResNet-18",
@@ -111,16 +111,16 @@ pub struct StsaConfig {
     /// Unit of `lambda`.
     #[key(default = LambdaScale::Absolute)]
     pub lambda_scale: LambdaScale,
-    /// Tenfold raises of `lambda` where the Gram matrix has no Cholesky factor.
+    /// Largest number of tenfold increases of `lambda` if the Gram matrix has no Cholesky factor.
     #[key(default = 6, at_most = 300.0)]
     pub raises: u32,
     /// Scores that the head gives to features.
     #[key(default = HeadMode::Cosine, source = "code: cosine; paper's text: linear")]
     pub head_mode: HeadMode,
-    /// Numbers in which statistics travel.
+    /// Number type of statistics in messages.
     #[key(default = Payload::F32, source = "paper")]
     pub payload: Payload,
-    /// Statistics that travel.
+    /// Statistics in messages.
     #[key(value = variant)]
     pub variant: Variant,
 }

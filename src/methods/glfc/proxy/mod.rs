@@ -52,9 +52,9 @@ pub(super) const OLD: &str = "old";
 pub enum BestScore {
     /// Until the task ends.
     Task,
-    /// Until the first task ends, and then for all of the run.
+    /// Until the first task ends, and from then on for the whole run.
     SecondTask,
-    /// For all of the run.
+    /// For the whole run.
     Kept,
 }
 
@@ -69,17 +69,17 @@ impl BestScore {
     }
 }
 
-/// Proxy server, which looks for images and keeps the model that knows them best.
+/// Proxy server, which reconstructs images and keeps the model that is best on them.
 #[derive(Clone, Copy, Debug, PartialEq, Keys)]
 #[keys(given(release: &'static str))]
 pub struct Proxy {
-    /// Calls of L-BFGS, of 20 iterations each, that look for an image.
+    /// Calls of L-BFGS, of 20 iterations each, to reconstruct an image.
     #[key(name = "proxy_calls", default = 250, at_least = 1.0, source = release)]
     pub calls: u32,
-    /// Images kept of the search for each gradient: the last ones.
+    /// Number of images kept of the search for each gradient: the last ones.
     #[key(name = "proxy_images", default = 20, at_least = 1.0, source = release)]
     pub images: u32,
-    /// Steps that move a client's image before its gradient is sent.
+    /// Steps that perturb a client's image before its gradient is sent.
     #[key(name = "proxy_perturbation", default = 50, at_most = 1e5, source = release)]
     pub perturbation: u32,
     /// Time for which the best score counts.
@@ -89,7 +89,7 @@ pub struct Proxy {
         source = "kept in GLFC's release, second-task in LGA's"
     )]
     pub best: BestScore,
-    /// Seed of the LeNet that clients and server know.
+    /// Seed of the LeNet that clients and server share.
     #[key(name = "proxy_seed", default = 0)]
     pub seed: u64,
     /// Rounds of a task in which scores count as zero.

@@ -33,18 +33,18 @@ pub const TRACED: &str = "traced";
 /// Scale of the noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Scale {
-    /// By the deviation of each feature.
+    /// Standard deviation of each feature.
     Deviation,
-    /// By the square of its variance (the release).
+    /// Square of the variance of each feature (the release).
     SquaredVariance,
 }
 
 /// Noisy copies of features.
 #[derive(Clone, Copy, Debug, PartialEq, Keys)]
 pub struct Augment {
-    /// Radius of copies of features in the first task; 0 scores images.
+    /// Radius of noisy copies of features in the first task; 0: images are scored.
     ///
-    /// Later, too, where clients do not say more.
+    /// Also later if clients do not report a spread.
     #[key(default = 0.15, at_least = 0.0, source = "the release of LGA")]
     pub radius: f64,
     /// Radius of later tasks from the spread of clients' features in the first task.

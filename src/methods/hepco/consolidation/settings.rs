@@ -13,36 +13,36 @@ const LARGEST: f64 = 100_000.0;
 /// Weight of a client in the losses of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Weighting {
-    /// By its share of the round's samples of the label.
+    /// Fraction of the round's samples of the label that the client has.
     ///
     /// `omega_i(y) = n_i(y) / N`: clients do not count for old classes.
     Omega,
-    /// Plain sums over clients, as the paper is written.
+    /// Plain sums over clients, as printed in the paper.
     Plain,
 }
 
 /// Order of the arguments in the divergence of heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum KlForm {
-    /// KL(client || server), the release.
+    /// KL(client || server), as in the release.
     ClientServer,
-    /// KL(server || client), as the paper is written.
+    /// KL(server || client), as in the paper.
     ServerClient,
 }
 
 /// Effect of the distance of weighted prompts on a generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum MseGradient {
-    /// Nothing: its value is reported.
+    /// None: its value is only reported.
     ///
     /// As released: the prompt module detaches the query, and weighted prompts depend on a pseudo-query through it
     /// alone.
     Detached,
-    /// It leads it to where server and teachers differ, as a mean over queries and numbers of a prompt.
+    /// Gradient of its mean, which leads the generator to where server and teachers differ.
     ///
-    /// The paper as written: a mean squared error.
+    /// The mean is over queries and numbers of a prompt: the paper's mean squared error.
     Mean,
-    /// The same as plain sums, which outweigh the labels.
+    /// Gradient of its sum, which outweighs the labels.
     ///
     /// It has no bound, and generated queries lose their labels; for study.
     Sum,
@@ -51,9 +51,9 @@ pub enum MseGradient {
 /// Divisor of label counts in the weights of `weighting = "omega"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OmegaForm {
-    /// Samples of the round, and one for every class of the data set without any.
+    /// Samples of the round, plus one for every class of the data set without samples.
     Release,
-    /// Samples of the round: all weights together are 1.
+    /// Samples of the round, so that all weights sum to 1.
     Normalised,
 }
 
@@ -69,40 +69,40 @@ pub struct Settings {
     /// Order of the arguments in the divergence of heads.
     #[key(default = KlForm::ClientServer, source = "public code; the paper writes the other")]
     pub kl: KlForm,
-    /// Weight of the divergence of heads in the loss of a generator; 0 is the ablation without it.
+    /// Weight of the divergence of heads in the loss of a generator; 0: ablation without it.
     #[key(default = 1.0, source = "paper", at_least = 0.0)]
     pub lambda_kl: f64,
-    /// Weight of the distance of weighted prompts in the loss of a generator; 0 is the ablation without it.
+    /// Weight of the distance of weighted prompts in the loss of a generator; 0: ablation without it.
     #[key(default = 0.1, source = "paper", at_least = 0.0)]
     pub lambda_mse: f64,
     /// Effect of the distance of weighted prompts on a generator.
     #[key(default = MseGradient::Detached, source = "public code; the paper writes a mean")]
     pub mse_gradient: MseGradient,
-    /// Old pseudo-queries per new one, rounded down per batch; 0 is the ablation without the previous server.
+    /// Old pseudo-queries per new one, rounded down per batch; 0: no distillation from the previous server.
     #[key(default = 0.5, source = "paper", at_least = 0.0, at_most = 100.0)]
     pub replay_ratio: f64,
-    /// Steps of a generator.
+    /// Steps of training of a generator.
     #[key(default = 100, source = "paper", at_most = LARGEST)]
     pub generator_steps: u32,
     /// Further steps of the generator of old classes, for every earlier task.
     #[key(default = 50, source = "public code", at_most = LARGEST)]
     pub old_steps_per_task: u32,
-    /// Steps of prompt distillation; 0 is the ablation without it.
+    /// Steps of prompt distillation; 0: ablation without it.
     #[key(default = 200, source = "paper", at_most = LARGEST)]
     pub prompt_steps: u32,
-    /// Steps of head distillation; 0 is the ablation without it.
+    /// Steps of head distillation; 0: ablation without it.
     #[key(default = 200, source = "paper", at_most = LARGEST)]
     pub head_steps: u32,
-    /// Pseudo-queries of new classes in a step of the server.
+    /// Pseudo-queries of new classes per step of the server.
     #[key(default = 64, source = "public code", at_least = 2.0, at_most = LARGEST)]
     pub server_batch: u32,
     /// Learning rate of all steps of the server.
     #[key(default = 1e-4, source = "paper", above = 0.0)]
     pub server_lr: f64,
-    /// Width of the noise that generators take.
+    /// Width of the noise that generators get.
     #[key(default = 64, source = "public code", at_least = 1.0, at_most = LARGEST)]
     pub noise: u32,
-    /// Width of the class embedding that generators take.
+    /// Width of the class embedding that generators get.
     #[key(default = 64, source = "public code", at_least = 1.0, at_most = LARGEST)]
     pub embedding: u32,
     /// Widths of the generators' hidden layers.
