@@ -32,10 +32,10 @@ struct AdapterKeys {
     #[key(default = 0.1, at_least = 0.0, below = 1.0, source = "STSA")]
     dropout: f64,
     /// Weight of a client in the mean.
-    #[key(default = ClientWeighting::Uniform, source = "the public code of STSA: plain mean")]
+    #[key(default = ClientWeighting::Uniform, source = "public code of STSA: plain mean")]
     weights: ClientWeighting,
     /// Rows of the head in messages.
-    #[key(default = HeadForm::Growing, source = "STSA: the classes of its one task")]
+    #[key(default = HeadForm::Growing, source = "STSA: classes of its one task")]
     head: HeadForm,
 }
 
@@ -54,8 +54,8 @@ pub fn read(table: &mut TableReader<'_>) -> FedAvg {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "A bottleneck adapter in every block of a frozen transformer and a cosine head, \
-               averaged over clients; STSA's first stage.",
+        idea: "Bottleneck adapter in every block of a frozen transformer and a cosine head, averaged over clients; \
+               STSA's first stage.",
         source: "STSA: Federated Class-Incremental Learning via Spatial-Temporal Statistics \
                  Aggregation, arXiv 2506.01327; adapters: Chen et al., AdaptFormer, NeurIPS 2022",
         state: "server: adapters and head; client: nothing",

@@ -43,7 +43,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
         wishes.push(CapabilityRequest {
             service: Capability::SecureAggregation,
             key: "privacy.secure_aggregation",
-            refused: "the uploads of `{}` cannot be added in secret",
+            refused: "the uploads of `{}` cannot be summed by secure aggregation",
             label: "its uploads are not plain sums",
             help: "set `privacy.secure_aggregation = false`",
             instead: "whose uploads add up",
@@ -51,7 +51,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
     }
     if scenario.round.folds_late() {
         let (key, help) = match scenario.round.close {
-            Close::Buffer => ("round.close", "close rounds in another way"),
+            Close::Buffer => ("round.close", "choose another `round.close`"),
             _ => ("round.late", "set `round.late = \"drop\"`"),
         };
         let (service, refused) =
@@ -119,7 +119,7 @@ pub(super) fn violations(
             None if wish.service == Capability::SecureAggregation
                 && !method.profile().uses_network =>
             {
-                (format!("no upload of `{name}` crosses a network"), "nothing to hide it from")
+                (format!("`{name}` sends no uploads over a network"), "no effect here")
             }
             None => continue,
         };

@@ -150,7 +150,7 @@ impl Ccvr {
         let module = self.fedavg.train == Train::Module;
         if module || self.fedavg.classifier != HeadKind::Linear {
             let key = if module { "train" } else { "classifier" };
-            let message = "CCVR calibrates a linear head upon the features of the backbone";
+            let message = "CCVR calibrates a linear head on the features of the backbone";
             let help = "set `classifier = \"linear\"` and another `train` than \"module\"";
             table.reject(key, message, "no such head", help);
         }

@@ -152,7 +152,7 @@ impl CodaPrompt {
         for (key, _) in said.iter().filter(|(_, said)| *said) {
             let owner = self.ownership.word();
             let message = format!("`{key}` has no meaning with `ownership = \"{owner}\"`");
-            table.reject(key, &message, "says nothing here", "remove this line");
+            table.reject(key, &message, "no effect here", "remove this line");
         }
     }
 
@@ -244,7 +244,7 @@ impl Adaptation for CodaPrompt {
         let each = Requirement::new(move |scenario| {
             let tasks = scenario.tasks.count();
             (pool < tasks).then(|| {
-                let message = format!("{pool} components do not suffice for {tasks} tasks");
+                let message = format!("{pool} components are too few for {tasks} tasks");
                 let help = format!("set `{key}` to at least {tasks}");
                 RequirementError::new(key, message, "too few", help)
             })
@@ -336,7 +336,7 @@ impl Recipe for CodaPrompt {
                 prompted::blocks(),
                 Requirement::own_slots(
                     "method.ownership",
-                    "a slot is a task of one client, and tasks that all clients share have no owner",
+                    "`ownership = \"slot\"` needs client tasks: tasks that all clients share have no owner",
                     "set `ownership = \"task\"`",
                 ),
             ],
@@ -347,8 +347,8 @@ impl Recipe for CodaPrompt {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "A prefix is a sum of components weighted by the query; each task adds orthogonal ones, and \
-               older ones are frozen; averaged over clients.",
+        idea: "Prefixes are sums of components weighted by the query; each task adds orthogonal components and \
+               freezes older ones; averaged over clients.",
         source: "Smith et al.: CODA-Prompt: COntinual Decomposed Attention-based Prompting for \
                  Rehearsal-Free Continual Learning, CVPR 2023; averaged as in HGP, arXiv 2406.02447, \
                  and as Fed-CODAP in STSA, arXiv 2506.01327",

@@ -146,8 +146,8 @@ impl LocalUpdate<ReplayMemory> for Der {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg whose clients remember samples with the logits they had when stored, and are \
-               held to these and to the labels.",
+        idea: "FedAvg whose clients remember samples with their logits at that time, and train on both these logits \
+               and the labels.",
         source: "Buzzega et al., Dark Experience for General Continual Learning, NeurIPS 2020 (DER++)",
         state: "server: the parameters; client: a buffer of samples with logits",
         ..MethodEntry::averaging("der", Der::read)

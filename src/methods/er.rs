@@ -34,7 +34,7 @@ pub struct Er {
 
 /// Clients that remember must come back.
 pub(super) fn remembering(buffer: Buffer) -> Vec<Requirement> {
-    let why = "clients learn again from samples they remember, and fresh clients remember none";
+    let why = "clients replay remembered samples, but fresh clients have none";
     let returning = || Requirement::returning_clients(why, Some("`method.buffer = 0`"));
     (buffer.size > 0).then(returning).into_iter().collect()
 }
@@ -82,8 +82,7 @@ impl LocalUpdate<ReplayMemory> for Er {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg whose clients remember a uniform part of what they have seen, and learn from \
-               it again in every step.",
+        idea: "FedAvg whose clients remember a uniform sample of their data and replay it in every step.",
         source: "experience replay; Buzzega et al., Dark Experience for General Continual Learning, \
                  NeurIPS 2020",
         state: "server: the parameters; client: a buffer of samples",

@@ -51,7 +51,7 @@ impl Family {
             Family::Adapters => "Adapters of a frozen backbone",
             Family::Prompts => "Prompts of a frozen transformer",
             Family::Statistics => "Statistics and prototypes of classes",
-            Family::Distillation => "Distillation and regularisation",
+            Family::Distillation => "Distillation and regularization",
             Family::Rehearsal => "Rehearsal of samples",
             Family::Bounds => "Upper bounds",
         }

@@ -31,8 +31,8 @@ impl AveragingMethod for FedAvg {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "Every client trains what the server sent; the server takes the mean weighted by \
-               sample counts. Only the loss mask protects old classes: the lower bound.",
+        idea: "Every client trains the received parameters; the server takes the mean weighted by sample counts. \
+               Only the loss mask protects old classes: the lower bound.",
         source: "McMahan et al.: Communication-Efficient Learning of Deep Networks from \
                  Decentralized Data, AISTATS 2017",
         state: "server: the parameters that train; client: nothing",

@@ -89,8 +89,7 @@ impl ServerUpdate<ServerMoments<1>> for FedAvgM {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg whose server has momentum: a velocity remembers the mean differences of earlier \
-               rounds.",
+        idea: "FedAvg whose server has momentum: a velocity accumulates the mean differences of earlier rounds.",
         source: "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution for \
                  Federated Visual Classification, arXiv 1909.06335, 2019",
         state: "server: the parameters and a velocity as large; client: nothing",

@@ -93,7 +93,8 @@ impl ControlVariates for FedDc {
     }
 
     fn requirements(&self) -> Vec<Requirement> {
-        let why = "a client drifts over its rounds, and fresh clients have none behind them";
+        let why =
+            "clients accumulate a drift over rounds, but fresh clients have no earlier rounds";
         vec![
             Requirement::returning_clients(why, None),
             Requirement::plain_sgd("FedDC reads gradients", None, None),
@@ -181,9 +182,8 @@ impl Objective for FedDcObjective {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg whose clients know how far they have drifted from the server, pull their \
-               drifted model back and correct their gradients; the server averages models with \
-               the drift taken out.",
+        idea: "FedAvg whose clients track their drift from the server, penalize it and correct their gradients; the \
+               server averages models without the drift.",
         source: "Gao et al., FedDC: Federated Learning with Non-IID Data via Local Drift \
                  Decoupling and Correction, CVPR 2022",
         state: "server: the parameters, a mean drift and a mean gradient as large (with \

@@ -91,7 +91,7 @@ pub struct FedLwf2t {
     #[key(at_least = 0.0, at_most = 1e6)]
     pub gamma: Option<f64>,
     /// Moments by which teachers with batch norms normalize.
-    #[key(default = TeacherBatchNormMode::Student, source = "FedHAF says nothing of them")]
+    #[key(default = TeacherBatchNormMode::Student, source = "not in FedHAF's paper")]
     pub teacher_norms: TeacherBatchNormMode,
     /// Old model that is the first teacher.
     #[key(default = FirstTeacher::Own)]
@@ -104,8 +104,9 @@ pub struct FedLwf2t {
 impl FedLwf2t {
     fn check(&self, table: &mut TableReader<'_>) {
         if self.gamma.is_none() && self.alpha + self.beta > 1.0 + 1e-9 {
-            let message = "`alpha` and `beta` leave less than nothing for the server's model";
-            let help = "give the weight of that model as `gamma`, or lower one of the two";
+            let message = "`alpha` and `beta` sum to more than 1, so that the weight of the server's model is \
+                           negative";
+            let help = "set the weight of that model with `gamma`, or lower one of the two";
             table.reject("beta", message, "more than 1 together", help);
         }
     }
@@ -235,7 +236,7 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
 
     /// A client with its own teacher must come back.
     fn requirements(&self) -> Vec<Requirement> {
-        let why = "clients learn from a model of their own, and fresh clients have none";
+        let why = "clients distill their own earlier model, but fresh clients have none";
         let instead = Some("`method.first_teacher = \"server\"`");
         let own = self.beta > 0.0 && self.first_teacher == FirstTeacher::Own;
         own.then(|| Requirement::returning_clients(why, instead)).into_iter().collect()
@@ -334,8 +335,8 @@ impl FedLwf2t {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg with two teachers and no memory of samples: the client's own model of an \
-               earlier task, and the model the server just sent.",
+        idea: "FedAvg with two teachers and without exemplars: the client's own model of an earlier task, and the \
+               received model.",
         source: "Usmanova et al., A distillation-based approach integrating continual learning and \
                  federated learning, arXiv 2109.04197",
         state: "server: the parameters; client: its last model, and the last one of an earlier task \

@@ -103,8 +103,8 @@ impl Objective for FedLwfMcObjective {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "LwF with one sigmoid per class: new classes learn their labels, old ones what the \
-               model of the previous task's end answers.",
+        idea: "LwF with one sigmoid per class: new classes are trained on labels, old ones on the outputs of the \
+               previous task's model.",
         source: "Rebuffi et al.: iCaRL, CVPR 2017 (LwF.MC); federated in HePCo, arXiv 2306.09970",
         state: previous::STATE,
         ..MethodEntry::averaging("fedlwf-mc", FedLwfMc::read)

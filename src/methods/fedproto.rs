@@ -176,8 +176,8 @@ impl Objective for FedProtoObjective {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg whose clients draw the mean feature of each class towards the class's mean \
-               over all clients of the round before.",
+        idea: "FedAvg whose clients pull the mean feature of each class to the class's mean over all clients in the \
+               previous round.",
         source: "Tan et al.: FedProto: Federated Prototype Learning across Heterogeneous Clients, \
                  AAAI 2022; with a shared model as in HGP's benchmark",
         state: "server: the parameters, a prototype per class of the task; client: nothing",

@@ -99,8 +99,7 @@ impl UploadExtras<()> for FisherAvg {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg in which every number counts by the client's Fisher information of it: whom \
-               a weight matters to decides it.",
+        idea: "FedAvg that weights every parameter of a client by its Fisher information there.",
         source: "Matena and Raffel, Merging Models with Fisher-Weighted Averaging, NeurIPS 2022; \
                  HGP's benchmark",
         state: "server: the parameters; client: nothing",

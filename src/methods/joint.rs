@@ -134,7 +134,7 @@ impl LocalUpdate<JointState> for Joint {
     fn restrictions(&self) -> Vec<Restriction> {
         Restriction::against(
             &Capability::ALL,
-            "joint training is one site, and nobody aggregates its uploads",
+            "joint training has one site, and no server aggregates its uploads",
         )
     }
 }
@@ -153,10 +153,9 @@ fn has_one_task(scenario: &Scenario) -> Option<RequirementError> {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "One site with all data and all classes at once, one optimiser for the whole run: \
-               the upper bound.",
+        idea: "One site with all data and all classes at once, and one optimizer for the whole run: the upper bound.",
         source: "the usual reference; no paper of the benchmark states its recipe",
-        state: "client: its optimiser between rounds; server: the parameters",
+        state: "client: its optimizer between rounds; server: the parameters",
         ..MethodEntry::averaging("joint", Joint::read)
     }
 }

@@ -189,8 +189,8 @@ fn metric_names() -> &'static [String] {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "A pool of prompts with keys: the query of an image picks the nearest ones as tokens of a \
-               frozen transformer; pool and head are averaged over clients.",
+        idea: "Pool of prompts with keys: the query of an image selects the nearest as tokens of a frozen \
+               transformer; pool and head are averaged over clients.",
         source: "Wang et al.: Learning to Prompt for Continual Learning, CVPR 2022; averaged as in \
                  the benchmark of HGP, arXiv 2406.02447",
         state: prompted::STATE,

@@ -178,8 +178,7 @@ impl Objective for LwfObjective {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg whose clients also distil what the model of the previous task's end answers \
-               to the new images.",
+        idea: "FedAvg whose clients also distill the outputs of the previous task's model on the new images.",
         source: "Li, Hoiem: Learning without Forgetting, TPAMI 2017",
         state: previous::STATE,
         ..MethodEntry::averaging("lwf", Lwf::read)

@@ -82,7 +82,7 @@ impl LocalUpdate<HeldSamples> for Oracle {
     /// One site is one client, and a client that keeps everything must come back.
     fn requirements(&self) -> Vec<Requirement> {
         let one_site = || Requirement::one_site("a central oracle", "`method.site = \"clients\"`");
-        let why = "an oracle keeps all data it has held, and fresh clients never come back";
+        let why = "an oracle keeps all earlier data, but fresh clients never come back";
         let one_site = (self.site == Site::Central).then(one_site);
         one_site.into_iter().chain([Requirement::returning_clients(why, None)]).collect()
     }
@@ -90,7 +90,7 @@ impl LocalUpdate<HeldSamples> for Oracle {
     fn restrictions(&self) -> Vec<Restriction> {
         match self.site {
             Site::Central => {
-                let why = "a central oracle is one site, and nobody aggregates its uploads";
+                let why = "a central oracle has one site, and no server aggregates its uploads";
                 Restriction::against(&Capability::ALL, why)
             }
             Site::Clients => Vec::new(),

@@ -34,8 +34,8 @@ pub(super) fn blocks() -> Requirement {
 /// Refuses a prefix prompt of which keys and values would not get as many rows.
 pub(super) fn prompt_has_halves(table: &mut TableReader<'_>, prompt_len: u32) {
     if !prompt_len.is_multiple_of(2) {
-        let message = format!("a prompt of {prompt_len} rows has no two halves");
-        table.reject("prompt_len", &message, "odd", "give an even number of rows");
+        let message = format!("`prompt_len = {prompt_len}` cannot be split into two halves");
+        table.reject("prompt_len", &message, "odd", "set an even number of rows");
     }
 }
 

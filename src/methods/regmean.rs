@@ -53,8 +53,7 @@ impl RegMean {
         let has_module = self.fedavg.train == Train::Module;
         if has_module || self.fedavg.classifier != HeadKind::Linear {
             let key = if has_module { "train" } else { "classifier" };
-            let message =
-                "the regression mean solves least squares for a linear head upon features";
+            let message = "the regression mean solves least squares for a linear head on features";
             table.reject(key, message, "no linear head", "set a linear classifier and no module");
         }
     }
@@ -187,8 +186,8 @@ impl ServerUpdate<()> for RegMean {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg whose server merges every linear layer by least squares, so that it answers \
-               on each client's inputs as that client's own layer does.",
+        idea: "FedAvg whose server merges every linear layer by least squares: its outputs fit those of each \
+               client's layer on that client's inputs.",
         source: "Jin, Ren, Preotiuc-Pietro, Cheng: Dataless Knowledge Fusion by Merging Weights of \
                  Language Models, ICLR 2023; HGP's benchmark",
         state: "server: the parameters; client: nothing",

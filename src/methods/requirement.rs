@@ -41,13 +41,13 @@ impl Requirement {
     pub fn blocks(subject: &'static str, instead: &'static str) -> Requirement {
         let violation = move |scenario: &Scenario| {
             scenario.backbone.vit().is_none().then(|| {
-                let message = format!("{subject} lives in the blocks of a vision transformer");
+                let message = format!("{subject} needs the blocks of a vision transformer");
                 let label = format!("\"{}\" has none", scenario.backbone.kind());
                 let help = format!("set `backbone.kind = \"vit\"`, or {instead}");
                 RequirementError::new("backbone.kind", message, label, help)
             })
         };
-        let summary = format!("a vision transformer: {subject} lives in its blocks (or {instead})");
+        let summary = format!("a vision transformer: {subject} needs its blocks (or {instead})");
         Requirement { in_blocks: Some(subject), ..Requirement::new(violation).summarized(summary) }
     }
 
@@ -57,7 +57,7 @@ impl Requirement {
             scenario.backbone.is_frozen_only().then(|| {
                 let kind = scenario.backbone.kind();
                 let message =
-                    format!("the backbone \"{kind}\" gives features and cannot be trained");
+                    format!("the backbone \"{kind}\" only gives features and cannot be trained");
                 let help = format!("set {instead}, or choose \"vit\" or \"resnet18\"");
                 RequirementError::new("backbone.kind", message, "frozen only", help)
             })
@@ -87,7 +87,7 @@ impl Requirement {
             (scenario.participation.population == Population::Fresh).then(|| {
                 let help = alternatives("`participation.population = \"fixed\"`", instead);
                 let key = "participation.population";
-                RequirementError::new(key, reason, "nobody comes back", help)
+                RequirementError::new(key, reason, "its clients never come back", help)
             })
         };
         let summary = "clients that come back: participation.population = \"fixed\"";
@@ -103,10 +103,10 @@ impl Requirement {
         let violation = move |scenario: &Scenario| {
             (!scenario.tasks.arrival.has_slots()).then(|| {
                 let help = format!("{instead}, or `tasks.arrival = \"powder\"`");
-                RequirementError::new(key, reason, "for `tasks.arrival = \"powder\"`", help)
+                RequirementError::new(key, reason, "only with `tasks.arrival = \"powder\"`", help)
             })
         };
-        Requirement::new(violation).summarized("tasks of clients' own: tasks.arrival = \"powder\"")
+        Requirement::new(violation).summarized("client tasks: tasks.arrival = \"powder\"")
     }
 
     /// Requires all data at one site.
@@ -149,21 +149,21 @@ fn optimizer_violations(
     match scenario.client.optimiser {
         OptimizerSection::Adamw { .. } => violations.push(error(
             "client.optimiser.kind",
-            "steps of Adam are no gradients",
+            "not plain SGD",
             alternatives("`client.optimiser = { kind = \"sgd\", lr = ... }`", instead),
         )),
         OptimizerSection::Sgd { momentum, weight_decay, .. } => {
             if momentum > 0.0 {
                 violations.push(error(
                     "client.optimiser.momentum",
-                    "a gradient would count several times",
+                    "momentum counts a gradient several times",
                     alternatives("`client.optimiser.momentum = 0`", instead),
                 ));
             }
             if let (true, Some(decay)) = (weight_decay > 0.0, decay) {
                 violations.push(error(
                     "client.optimiser.weight_decay",
-                    "decays behind the method's back",
+                    "decay without the method's knowledge",
                     format!("set `client.optimiser.weight_decay = 0` and {decay}"),
                 ));
             }
@@ -176,9 +176,10 @@ fn optimizer_violations(
 fn single_owner(scenario: &Scenario) -> Option<RequirementError> {
     let PartitionKind::Natural { rest } = scenario.partition.kind else { return None };
     (rest == Leftover::Drop).then(|| {
-        let message = "one site has all data, and a natural partition gives it those of one owner";
+        let message =
+            "one site must have all data, but a natural partition gives it those of one owner only";
         let help = "set `partition.rest = \"merge\"`, or `partition.kind = \"iid\"`";
-        RequirementError::new("partition.kind", message, "the others are left out", help)
+        RequirementError::new("partition.kind", message, "drops the other owners", help)
     })
 }
 
@@ -206,7 +207,7 @@ mod tests {
             ("name = \"l2p\", top = 6, pool = 5", "6 prompts cannot be chosen from a pool of 5"),
             ("name = \"l2p\", pool = 4", "choose at most 4, or set a larger `method.pool`"),
             ("name = \"dualprompt\", g_blocks = 99", "no block is left for experts"),
-            ("name = \"coda-prompt\", pool = 4", "4 components do not suffice for 5 tasks"),
+            ("name = \"coda-prompt\", pool = 4", "4 components are too few for 5 tasks"),
             ("name = \"fed-cprompt\", pool = 4", "set `method.pool` to at least 5"),
             ("name = \"coda-prompt\", pool = 65", "65 keys of width 64 cannot be orthogonal"),
         ];
@@ -248,7 +249,7 @@ mod tests {
         let both = of("\"scaffold\", option = \"I\", variates = \"server\"", "");
         assert!(both.contains("cannot compute the gradient"), "{both}");
         let fresh = "name = \"feddc\" }\nparticipation = { population = \"fresh\"";
-        assert!(told(fresh).contains("fresh clients have none behind them"), "{}", told(fresh));
+        assert!(told(fresh).contains("fresh clients have no earlier rounds"), "{}", told(fresh));
     }
 
     #[test]
@@ -287,7 +288,7 @@ mod tests {
     fn what_lives_in_blocks_needs_a_transformer() {
         for name in ["l2p", "dualprompt", "coda-prompt", "fed-cprompt", "adapter"] {
             let told = told(&format!("name = \"{name}\" }}\nbackbone = {{ kind = \"pixels\""));
-            assert!(told.contains("lives in the blocks of a vision transformer"), "{name}: {told}");
+            assert!(told.contains("needs the blocks of a vision transformer"), "{name}: {told}");
         }
     }
 }

@@ -79,7 +79,7 @@ impl ControlVariates for Scaffold {
     }
 
     fn requirements(&self) -> Vec<Requirement> {
-        let why = "a client's variate is of its last round, and fresh clients have none";
+        let why = "clients keep a variate from their last round, but fresh clients have none";
         let returning = Requirement::returning_clients(why, None);
         [Some(returning), self.option.requirement()].into_iter().flatten().collect()
     }
@@ -127,8 +127,8 @@ impl ControlVariates for Scaffold {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg whose clients correct every step by what they and all others know of their \
-               gradients, so that uneven clients do not drift apart.",
+        idea: "FedAvg whose clients correct every step with control variates of their own and of all clients, so \
+               that uneven clients do not drift apart.",
         source: "Karimireddy et al., SCAFFOLD: Stochastic Controlled Averaging for Federated \
                  Learning, ICML 2020",
         state: "server: the parameters and a control variate as large (with `variates = \"server\"` \

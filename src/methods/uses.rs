@@ -115,7 +115,7 @@ impl Uses {
         let mut ignored = Vec::new();
         let mut say = |key: &'static str, what: String, Lack { whole, why }: Lack| {
             let name = &scenario.method.name;
-            let lacks = if whole { "has no meaning for" } else { "does not hold throughout" };
+            let lacks = if whole { "has no effect for" } else { "only applies partly to" };
             ignored.push(Ignored::new(key, format!("{what} {lacks} `{name}`: {why}")));
         };
         let sampling = match scenario.participation.participants {
@@ -185,7 +185,7 @@ impl Uses {
         match self.rounds.as_slice() {
             [] => Some(Lack::whole(format!("a task takes {}", last()))),
             [0] if self.tasks > 1 => Some(Lack::partly(format!(
-                "it holds in the first task only, a later one takes {}",
+                "it only applies to the first task, a later one takes {}",
                 last()
             ))),
             _ => None,
@@ -194,11 +194,11 @@ impl Uses {
 
     /// Returns the reason that `[client]` has no meaning, or not in all tasks.
     fn training(&self) -> Option<Lack> {
-        let nothing = "clients train nothing, they make one pass over their data";
+        let nothing = "clients do not train, they make one pass over their data";
         match self.reach(|phase| phase.trains) {
             Reach::Nowhere => Some(Lack::whole(nothing)),
             Reach::FirstTask if self.tasks > 1 => {
-                Some(Lack::partly(format!("it holds in the first task only; later {nothing}")))
+                Some(Lack::partly(format!("it only applies to the first task; later {nothing}")))
             }
             _ => None,
         }
@@ -207,7 +207,7 @@ impl Uses {
     /// Returns the reason that `client.epochs` has no meaning.
     fn counting(&self) -> Option<Lack> {
         let nowhere = self.reach(|phase| phase.epochs) == Reach::Nowhere;
-        nowhere.then(|| Lack::whole("the method says itself how long a client trains"))
+        nowhere.then(|| Lack::whole("the method itself defines the length of training"))
     }
 
     fn reach(&self, holds: impl Fn(&PhaseUse) -> bool) -> Reach {

@@ -116,7 +116,7 @@ fn fresh_clients_and_foreign_keys_are_refused() {
         ("method.residual=skip", "`skip` is not a value"),
         ("method.reinitialise=true", "`norms = \"batch\"`"),
         ("method.teacher_norms=batch", "`batch` is not a value"),
-        ("method={name=\"fedlwf-2t\", train=\"head\", alpha=0.8, beta=0.4}", "as `gamma`"),
+        ("method={name=\"fedlwf-2t\", train=\"head\", alpha=0.8, beta=0.4}", "with `gamma`"),
     ] {
         let (code, err) = check(&[set]);
         assert!(code == 3 && err.contains(why), "{set}: {err}");

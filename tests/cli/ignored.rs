@@ -38,7 +38,7 @@ fn plan_run_and_replay_say_it_and_who_was_sampled() {
     let tiny = tiny.to_str().unwrap();
     let sets = ["--set", STSA, "--set", "participation.count=2"];
     let planned = tell(folder.path(), &[&["plan", tiny][..], &sets].concat());
-    let sentence = "participation.count = 2 has no meaning for `stsa`";
+    let sentence = "participation.count = 2 has no effect for `stsa`";
     assert!(planned.out.contains(&format!("not used: {sentence}")), "{}", planned.out);
     let ran = tell(folder.path(), &[&["run", tiny, "-o", "run"][..], &sets].concat());
     assert!(ran.err.starts_with("note: "), "{}", ran.err);
@@ -71,7 +71,7 @@ fn methods_say_what_they_ignore_before_anybody_writes_a_scenario() {
         ("stsa", "ignores         federation.rounds: it holds in the first task only"),
         (
             "stsa",
-            "ignores         [client]: it holds in the first task only; later clients train nothing",
+            "ignores         [client]: it only applies to the first task; later clients train nothing",
         ),
         ("hgp", "clients keep    nothing between rounds"),
         ("icarl", "clients keep    state between rounds"),
@@ -100,21 +100,21 @@ fn codecs_that_touch_nothing_or_not_all_are_told() {
     for (sets, must) in [
         (
             &[STSA, "wire.up.codec=\"f16\""][..],
-            "wire.up.codec = \"f16\" has no meaning for `stsa`: its uploads hold statistics",
+            "wire.up.codec = \"f16\" has no effect for `stsa`: its uploads contain only statistics",
         ),
         (
             &[STSA, "wire.up={codec=\"int8\"}"],
-            "wire.up.codec = \"int8\" has no meaning for `stsa`: its uploads hold statistics",
+            "wire.up.codec = \"int8\" has no effect for `stsa`: its uploads contain only statistics",
         ),
         (
             &["method={name=\"regmean\"}", "wire.up.codec=\"bf16\""],
-            "wire.up.codec = \"bf16\" does not hold throughout `regmean`: of its uploads it touches",
+            "wire.up.codec = \"bf16\" only applies partly to `regmean`: of its uploads it encodes",
         ),
         (
             &[HEAD, "wire.up.kinds.prompt=\"int8\""],
-            "wire.up.kinds.prompt = \"int8\" has no meaning for `fedavg`: its uploads hold no prompt",
+            "wire.up.kinds.prompt = \"int8\" has no effect for `fedavg`: its uploads contain no prompt",
         ),
-        (&[HEAD, "wire.cache=\"run\""], "wire.cache has no meaning for `fedavg`"),
+        (&[HEAD, "wire.cache=\"run\""], "wire.cache has no effect for `fedavg`"),
     ] {
         let told = checked(sets);
         assert_eq!(told.code, 0, "{}", told.err);
@@ -128,8 +128,8 @@ fn codecs_that_touch_nothing_or_not_all_are_told() {
 fn methods_show_says_what_codecs_touch() {
     let folder = tempfile::tempdir().unwrap();
     for (method, must) in [
-        ("fedavg", "codecs          touch weights and head of uploads\n"),
-        ("stsa-e", "codecs          touch weights and head of uploads; as they are: statistics\n"),
+        ("fedavg", "codecs          encode weights and head of uploads\n"),
+        ("stsa-e", "codecs          encode weights and head of uploads; unchanged: statistics\n"),
     ] {
         let told = tell(folder.path(), &["methods", "show", method]);
         assert!(told.out.contains(must), "{method}: {must}\n{}", told.out);
@@ -149,7 +149,7 @@ fn robust_means_that_are_the_plain_one_are_told() {
     let few = ["federation={clients=10,rounds=1,fold=\"trimmed-mean\"}", "participation.count=9"];
     assert!(robust(&few).contains("of at most 9 uploads"));
     let told = robust(&["federation.fold=\"median\"", "participation.count=2"]);
-    assert!(told.contains("the median of at most 2 uploads a round is their mean"), "{told}");
+    assert!(told.contains("the median of at most 2 uploads per round is their unweighted mean"), "{told}");
     assert_eq!(robust(&["federation.fold=\"median\""]), "");
 }
 

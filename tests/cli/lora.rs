@@ -82,7 +82,7 @@ fn what_cannot_be_is_told_at_its_key() {
         ("name = \"fedavg\"\ntrain = \"lora\"\nlora_at = [\"k\"]", "", "is not a value"),
         ("name = \"pilora\"\nrank = 0", "", "rank"),
         ("name = \"regmean\"\nclassifier = \"cosine\"", "", "least squares"),
-        ("name = \"pilora\"", "[backbone]\nkind = \"pixels\"", "lives in the blocks"),
+        ("name = \"pilora\"", "[backbone]\nkind = \"pixels\"", "needs the blocks"),
         ("name = \"lorm\"", "[privacy]\nsecure_aggregation = true", "own moments"),
         ("name = \"regmean\"", "[privacy]\nsecure_aggregation = true", "own moments"),
     ] {

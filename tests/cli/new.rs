@@ -52,7 +52,7 @@ fn what_a_method_ignores_is_said_as_the_file_is_written() {
     let told = tell(folder.path(), &["new", "a.toml", "--method", "stsa", "--sampled", "3"]);
     assert_eq!(told.code, 0, "{}", told.err);
     assert!(
-        told.err.contains("participation.count = 3 does not hold throughout `stsa`"),
+        told.err.contains("participation.count = 3 only applies partly to `stsa`"),
         "{}",
         told.err
     );

@@ -48,7 +48,7 @@ fn ignores(sets: &[&str]) -> Vec<&'static str> {
         };
         let word = match said.iter().find(about) {
             None => "used",
-            Some(text) if text.contains("has no meaning") => "ignored",
+            Some(text) if text.contains("has no effect for") => "ignored",
             Some(_) => "partly",
         };
         let same = digests(&changed) == before;

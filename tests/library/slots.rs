@@ -229,7 +229,7 @@ fn what_contradicts_slots_is_told_at_its_place() {
     }
     for (override_, why) in [
         ("record.slots=\"known\"", "`record.slots` needs client tasks"),
-        ("method={name=\"powder\",similarity=\"server\"}", "finds the images of a slot"),
+        ("method={name=\"powder\",similarity=\"server\"}", "finds the images of a client task"),
         ("method={name=\"coda-prompt\",ownership=\"slot\"}", "have no owner"),
     ] {
         let nobodys = ["tasks={count=2}", "partition={kind=\"iid\"}", override_];

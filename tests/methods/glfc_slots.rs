@@ -314,7 +314,7 @@ fn what_slots_cannot_have_is_refused() {
             &["rows = \"mean\"", "arrival = \"powder\""],
         ),
         (&["federation.fold=median"], &["robustly"]),
-        (&["privacy.secure_aggregation=true"], &["in secret"]),
+        (&["privacy.secure_aggregation=true"], &["by secure aggregation"]),
         (&["participation.population=fresh"], &["population"]),
     ] {
         let error = read(overrides).expect_err("has no meaning");

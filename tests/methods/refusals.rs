@@ -38,10 +38,10 @@ fn read_well(overrides: &[&str]) {
 fn shares_and_weights_add_up_to_one_at_most() {
     let auxiliary = "data.auxiliary={share=0.1}";
     let apart = "method={name=\"cfed\",drawn=\"apart\",learners=0.7,reviewers=0.4}";
-    refused(&[apart, auxiliary], "more clients would learn and review than there are");
+    refused(&[apart, auxiliary], "`learners` and `reviewers` sum to more than 1");
     read_well(&["method={name=\"cfed\",drawn=\"apart\",learners=0.6,reviewers=0.4}", auxiliary]);
     read_well(&["method={name=\"cfed\",learners=0.7,reviewers=0.4}", auxiliary]);
-    refused(&["method={name=\"fedlwf-2t\",alpha=0.7,beta=0.4}"], "leave less than nothing");
+    refused(&["method={name=\"fedlwf-2t\",alpha=0.7,beta=0.4}"], "sum to more than 1");
     read_well(&["method={name=\"fedlwf-2t\",alpha=0.7,beta=0.3}"]);
     read_well(&["method={name=\"fedlwf-2t\",alpha=0.7,beta=0.4,gamma=0.5}"]);
 }
@@ -49,7 +49,7 @@ fn shares_and_weights_add_up_to_one_at_most() {
 #[test]
 fn samples_that_belong_to_nobody_are_where_they_are_needed() {
     let distils = "method={name=\"cfed\",server_distils=true}";
-    refused(&[distils, "data.auxiliary={share=0.1}"], "the server distils on samples");
+    refused(&[distils, "data.auxiliary={share=0.1}"], "the server distills on samples");
     read_well(&[distils, "data.auxiliary={share=0.1,server=true}"]);
     let sent = "method={name=\"cfed\",surrogate=\"sent\"}";
     read_well(&[sent, "data.auxiliary={share=0.1}"]);
@@ -73,7 +73,7 @@ fn who_is_sent_one_expert_cannot_look_for_the_nearest() {
     let method =
         |features: &str| format!("method={{name=\"pip\",g_blocks=1,features=\"{features}\"}}");
     let (matched, trained) = (method("matched"), method("trained"));
-    refused(&[&matched, "wire.form=\"lean\""], "cannot find the nearest");
+    refused(&[&matched, "wire.form=\"lean\""], "cannot select the nearest");
     read_well(&[&matched, "wire.form=\"full\""]);
     read_well(&[&trained, "wire.form=\"lean\""]);
 }
@@ -131,7 +131,7 @@ fn clients_that_keep_something_come_back() {
     ] {
         let sgd = "client.optimiser={kind=\"sgd\",lr=0.1}";
         let of = |said: &str| format!("method={{{said}}}");
-        refused(&[&of(keeps), sgd, fresh[0], fresh[1]], "nobody comes back");
+        refused(&[&of(keeps), sgd, fresh[0], fresh[1]], "its clients never come back");
         read_well(&[&of(keeps), sgd]);
         read_well(&[&of(keeps_nothing), sgd, fresh[0], fresh[1]]);
     }

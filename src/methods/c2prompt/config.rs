@@ -16,10 +16,10 @@ use crate::scenario::reader::Keys;
 const TEMPERATURE: f64 = 0.03;
 
 /// Source of what is known of the paper.
-const PAPER: &str = "the paper, as a review tells it";
+const PAPER: &str = "the paper, as described in a review";
 
 /// Source of the rest.
-const OURS: &str = "ours; not known of the paper";
+const OURS: &str = "ours; unknown for the paper";
 
 /// Keys of the `[method]` table of C2Prompt.
 #[derive(Clone, Debug, PartialEq, Keys)]
@@ -61,10 +61,10 @@ pub struct C2PromptConfig {
     #[key(default = false, source = "ours; the review has one in place of the other")]
     pub cpa_transfer: bool,
     /// Mixing after the last round of a stage, too.
-    #[key(default = false, source = "ours; heads are tuned to prompts as they were")]
+    #[key(default = false, source = "ours; heads are tuned to the prompts before the mixing")]
     pub cpa_last: bool,
     /// Tests of client tasks right before and after every mixing, for the journal.
-    #[key(default = false, source = "ours; costs two tests a round")]
+    #[key(default = false, source = "ours; costs two tests per round")]
     pub cpa_accuracy: bool,
 }
 

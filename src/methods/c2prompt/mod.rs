@@ -261,7 +261,7 @@ impl Recipe for C2PromptConfig {
     /// Tokens need blocks to live in; clients that keep compensation prompts must come back.
     fn requirements(&self) -> Vec<Requirement> {
         let mut requirements = self.powder.requirements();
-        let why = "clients keep compensation prompts, and fresh ones have none";
+        let why = "clients keep compensation prompts, but fresh clients have none";
         requirements.push(Requirement::returning_clients(why, None));
         requirements
     }
@@ -270,12 +270,13 @@ impl Recipe for C2PromptConfig {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "Powder with class-aware interaction: tokens per class that move a client's features towards the \
-               Gaussian of all clients' features, in half of the training steps, and a server that mixes components \
-               by the classes that they match.",
+        idea: "Powder with class-aware interaction: tokens per class move a client's features to the Gaussian of all \
+               clients' features in half of the training steps, and the server mixes components by the classes that \
+               they match.",
         source: "C2Prompt: Class-aware Client Knowledge Interaction for Federated Continual Learning, NeurIPS 2025, \
                  arXiv 2509.19674 (a review of it)",
-        state: "server: all slots, their similarities, moments of classes; client: three tokens per class of its slot",
+        state: "server: all client tasks, their similarities, moments of classes; client: three tokens per class of \
+                its client task",
         ..MethodEntry::of("c2prompt", C2PromptConfig::read)
     }
 }

@@ -291,8 +291,8 @@ impl ServerUpdate<TeacherCycle> for Cfed {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg of whose clients some learn the task and others distil the old model on \
-               unlabelled samples that belong to nobody.",
+        idea: "FedAvg in which some clients learn the task and others distill the old model on unlabeled auxiliary \
+               samples.",
         source: "Ma et al., Continual Federated Learning Based on Knowledge Distillation, IJCAI \
                  2022",
         state: "server: the parameters and those of the task before, perhaps auxiliary samples; \

@@ -10,7 +10,7 @@ pub(super) fn auxiliary(are_sent: bool) -> Requirement {
     let violation = move |scenario: &Scenario| {
         let Some(section) = &scenario.data.auxiliary else {
             let help = format!("add `[data.auxiliary]` with `share = 0.1`, or set {instead}");
-            let message = "reviewers distil on samples that belong to nobody";
+            let message = "reviewers distill on samples that belong to no client";
             return Some(RequirementError::new("data.auxiliary", message, "there are none", help));
         };
         let data = section.as_data(&scenario.data).unwrap_or_else(|| scenario.data.clone());
@@ -30,7 +30,7 @@ pub(super) fn auxiliary_of_server() -> Requirement {
     let violation = |scenario: &Scenario| {
         let has_shard = scenario.data.auxiliary.as_ref().is_some_and(|section| section.server);
         (!has_shard).then(|| {
-            let message = "the server distils on samples that belong to nobody, and has none";
+            let message = "the server distills on samples that belong to no client, but has none";
             let help = "set `data.auxiliary.server = true`, or `method.server_distils = false`";
             RequirementError::new("data.auxiliary.server", message, "no shard for the server", help)
         })

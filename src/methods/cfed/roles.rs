@@ -93,8 +93,8 @@ impl Roles for Division {
 impl Division {
     fn check(&self, table: &mut TableReader<'_>) {
         if self.drawn == RoleAssignment::Apart && self.learners + self.reviewers > 1.0 + 1e-9 {
-            let message = "more clients would learn and review than there are";
-            let help = "let both shares add up to one, or set `drawn = \"independently\"`";
+            let message = "`learners` and `reviewers` sum to more than 1";
+            let help = "set both to a sum of at most 1, or set `drawn = \"independently\"`";
             table.reject("reviewers", message, "too many", help);
         }
     }

@@ -254,7 +254,7 @@ impl LocalUpdate<OwnImportance> for Ewc {
         match self.site {
             Site::Server => Vec::new(),
             Site::Client => vec![Requirement::returning_clients(
-                "clients are held by a model of their own, and fresh clients have none",
+                "clients keep their own earlier model, but fresh clients have none",
                 Some("`method.site = \"server\"`"),
             )],
         }
@@ -271,8 +271,8 @@ impl Ewc {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg whose clients are held near the model of the task before, number by number, \
-               by the Fisher information of the tasks so far.",
+        idea: "FedAvg whose clients are penalized for moving away from the previous task's model, weighted per \
+               parameter by the Fisher information of the tasks so far.",
         source: "Kirkpatrick et al., Overcoming catastrophic forgetting in neural networks, PNAS \
                  2017; HGP's benchmark",
         state: "server: the parameters, those of the task before and their Fisher; client: nothing \

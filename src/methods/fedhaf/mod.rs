@@ -79,7 +79,7 @@ pub struct FedHaf {
     /// Place at which the module adds its input.
     #[key(
         default = Residual::Identity,
-        source = "Table 6 has a \"residual add\" that fits no place; around a layer of equal widths"
+        source = "Table 6 has a \"residual add\" without a fitting place; identity: around a layer of equal widths"
     )]
     pub residual: Residual,
     /// Fraction of entries dropped in training.
@@ -98,7 +98,7 @@ pub struct FedHaf {
     )]
     pub squares: Squares,
     /// New start values of module and head at each task.
-    #[key(default = false, source = "appendix C prints so, and forgets all but what is distilled")]
+    #[key(default = false, source = "appendix C; forgets everything that is not distilled")]
     pub reinitialise: bool,
     /// Stages of a client's training after the first task.
     #[key(default = Stages::Two)]
@@ -141,8 +141,8 @@ pub struct FedHaf {
 impl FedHaf {
     fn refuse_settled_redraws(&self, table: &mut TableReader<'_>) {
         if self.reinitialise && self.norms == BatchNormMode::Settled {
-            let message = "nothing has settled in a module that was just drawn";
-            let help = "write `norms = \"batch\"` beside it";
+            let message = "a module with new start values has no settled moments";
+            let help = "set `norms = \"batch\"` too";
             table.reject("reinitialise", message, "with settled norms", help);
         }
     }
@@ -276,7 +276,7 @@ impl LocalUpdate<HeldSamples> for FedHaf {
 
     /// Exemplars are kept by clients that come back.
     fn requirements(&self) -> Vec<Requirement> {
-        let why = "FedHAF's clients keep exemplars, and fresh clients never come back";
+        let why = "FedHAF's clients keep exemplars, but fresh clients never come back";
         let returning = || Requirement::returning_clients(why, Some("`method.retention = 0.0`"));
         (self.retention > 0.0).then(returning).into_iter().collect()
     }
@@ -292,9 +292,9 @@ impl LocalUpdate<HeldSamples> for FedHaf {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "A small module adjusts the features of a frozen extractor, a head with batch norm \
-               classifies them; each client keeps a share of its samples, chosen by herding, and \
-               distils first the head, then the module, from the model of the previous task.",
+        idea: "A small module adjusts the features of a frozen extractor, and a head with batch norm classifies \
+               them. Each client keeps a fraction of its samples, chosen by herding, and distills first the head, \
+               then the module, from the previous task's model.",
         source: "FedHAF, federated hierarchical anti-forgetting (conference submission)",
         state: "client: exemplars; server: module, head, and both as the previous task left them",
         ..MethodEntry::averaging("fedhaf", FedHaf::read)

@@ -41,7 +41,8 @@ pub struct FedOpt {
     #[key(flatten)]
     pub fedavg: FedAvg,
     /// Server learning rate (`eta`).
-    #[key(default = optimizer.server_lr(), above = 0.0, source = "the release, which tunes it by data set: a frequent best")]
+    #[key(default = optimizer.server_lr(), above = 0.0, source = "the release, which tunes it by data set: a \
+                                                                  frequent best value")]
     pub server_lr: f64,
     /// Decay rate of the first moment.
     #[key(default = optimizer.beta_1(), at_least = 0.0, below = 1.0, source = "Reddi et al.")]
@@ -131,16 +132,16 @@ pub(super) fn entry(optimizer: ServerOptimizer) -> MethodEntry {
     let (name, idea) = match optimizer {
         ServerOptimizer::Adagrad => (
             "fedadagrad",
-            "FedAvg whose server has Adagrad: numbers that moved far in earlier rounds move less.",
+            "FedAvg whose server uses Adagrad: parameters that moved far in earlier rounds move less.",
         ),
         ServerOptimizer::Adam => (
             "fedadam",
-            "FedAvg whose server has Adam: mean differences are smoothed, and divided by how far \
-             numbers move of late.",
+            "FedAvg whose server uses Adam: mean differences are smoothed and divided by the root of their recent \
+             mean square.",
         ),
         ServerOptimizer::Yogi => (
             "fedyogi",
-            "FedAvg whose server has Yogi: as FedAdam, but rates rise no faster than differences allow.",
+            "FedAvg whose server uses Yogi: as FedAdam, but the second moment decreases more slowly.",
         ),
     };
     MethodEntry {

@@ -43,7 +43,7 @@ impl AveragingMethod for FedProx {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg whose clients have a proximal term: they stay near the weights they received.",
+        idea: "FedAvg whose clients have a proximal term that keeps them near the received weights.",
         source: "Li et al., Federated Optimization in Heterogeneous Networks, MLSys 2020",
         state: "server: the parameters; client: nothing",
         ..MethodEntry::averaging("fedprox", FedProx::read)

@@ -63,7 +63,7 @@ pub struct Glfc {
     #[key(
         default = Exemplars::Herding,
         when = release == Release::Glfc,
-        source = "GLFC; what Powder's port herds makes it random"
+        source = "GLFC; random in effect in Powder's port"
     )]
     pub exemplars: Exemplars,
     /// Outputs in the loss.

@@ -159,7 +159,7 @@ impl LocalUpdate<GlfcClientState> for Glfc {
 
     fn requirements(&self) -> Vec<Requirement> {
         let mut all = vec![Requirement::returning_clients(
-            "clients keep exemplars and what they have learned, and fresh clients never come back",
+            "clients keep exemplars and their learned classes, but fresh clients never come back",
             None,
         )];
         if self.has_proxy() {
@@ -168,8 +168,8 @@ impl LocalUpdate<GlfcClientState> for Glfc {
         if self.rows == HeadRows::Last {
             all.push(Requirement::own_slots(
                 "method.rows",
-                "of tasks that all clients share the last one's rows would be all that is left of a \
-                 round",
+                "`rows = \"last\"` needs client tasks: with shared tasks, only the last client's rows would remain \
+                 of a round",
                 "set `rows = \"mean\"`",
             ));
         }
@@ -191,8 +191,7 @@ impl LocalUpdate<GlfcClientState> for Glfc {
                  \"received\"` every client has its own)"
             }
             (OldModel::Received, Signal::Entropy) => {
-                "answers on outputs of others' tasks say nothing of a client's own (use `signal = \
-                 \"task\"`)"
+                "outputs of other clients' tasks do not show a client's own task (use `signal = \"task\"`)"
             }
             (OldModel::Received, Signal::Task) => return Vec::new(),
         };
@@ -326,8 +325,8 @@ const STATE: &str = "client: exemplars, what it has learned and its last entropy
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg whose clients keep exemplars, weigh old and new samples so that neither drowns \
-               the other, and hold the old model's answers.",
+        idea: "FedAvg whose clients keep exemplars, balance the gradients of old and new samples, and distill the \
+               old model.",
         source: "Dong et al., Federated Class-Incremental Learning, CVPR 2022, arXiv 2203.11473",
         state: STATE,
         ..MethodEntry::averaging("glfc", Glfc::read)
@@ -337,8 +336,8 @@ pub(super) fn entry() -> MethodEntry {
 /// Returns LGA's entry of the registry.
 pub(super) fn lga_entry() -> MethodEntry {
     MethodEntry {
-        idea: "GLFC that balances every earlier task by itself, more gently as tasks go by, and weighs \
-               the old model's answers, too.",
+        idea: "GLFC that balances every earlier task separately, less with every task, and also balances the \
+               distillation.",
         source: "Dong et al., No One Left Behind: Real-World Federated Class-Incremental Learning, \
                  TPAMI 2023, arXiv 2302.00903",
         state: STATE,

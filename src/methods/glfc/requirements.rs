@@ -9,9 +9,9 @@ pub(super) fn images() -> Requirement {
     let violation = move |scenario: &Scenario| {
         let is_other = matches!(scenario.data.source, DataSource::Play | DataSource::Table);
         is_other.then(|| {
-            let message = "a proxy server looks at images";
+            let message = "a proxy server reconstructs images";
             let help = format!("set {instead}");
-            RequirementError::new("method.old_model", message, "these data are none", help)
+            RequirementError::new("method.old_model", message, "the data are not images", help)
         })
     };
     Requirement::new(violation).summarized(format!("images, not text (or {instead})"))
@@ -20,9 +20,14 @@ pub(super) fn images() -> Requirement {
 /// Refuses a rate that `[client]` changes from epoch to epoch together with the method's own schedule.
 pub(super) fn has_one_schedule(scenario: &Scenario) -> Option<RequirementError> {
     (scenario.client.epoch_schedule != EpochSchedule::Constant).then(|| {
-        let message = "`method.lr_schedule` is a schedule of its own";
+        let message = "`method.lr_schedule` contradicts `client.epoch_schedule`";
         let help =
             "set `client.epoch_schedule = \"constant\"`, or `method.lr_schedule = \"client\"`";
-        RequirementError::new("client.epoch_schedule", message, "two schedules for one rate", help)
+        RequirementError::new(
+            "client.epoch_schedule",
+            message,
+            "second schedule of the same rate",
+            help,
+        )
     })
 }

@@ -31,7 +31,7 @@ impl Terms {
 #[derive(Keys)]
 struct GlfcTerms {
     /// Weights that balance the gradients of new and learned samples.
-    #[key(default = true, source = "GLFC; Powder's port does not")]
+    #[key(default = true, source = "GLFC; false in Powder's port")]
     compensate: bool,
     /// Weight of the loss on labels if there is an old model.
     #[key(default = 0.5, at_least = 0.0, source = "GLFC")]

@@ -238,8 +238,8 @@ impl ServerUpdate<UpdateMemory> for GradMa {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg whose clients and server turn their steps so that they do not go against \
-               remembered gradients and updates, also of clients that are away.",
+        idea: "FedAvg whose clients and server project their steps so that they do not oppose remembered gradients \
+               and updates, also of absent clients.",
         source: "Luo et al., GradMA: A Gradient-Memory-based Accelerated Federated Learning with \
                  Alleviated Catastrophic Forgetting, CVPR 2023, arXiv 2302.14307",
         state: "server: the parameters, a momentum and the updates of at most `memory` clients, \

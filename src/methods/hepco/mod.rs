@@ -112,9 +112,9 @@ impl ServerUpdate<HepcoMemory> for Hepco {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg-Prompt whose server repairs the mean without data: generators make pseudo-queries of new \
-               and old classes, on which prompts and head are distilled from clients and from the last \
-               task's server.",
+        idea: "FedAvg-Prompt whose server repairs the mean without data: generators produce pseudo-queries of new \
+               and old classes, on which prompts and head are distilled from clients and from the previous task's \
+               server.",
         source: "Halbe, Smith, Tian, Kira: Continual Adaptation of Vision Transformers for Federated \
                  Learning, TMLR 2024",
         state: "server: prompts, keys, head, the same of the last task's end, label counts; client: nothing",

@@ -240,7 +240,7 @@ impl LocalUpdate<Exemplars> for Icarl {
         match self.budget {
             0 => Vec::new(),
             _ => vec![Requirement::returning_clients(
-                "clients keep exemplars, and fresh clients never come back",
+                "clients keep exemplars, but fresh clients never come back",
                 Some("`method.budget = 0`"),
             )],
         }
@@ -334,8 +334,8 @@ impl Answer<Means> for Icarl {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "FedAvg whose clients keep exemplars chosen by herding and distil the previous \
-               network; the nearest mean of exemplars answers.",
+        idea: "FedAvg whose clients keep exemplars chosen by herding and distill the previous network; the nearest \
+               mean of exemplars classifies.",
         source: "Rebuffi et al., iCaRL: Incremental Classifier and Representation Learning, CVPR \
                  2017",
         state: "client: exemplars; server: the parameters, those of the task before, class means",

@@ -217,8 +217,8 @@ impl Answer<Tasks> for Lorm {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "LoRA at every linear layer, one factor a round, so that the server merges clients \
-               and tasks in closed form, by what their layers answer on their own inputs.",
+        idea: "LoRA at every linear layer, with one factor per round, so that the server merges clients and tasks in \
+               closed form by the outputs of their layers on their own inputs.",
         source: "Salami, Buzzega, Mosconi, Bonato, Sabetta, Calderara: Closed-form Merging of \
                  Parameter-Efficient Modules for Federated Continual Learning, ICLR 2025",
         state: "server: the pairs of all tasks, sums of moments, the head; client: nothing",

@@ -285,8 +285,8 @@ impl UploadExtras<()> for PiLora {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "A LoRA pair per task in the first block, orthogonal to those before, and learnt \
-               prototypes that the server weighs by their distance from clients' features.",
+        idea: "LoRA pair per task in the first block, orthogonal to earlier pairs, and learned prototypes that the \
+               server weights by their distance from clients' features.",
         source: "Guo, Zhu, Liu, Zhang, Liu: PILoRA: Prototype Guided Incremental LoRA for \
                  Federated Class-Incremental Learning, ECCV 2024",
         state: "server: the pairs of all tasks and all prototypes; client: nothing",

@@ -135,9 +135,9 @@ impl LocalUpdate<()> for Pip {
 /// Refuses messages of one expert.
 fn has_whole_messages(scenario: &Scenario) -> Option<RequirementError> {
     (scenario.wire.form == WireForm::Lean).then(|| {
-        let message = "a client that was sent one expert cannot find the nearest";
+        let message = "a client that gets one expert cannot select the nearest";
         let help = "set `wire.form = \"full\"`, or `method.features = \"trained\"`";
-        RequirementError::new("wire.form", message, "it is sent what it trains", help)
+        RequirementError::new("wire.form", message, "sends only the trained expert", help)
     })
 }
 

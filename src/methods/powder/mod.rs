@@ -258,16 +258,15 @@ impl Recipe for PowderConfig {
         if self.similarity == Similarity::Server {
             requirements.push(Requirement::own_slots(
                 "method.similarity",
-                "the server finds the images of a slot by its head rows, and of tasks that all \
-                 clients share it does not know who has which",
+                "`similarity = \"server\"` needs client tasks: the server finds the images of a client task by its \
+                 head rows",
                 "set `similarity = \"clients\"`",
             ));
         }
         if self.downlink == Downlink::Table {
             requirements.push(Requirement::own_slots(
                 "method.downlink",
-                "a table has a place for every slot, and tasks that all clients share leave it open \
-                 how many there will be",
+                "`downlink = \"table\"` needs client tasks: the table has one place per client task",
                 "set `downlink = \"needed\"`",
             ));
         }
@@ -278,11 +277,11 @@ impl Recipe for PowderConfig {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "Every client and task have a slot of their own: components that become tokens in some blocks, and \
-               head rows. Slots whose samples attend to the same components lend each other theirs.",
+        idea: "Every client task has its own components, which become tokens in some blocks, and head rows. Client \
+               tasks whose samples attend to the same components lend each other theirs.",
         source: "Powder: Federated Continual Learning via Prompt-based Dual Knowledge Transfer, ICML 2024 (the \
                  released code)",
-        state: "server: all slots and their similarities; client: nothing",
+        state: "server: all client tasks and their similarities; client: nothing",
         ..MethodEntry::of("powder", PowderConfig::read)
     }
 }

@@ -34,7 +34,7 @@ pub struct Buffer {
     #[key(at_least = 1.0)]
     pub draw: Option<u32>,
     /// Remembered samples in the weight of an upload, too.
-    #[key(name = "count_buffer", default = false, source = "no release says it")]
+    #[key(name = "count_buffer", default = false, source = "not in any release")]
     pub counts: bool,
 }
 

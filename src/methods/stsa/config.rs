@@ -80,7 +80,7 @@ struct GramForm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Keys)]
 pub struct Estimation {
     /// Units of a class that count as its U.
-    #[key(default = UnitCount::Nonempty, source = "nonempty is unbiased; the code has total")]
+    #[key(default = UnitCount::Nonempty, source = "nonempty is unbiased; total in the code")]
     pub unit_count: UnitCount,
     /// Assumed scatter of a class that a single unit holds.
     #[key(default = OneUnit::Mean)]

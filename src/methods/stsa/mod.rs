@@ -142,7 +142,7 @@ impl Method for Stsa {
 
     fn profile(&self) -> MethodProfile {
         let task = "sums of features are placed at the head rows of one task";
-        let lies = "sums of features are not forged: nobody but a first method would be attacked";
+        let lies = "sums of features cannot be forged: only a first method would be attacked";
         let mut restrictions = Restriction::against(&[Capability::MixedTasks], task);
         restrictions.extend(Restriction::against(&[Capability::MaliciousClients], lies));
         MethodProfile {
@@ -193,8 +193,7 @@ impl Recipe for StsaConfig {
     }
 
     fn requirements(&self) -> Vec<Requirement> {
-        let why = "statistics are asked of every client that holds data of a task, and a fresh population has no \
-                   end of them";
+        let why = "every client with data of a task must send statistics, but a fresh population has no last client";
         vec![Requirement::returning_clients(why, None)]
     }
 }
@@ -202,8 +201,8 @@ impl Recipe for StsaConfig {
 /// STSA's line in the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "A ridge head on random ReLU features of a frozen network, in closed form, from Gram \
-               matrices and class sums that add over clients and tasks; no gradient.",
+        idea: "Ridge head on random ReLU features of a frozen network, in closed form, from Gram matrices and class \
+               sums that are added over clients and tasks; no gradients.",
         source: "STSA: Federated Class-Incremental Learning via Spatial-Temporal Statistics \
                  Aggregation, arXiv 2506.01327",
         state: "server: the sums and the head; client: nothing",
@@ -215,8 +214,8 @@ pub(super) fn entry() -> MethodEntry {
 /// STSA-E's line in the registry.
 pub(super) fn estimating_entry() -> MethodEntry {
     MethodEntry {
-        idea: "STSA whose clients send class sums and counts only: the server estimates the Gram \
-               matrix from the scatter of the units' class means.",
+        idea: "STSA whose clients only send class sums and counts: the server estimates the Gram matrix from the \
+               scatter of the units' class means.",
         source: entry().source,
         state: entry().state,
         upon_features: true,

@@ -64,13 +64,13 @@ impl Uses {
             FoldRule::TrimmedMean { trim } if FoldRule::cut(trim, most) == 0 => {
                 let enough = least_trimmed(trim);
                 format!(
-                    "federation.trim = {trim} has no effect: of at most {uploads} a round it leaves out none, and the \
-                     mean is the plain one; from {enough} on it leaves out one at either end"
+                    "federation.trim = {trim} has no effect: of at most {uploads} per round it leaves out none; from \
+                     {enough} on it leaves out one at each end"
                 )
             }
             FoldRule::Median if most <= 2 => format!(
-                "federation.fold = \"median\" has no effect against outliers: the median of at most {uploads} a round \
-                 is their mean, without weights"
+                "federation.fold = \"median\" has no effect against outliers: the median of at most {uploads} per \
+                 round is their unweighted mean"
             ),
             _ => return None,
         };
@@ -102,7 +102,7 @@ impl Uses {
                     .collect();
                 if !late.is_empty() {
                     let all = late.len() == milestones.len();
-                    let whole = if all { "has no effect" } else { "holds in part" };
+                    let whole = if all { "has no effect" } else { "only applies partly" };
                     let message = format!(
                         "{key} {whole}: a task has {rounds}, counted from 0, and milestones {} are never reached",
                         late.join(", ")

@@ -109,11 +109,11 @@ impl Carried {
     pub fn sentences(&self) -> Vec<String> {
         let told = |(word, content): (&str, &Content)| {
             let coded = match content.coded.is_empty() {
-                true => format!("touch nothing of {word}"),
-                false => format!("touch {} of {word}", kinds(&content.coded)),
+                true => format!("encode nothing of {word}"),
+                false => format!("encode {} of {word}", kinds(&content.coded)),
             };
             match content.untouched() {
-                Some(untouched) => format!("{coded}; as they are: {untouched}"),
+                Some(untouched) => format!("{coded}; unchanged: {untouched}"),
                 None => coded,
             }
         };
@@ -134,12 +134,12 @@ impl Carried {
         ignored.extend(codecs(name, Direction::Up, &wire.up, up));
         if wire.cache != AssetCache::None && down.assets.is_empty() {
             let message =
-                format!("wire.cache has no meaning for `{name}`: its downloads name no assets");
+                format!("wire.cache has no effect for `{name}`: its downloads name no assets");
             ignored.push(Ignored::new("wire.cache", message));
         }
         if wire.form == WireForm::Lean && carried == build(WireForm::Full) {
             let message = format!(
-                "wire.form = \"lean\" has no meaning for `{name}`: its messages hold nothing that can be left out"
+                "wire.form = \"lean\" has no effect for `{name}`: its messages contain nothing that can be left out"
             );
             ignored.push(Ignored::new("wire.form", message));
         }
@@ -166,18 +166,19 @@ fn codecs(
             let held = content.plain.union(&content.whole).map(|kind| kind.name().to_owned());
             let held: Vec<String> = held.chain(content.asset_words()).collect();
             let held = match held.is_empty() {
-                true => "hold no tensors".to_owned(),
-                false => format!("hold {} only, and codecs leave that as it is", joined(&held)),
+                true => "contain no tensors".to_owned(),
+                false => format!("contain only {}, which codecs do not change", joined(&held)),
             };
-            Some(format!("{what} has no meaning for `{name}`: its {messages} {held}"))
+            Some(format!("{what} has no effect for `{name}`: its {messages} {held}"))
         } else if content.coded.iter().all(|kind| own(&kind)) {
             Some(format!(
-                "{what} has no meaning for `{name}`: every kind of its {messages} that a codec touches has one of its own"
+                "{what} has no effect for `{name}`: every kind of its {messages} that a codec encodes has its own \
+                 codec"
             ))
         } else {
             content.untouched().map(|untouched| {
                 format!(
-                    "{what} does not hold throughout `{name}`: of its {messages} it touches {}, and not {untouched}",
+                    "{what} only applies partly to `{name}`: of its {messages} it encodes {}, and not {untouched}",
                     kinds(&content.coded)
                 )
             })
@@ -190,7 +191,7 @@ fn codecs(
         }
         let key = format!("{key}.kinds.{word}");
         let message = format!(
-            "{key} = \"{codec}\" has no meaning for `{name}`: its {messages} hold no {word} that a codec touches"
+            "{key} = \"{codec}\" has no effect for `{name}`: its {messages} contain no {word} that a codec encodes"
         );
         ignored.push(Ignored::new(key, message));
     }
