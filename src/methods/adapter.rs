@@ -1,10 +1,10 @@
-//! **Adapters**: a bottleneck adapter beside the perceptron of every block of a frozen transformer, and a
+//! **Adapters**: a bottleneck adapter parallel to the perceptron of every block of a frozen transformer, and a
 //! cosine head, averaged over clients. The first stage of STSA (arXiv 2506.01327, section 2 and table of
 //! hyperparameters), as its own method: name it in `[method.first]`, or run it alone. It is `fedavg` with
 //! `train = "adapter"`, a cosine head and STSA's defaults.
 //!
 //! ```text
-//! client   theta <- down;  E epochs: minimise CE over the rows of the current task, dropout in adapters
+//! client   theta <- down;  E epochs: minimize CE over the rows of the current task, dropout in adapters
 //! server   theta <- theta + mean_m (theta_m - theta)
 //! ```
 //! On ViT-B/16 with a bottleneck of 64 the adapters are 1,189,632 parameters, and 7,681 the head of ten

@@ -7,7 +7,7 @@
 //! ```text
 //! server   as task t starts: rows [s, f) of components, keys and attention <- Gram-Schmidt of normal draws
 //! client   P_j(x) = sum_(k < f) cos(q(x) a_jk, k_jk) p_jk for the first blocks j; rows [s, f) train
-//!          E epochs: minimise CE over the rows of the current task + mu * orthogonality of rows < f
+//!          E epochs: minimize CE over the rows of the current task + mu * orthogonality of rows < f
 //! server   rows [s, f), head <- means weighted by n_m
 //! ```
 //! Keys are taken by every party from the server, so that all clients of a task begin with the same orthogonal
@@ -238,7 +238,7 @@ impl Adaptation for CodaPrompt {
         Ok(set.merge(&self.prompted.initial_head(model, init)))
     }
 
-    /// Every task needs a component, and rows of a vector space can only be so many and orthogonal.
+    /// Requires a component per task, and no more components than can be orthogonal in their vector space.
     fn requirements(&self) -> Vec<Requirement> {
         let (key, pool) = ("method.pool", self.sizes.pool);
         let each = Requirement::new(move |scenario| {

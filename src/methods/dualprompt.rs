@@ -5,7 +5,7 @@
 //! own expert. At inference the expert is the one whose key is nearest to the image's query.
 //!
 //! ```text
-//! client   E epochs: minimise CE over the rows of the current task - w mean_i cos(q_i, key_t), with expert t
+//! client   E epochs: minimize CE over the rows of the current task - w mean_i cos(q_i, key_t), with expert t
 //! server   general, expert t, key t, head <- means weighted by n_m
 //!          as task t starts: expert t <- expert t-1, where `copy_previous`
 //! ```

@@ -6,7 +6,7 @@
 //! from that of the previous task.
 //!
 //! ```text
-//! client   E epochs: minimise CE over the rows of the current task + C2L(current, received, previous)
+//! client   E epochs: minimize CE over the rows of the current task + C2L(current, received, previous)
 //! server   the components of the task, head <- means weighted by n_m
 //! ```
 //! The previous task's model needs no separate message: its components are among those that travel, frozen. Where

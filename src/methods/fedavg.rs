@@ -5,7 +5,7 @@
 //! loss (only rows of the current task compete) keeps old classes alive.
 //!
 //! ```text
-//! client   theta <- down;  E epochs: minimise CE over the rows of the current task, or of all seen
+//! client   theta <- down;  E epochs: minimize CE over the rows of the current task, or of all seen
 //! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m
 //! ```
 //! `train` says what theta is ([`Trainable`]); FedHAF's module and head make FedHAF's baselines. With

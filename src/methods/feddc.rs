@@ -3,7 +3,7 @@
 //! the mean drift of all clients to the mean of models. It has no means against forgetting.
 //!
 //! ```text
-//! client   theta <- w;  minimise  CE + alpha_m/2 |theta - (w - h_m)|^2 + <theta, g/omega_m - g_m>
+//! client   theta <- w;  minimize  CE + alpha_m/2 |theta - (w - h_m)|^2 + <theta, g/omega_m - g_m>
 //!          D = theta - w;  h_m <- h_m + D;  g_m+ = g_m - g/omega_m - D / (K eta)
 //!          sends theta and dg = omega_m (g_m+ - g_m)
 //! server   w <- mean theta + (1/N) sum over all clients of h_m;  g <- g + (1/N) sum dg,  N all clients

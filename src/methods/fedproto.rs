@@ -2,7 +2,7 @@
 //! towards the mean over all clients of the round before, its prototype.
 //!
 //! ```text
-//! client   theta, p <- down;  minimise  CE + lambda sum_c 1/d |p_c - mean of f(x_i) over the batch's samples of c|^2
+//! client   theta, p <- down;  minimize  CE + lambda sum_c 1/d |p_c - mean of f(x_i) over the batch's samples of c|^2
 //!          sends theta_m and (n_c, mean of f(x; theta_m)) of every class it holds
 //! server   theta <- the plain mean;  p_c <- sum_m n_mc p_mc / sum_m n_mc
 //! ```

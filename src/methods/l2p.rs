@@ -5,7 +5,7 @@
 //! between CLS and the patches, and the head reads the mean of CLS and their outputs.
 //!
 //! ```text
-//! client   E epochs: minimise CE over the rows of the current task - w mean_i sum_(k in top) cos(q_i, key_k)
+//! client   E epochs: minimize CE over the rows of the current task - w mean_i sum_(k in top) cos(q_i, key_k)
 //! server   pool, keys, head <- means weighted by n_m; nothing happens between tasks
 //! ```
 //! `w` is `pull_weight`. The benchmark's code leaves the pull term out, so that keys stay as drawn: that is

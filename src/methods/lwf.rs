@@ -10,8 +10,8 @@
 //! object: a client that takes part for the first time gets it, and clients keep nothing.
 //! [`FedLwfMc`](super::fedlwf_mc::FedLwfMc) is the form with one sigmoid per class.
 //!
-//! HGP's benchmark distils the columns of the *current* task (`columns = "current"`), on which the old model's rows are
-//! as they were initialized: nothing about old classes is distilled. The Fed-LWF row of STSA is `weight = 3`, uniform
+//! HGP's benchmark distills the columns of the *current* task (`columns = "current"`), on which the old model's rows
+//! have their start values: nothing about old classes is distilled. The Fed-LWF row of STSA is `weight = 3`, uniform
 //! means and plain SGD. With `columns = "old"` rows of old classes move, in the loss of the cross-entropy they do not
 //! compete.
 

@@ -2,7 +2,7 @@
 //! transformer, cut into tasks. Each method defines its prompts, their rows of a task, and their use.
 //!
 //! ```text
-//! client   prompts, head <- down;  E epochs: minimise CE over the rows of the current task + the method's loss
+//! client   prompts, head <- down;  E epochs: minimize CE over the rows of the current task + the method's loss
 //! server   prompts, head <- means weighted by n_m; rows of a task over the clients that trained it
 //!          as a task starts: the method prepares its rows
 //! ```

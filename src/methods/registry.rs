@@ -1,16 +1,16 @@
-//! The list of methods: what a scenario may name, and what `fedcast methods` prints.
+//! Registry of the methods that a scenario may name and `fedcast methods` prints.
 //!
 //! ```
 //! use fedcast::methods::Registry;
 //! let methods = Registry::builtin();
 //! let hgp = methods.find("hgp")?;
 //! assert!(hgp.params().iter().any(|key| key.key == "prompt_len"));
-//! let error = methods.find("hpg").err().expect("nobody is called that");
+//! let error = methods.find("hpg").err().expect("no such method");
 //! assert_eq!(error.to_string(), "there is no method `hpg`; did you mean `hgp`?");
 //! # Ok::<(), fedcast::methods::UnknownMethod>(())
 //! ```
 //!
-//! Tests and programs add methods of their own with [`Registry::with`].
+//! Tests and programs add their own methods with [`Registry::with`].
 
 mod chosen;
 mod entries;

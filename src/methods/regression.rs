@@ -115,7 +115,7 @@ impl InputStatistics {
         }
     }
 
-    /// Returns the place of a layer's moments in an upload. Sums of a round are of its own models.
+    /// Returns the place of a layer's moments in an upload. Sums of a round belong to the models of that round.
     pub(super) fn place(&self, layer: &Layer) -> TensorSpec {
         let of = |shape: &[usize]| {
             TensorSpec::new(Kind::Statistics, layer.moments(), shape, Dtype::F32)

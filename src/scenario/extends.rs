@@ -206,7 +206,7 @@ mod tests {
             "participation.fraction = 0.1",
             "participation.fraction = 0.1",
         );
-        // Who writes both is told so.
+        // Both together are reported later.
         let both = "participation = { count = 5, fraction = 0.1 }";
         assert_result("participation.count = 9", both, both);
         assert_result(both, "", both);

@@ -200,7 +200,7 @@ impl Scenario {
             "preset of defaults for [time], [links], [faults] and [round]",
         );
         let preset = table.get(&preset);
-        // In the order of the file, as errors are told.
+        // In the order of the file, as errors are reported.
         let seed = table.table("seed", Seeds::read);
         let data = table.required_table("data", "source = \"digits\"", DataSection::read);
         let tasks = table.required_table("tasks", "count = 5", TasksSection::read);

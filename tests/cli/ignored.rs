@@ -149,7 +149,10 @@ fn robust_means_that_are_the_plain_one_are_told() {
     let few = ["federation={clients=10,rounds=1,fold=\"trimmed-mean\"}", "participation.count=9"];
     assert!(robust(&few).contains("of at most 9 uploads"));
     let told = robust(&["federation.fold=\"median\"", "participation.count=2"]);
-    assert!(told.contains("the median of at most 2 uploads per round is their unweighted mean"), "{told}");
+    assert!(
+        told.contains("the median of at most 2 uploads per round is their unweighted mean"),
+        "{told}"
+    );
     assert_eq!(robust(&["federation.fold=\"median\""]), "");
 }
 

@@ -1,4 +1,4 @@
-//! The model as the previous task left it, for methods that distil from it: an asset that a client gets once per
+//! The model as the previous task left it, for methods that distill from it: an asset that a client gets once per
 //! task and that every download names.
 
 use std::ops::Range;

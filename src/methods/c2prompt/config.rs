@@ -80,7 +80,7 @@ impl C2PromptConfig {
     }
 
     /// Returns the settings of the learner: where components are mixed by class, client tasks do not lend each other
-    /// any unless they are told to.
+    /// any unless `cpa_transfer` is set.
     pub fn learner(&self) -> PowderConfig {
         let transfer = self.powder.transfer && (self.cpa_transfer || !self.cpa);
         PowderConfig { transfer, ..self.powder.clone() }

@@ -1,4 +1,4 @@
-//! Distillation from soft targets that were made once, on unlabelled samples.
+//! Distillation from soft targets that were made once, on unlabeled samples.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

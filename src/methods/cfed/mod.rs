@@ -1,13 +1,13 @@
 //! **CFed** (Ma et al., "Continual Federated Learning Based on Knowledge Distillation", IJCAI 2022; CFeD) over FedAvg:
-//! from the second task on some clients learn and others review, by distilling the model of the previous task's end on
-//! unlabelled samples.
+//! from the second task on some clients learn. Others review: they distill the previous
+//! task's model on unlabeled samples.
 //!
 //! ```text
 //! server   of the m clients drawn floor(0.6 m) learn, floor(0.4 m) review                            (roles)
-//! learner  minimises the cross-entropy over all outputs
+//! learner  minimizes the cross-entropy over all outputs
 //! reviewer q = softmax(w_old(x) / T) on its shard of [data.auxiliary], once;
-//!          minimises -0.1 mean sum q log softmax(w(x) / T)                                           (distillation)
-//! server   the plain mean of all models; with `server_distils` then the same loss on a shard of its own, towards the
+//!          minimizes -0.1 mean sum q log softmax(w(x) / T)                                           (distillation)
+//! server   the plain mean of all models; with `server_distils` then the same loss on its own shard, towards the
 //!          models that came back and the one before them, one model per sample in turn
 //! ```
 //! The release differs from the paper, and from itself. There is no shuffling, so that its stored targets fit; here
@@ -106,7 +106,7 @@ impl Cfed {
         self.reviews() && self.surrogate == Surrogate::Sent
     }
 
-    /// Distils the previous task's model on a client's shard of auxiliary samples.
+    /// Distills the previous task's model on a client's shard of auxiliary samples.
     fn review(
         &self,
         context: &ClientContext<'_>,
@@ -139,7 +139,7 @@ impl Cfed {
         })
     }
 
-    /// Distils all models of a round on the server's shard, one per sample in turn.
+    /// Distills all models of a round on the server's shard, one per sample in turn.
     fn distil(
         &self,
         asked: &mut TeacherCycle,

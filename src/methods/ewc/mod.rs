@@ -1,8 +1,9 @@
-//! **EWC** (Kirkpatrick et al., PNAS 2017) over FedAvg: what earlier tasks depend on is held near where they left it.
+//! **EWC** (Kirkpatrick et al., PNAS 2017) over FedAvg: a penalty keeps parameters that earlier tasks depend on near
+//! their values.
 //!
 //! ```text
-//! client   minimise  CE + lambda sum F (theta - theta*)^2      from the second task on; with `half`, lambda / 2
-//! server   as FedAvg; after the last round of a task everybody who took part gets theta and answers with
+//! client   minimize  CE + lambda sum F (theta - theta*)^2      from the second task on; with `half`, lambda / 2
+//! server   as FedAvg; after the last round of a task every participant gets theta and returns
 //!          F_m = sum over (x, y)  p(y|x) (grad log p(y|x))^2   and its number of samples n_m
 //!          F <- decay F + sum_m F_m / sum_m n_m,   theta* <- theta
 //! ```

@@ -4,7 +4,7 @@
 //! client   pools (P, k) and head W,b  <- down
 //!          q = feature of the unprompted frozen transformer, no gradient
 //!          rho_j = sum_m cos(q, k_jm) P_jm  is the prefix of block j              (pool)
-//!          E epochs: minimise CE over the rows of the current task
+//!          E epochs: minimize CE over the rows of the current task
 //! server   P, k, W, b  <- mean over the clients that have a sample, each as much as any other
 //! ```
 //! Baseline of "Continual Adaptation of Vision Transformers for Federated Learning" (TMLR 2024). The mean of

@@ -3,14 +3,14 @@
 //!
 //! ```text
 //! client   exemplars: of every class the samples nearest to its mean of phi   (exemplars)
-//!          stage 1, g frozen: h minimises  l_ce CE(new over current outputs, exemplars over all)
+//!          stage 1, g frozen: h minimizes  l_ce CE(new over current outputs, exemplars over all)
 //!                             + l_kd KL(h || previous h) on exemplars         (losses)
-//!          stage 2, h frozen: g minimises  l_fd |g - previous g|^2 on exemplars
+//!          stage 2, h frozen: g minimizes  l_fd |g - previous g|^2 on exemplars
 //!                             + l_fb (norm of new classes - norm of old ones)^2          (stages)
 //! server   g, h  <- mean weighted by n_m, running statistics included
 //!          end of a task: (g, h) becomes the previous model, an asset
 //! ```
-//! In the first task there is nothing to distil, and `g` and `h` learn from the cross-entropy together: the paper
+//! In the first task there is nothing to distill, and `g` and `h` learn from the cross-entropy together: the paper
 //! says nothing of it, and stage 2 alone would leave `g` at its random start. Exemplars are chosen when the server
 //! next speaks to a client, from features that never change, so the time does not matter.
 //!

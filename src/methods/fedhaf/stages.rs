@@ -52,7 +52,7 @@ impl TrainingPart {
     }
 
     /// Sample passes of a client that has `samples` of its task and `exemplars` of earlier ones: every stage goes over
-    /// both, and asks the previous model, at a third of a pass, about exemplars where it distils.
+    /// both, and asks the previous model, at a third of a pass, about exemplars where it distills.
     pub fn work(
         config: &FedHaf,
         later: bool,
@@ -85,7 +85,7 @@ impl TrainingPart {
         let rows = 0..view.seen();
         let by_batch = ByBatch::training(self.trains, norms);
         let network = Network::new(shape, parameters, self.trains, rows, by_batch, &ctx.device)?;
-        // The model to distil from answers for the old classes.
+        // The model to distill from answers for the old classes.
         let teacher = |set| {
             let (rows, by_batch) = (0..view.rows.start, by_batch.taught_by(config.teacher_norms));
             Network::new(shape, set, Trains::NOTHING, rows, by_batch, &ctx.device)

@@ -1,7 +1,7 @@
 //! **FedProx** (Li et al., MLSys 2020): FedAvg whose clients are pulled towards what they received.
 //!
 //! ```text
-//! client   theta <- down;  minimise  CE + mu/2 |theta - down|^2
+//! client   theta <- down;  minimize  CE + mu/2 |theta - down|^2
 //! server   as FedAvg
 //! ```
 //! It has no means against forgetting. The term is over all that trains; running statistics are not in it. At the

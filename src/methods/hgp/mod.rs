@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! client   prompt P, head W,b  <- down
-//!          E epochs: minimise CE over the rows of the current task
+//!          E epochs: minimize CE over the rows of the current task
 //!          (n, mu, var) of f(x; P) for every class with n >= 2
 //! server   P, W, b  <- mean weighted by n_m
 //!          Gaussians of the classes described again are replaced

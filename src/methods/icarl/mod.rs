@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! client   a batch of new samples and exemplars, shuffled together:
-//!            targets = sigmoid(previous network) on old outputs, one-hot on new ones;  minimise BCE(sigmoid z, targets)
-//! server   as FedAvg; after the last round of a task everybody who took part gets theta,
-//!            herds the task's samples on unit features, floor(budget / classes) of each, cuts older classes to their first,
-//!            and answers with sums of unit features of its exemplars (and of their mirror images) and counts, by class
+//!            targets = sigmoid(previous network) on old outputs, one-hot on new ones; minimize BCE(sigmoid z, targets)
+//! server   as FedAvg; after the last round of a task every participant gets theta,
+//!            herds the task's samples on unit features, floor(budget / classes) of each, cuts older classes to their
+//!            first, and returns with sums of unit features of its exemplars (and of their mirror images) and counts, by class
 //!            mu_c = unit(sum of sums / sum of counts)
 //! answer   argmax over c of cos(f(x), mu_c)
 //! ```

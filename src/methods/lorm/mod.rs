@@ -3,13 +3,13 @@
 //! by the same formula.
 //!
 //! ```text
-//! client   A, B, head <- down;  network W0 + B A;  minimise CE over the rows of the task, by B in the first, third, ...
+//! client   A, B, head <- down;  network W0 + B A;  minimize CE over rows of the task, by B in the first, third, ...
 //!          round of a task and by A in the others;  then one pass of its samples through the network of all tasks,
 //!          W0 + (sum_{s<t} B_s A_s + B_m A_m) / t:  G_m = sum X^T X of what enters every layer, and the head
 //! server   B <- (sum_m B_m A G_m A^T) (A G A^T)^+    or    A <- (sum_m A_m G_m) G^+,    G = sum_m G_m
 //!          W <- (sum_m W_m G_m) G^+  of the head;  its bias is averaged
 //!          answers by W0 + (sum_{s<=t} B_s A_s) / t
-//! closing  everybody once more sends G of what enters the blocks;  from then on it answers by
+//! closing  every client once more sends G of what enters the blocks;  from then on it answers by
 //!          W0 + U V^+,   U = sum_s B_s A_s G_s,   V = sum_s G_s
 //! ```
 //! `G` is a diagonal below the head unless `gamma_backbone` says otherwise. No network is ever merged in memory: all of

@@ -3,7 +3,7 @@
 //! and counts a client's prototype of a class by how close it is to the mean features that clients report of it.
 //!
 //! ```text
-//! client   A_t, B_t, p <- down;  D_c = |f(x) - p_c| / sqrt(d);  minimise
+//! client   A_t, B_t, p <- down;  D_c = |f(x) - p_c| / sqrt(d);  minimize
 //!          CE(-D / T, y) + .001 mean D_y + .5 sum_{s<t} |A_t A_s^T|_1 + .01 |A_t|_1 + 1e-5/2 |trained|^2
 //!          sends A_t, B_t, p_m, n_m, and of every class the count and mean of the features met in training
 //! server   A_t, B_t <- means by samples;  p_c <- sum_m w_mc p_mc                    (weights)

@@ -9,9 +9,9 @@
 //!
 //! ```text
 //! server   W = cos^30 of mean scores, rows sum to 1              as a period begins
-//! client   K~_i = W_ig K_g + sum_(j != g) W_ij K_j               for the 3 slots i nearest to its slot g; same for A, P
+//! client   K~_i = W_ig K_g + sum_(j != g) W_ij K_j         for the 3 client tasks i nearest to its own g; same for A, P
 //!          tokens of a block = (1/3) sum_c cos(q A~_c, K~_c) P~_c
-//!          E epochs: minimise CE over the classes of the slot + tau^2 sum_b v_b KL(teacher || student, without y_b)
+//!          E epochs: minimize CE over the classes of the slot + tau^2 sum_b v_b KL(teacher || student, without y_b)
 //! server   slot g <- what its owner sends
 //! ```
 //! Only `K_g`, `A_g`, `P_g` and the head rows of `g` train. The teacher is the client task as it arrived, in every

@@ -154,7 +154,7 @@ impl Server for PowderServer {
             return self.questions(&client_tasks);
         }
         let mixes = Powder::mixes(round.phase);
-        // The release distils in every round but the run's first, also client tasks that are not trained yet.
+        // The release distills in every round but the run's first, also client tasks that are not trained yet.
         let teaches = round.stage.task.index() > 0 || round.round_in_phase > 0;
         let slot_down = |client_task: usize| {
             let known = &self.table.slots()[client_task];

@@ -255,7 +255,7 @@ fn sum_of<'a>(width: usize, rows: impl Iterator<Item = (f64, Option<&'a [f32]>)>
     let rows = rows.filter(|(weight, _)| *weight > 0.0);
     let rows: Vec<(f64, &[f32])> = rows.filter_map(|(weight, row)| Some((weight, row?))).collect();
     let mut sum = vec![0f64; width];
-    // So many sums stay near the CPU while all client tasks go by.
+    // This number of sums stays near the CPU while all client tasks go by.
     const AT_ONCE: usize = 512;
     for (part, sum) in sum.chunks_mut(AT_ONCE).enumerate() {
         for (weight, row) in &rows {

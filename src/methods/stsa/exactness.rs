@@ -73,7 +73,7 @@ fn norm(values: impl Iterator<Item = f64>) -> f64 {
     values.map(|value| value * value).sum::<f64>().sqrt()
 }
 
-/// Returns the square of the error that Proposition 3.2 expects of the unbiased estimate of a class in so many units,
+/// Returns the square of the error that Proposition 3.2 expects of the unbiased estimate of a class in `units` units,
 /// from its exact Gram matrix, sum and number of samples. A class of one unit is estimated by its mean: its error is
 /// its scatter, `(N - 1)^2 |S|^2`.
 pub fn expected_square(gram: &Symmetric, sum: &[f64], samples: f64, units: f64) -> f64 {

@@ -163,7 +163,7 @@ impl Weights {
         doc: &'static str,
     ) -> Option<Architecture> {
         if *self == Weights::Embedded {
-            // Not asked for by `given`: an architecture of one's own is a key beside a file, and is looked for there.
+            // Not asked for by `given`: `architecture` is a key only with a file, and is looked for there.
             if table.written().iter().any(|key| key == "architecture") {
                 refuse_embedded(table, "architecture");
             }

@@ -2,7 +2,7 @@
 //! means over all clients, and either the client or the server keeps the client's.
 //!
 //! ```text
-//! server   sends c beside theta, or to each client what it has to know of c and of its own vectors
+//! server   sends c with theta, or to each client what it needs of c and of its vectors
 //! client   trains with a correction of its loss                                                    (corrected)
 //!          renews its vectors from where it began, where it ended and its learning rates           (renewed)
 //!          sends theta_m and the change dc of its variate; where the server keeps its vectors, the sum of its rates
