@@ -6,7 +6,8 @@
 //!            targets = sigmoid(previous network) on old outputs, one-hot on new ones; minimize BCE(sigmoid z, targets)
 //! server   as FedAvg; after the last round of a task every participant gets theta,
 //!            herds the task's samples on unit features, floor(budget / classes) of each, cuts older classes to their
-//!            first, and returns with sums of unit features of its exemplars (and of their mirror images) and counts, by class
+//!            first, and returns with sums of unit features of its exemplars (and of their mirror images) and counts,
+//!            by class
 //!            mu_c = unit(sum of sums / sum of counts)
 //! answer   argmax over c of cos(f(x), mu_c)
 //! ```

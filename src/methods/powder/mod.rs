@@ -9,7 +9,7 @@
 //!
 //! ```text
 //! server   W = cos^30 of mean scores, rows sum to 1              as a period begins
-//! client   K~_i = W_ig K_g + sum_(j != g) W_ij K_j         for the 3 client tasks i nearest to its own g; same for A, P
+//! client   K~_i = W_ig K_g + sum_(j != g) W_ij K_j      for the 3 client tasks i nearest to its own g; same for A, P
 //!          tokens of a block = (1/3) sum_c cos(q A~_c, K~_c) P~_c
 //!          E epochs: minimize CE over the classes of the slot + tau^2 sum_b v_b KL(teacher || student, without y_b)
 //! server   slot g <- what its owner sends
