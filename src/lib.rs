@@ -1,64 +1,9 @@
-//! **fedcast** simulates federated class-incremental learning (FCIL) in one process.
+//! A simulator for **federated class-incremental learning** (FCIL).
 //!
-//! A [scenario file](scenario) says what happens. The server and every client are **actors**
-//! that exchange **typed messages** over simulated links; compute runs as pure jobs on **device
-//! workers**; a **method** (HGP, FedAvg, ...) is a pair of server and client **policies**. Three
-//! things follow that are hard to have elsewhere:
-//!
-//! * **Exact bytes.** Every message is a typed frame; its size is what the encoder writes, and
-//!   each link crossing is charged once, by kind, direction and outcome.
-//! * **Replay.** The same scenario and seeds give the same journal, byte for byte, whatever the
-//!   number of workers. `fedcast replay RUN --verify` executes again and stops at the first
-//!   difference.
-//! * **Virtual time.** Compute and links take simulated nanoseconds, so slow clients and lost
-//!   messages are events in a fixed order, not accidents of the machine.
-//!
-//! The [guide] has a page on [running](guide::running), one on [scenarios](guide::scenarios) with every key,
-//! one on the [methods](guide::methods), and one on the [architecture](guide::architecture): the life of a
-//! round, of an upload, and how replay works.
-//!
-//! # The house
-//! A floor imports only from floors below it.
-//!
-//! | floor | what lives there |
-//! |---|---|
-//! | [`cli`] | one file per command, exit codes |
-//! | [`prelude`] | names that programs with fedcast need most; `examples/` uses nothing else |
-//! | [`page`] | a study or any runs as one HTML page: arms, plots, tables |
-//! | [`study`] | many runs as one file: grid, seeds, processes, tables |
-//! | [`results`] | run directories read back: figures by name, spreads, paired differences, tables as files |
-//! | [`report`] | tables, CSV, JSON, progress: consumers of the event stream |
-//! | [`experiment`] | a run as a whole: assemble, record, checkpoint, resume, replay, verify, what if, plan, export, ranks |
-//! | [`federation`] | the actors and the physics: event loop, server, clients, links, devices, ledger |
-//! | [`methods`] | one folder or file per method, and the registry |
-//! | [`policy`] | what a method implements and the run context it is given |
-//! | [`learning`] | local training, optimizers, losses, evaluation, metrics |
-//! | [`model`] | backbones, their differentiable ops, adaptations, prompts, weights |
-//! | [`data`] | data sets, transforms, tasks, partitions, batches |
-//! | [`wire`] | frames, codecs, the counting encoder |
-//! | [`scenario`] | the schema, strict reading with spans, overrides |
-//! | [`numerics`] | streams of randomness, distributions, alias tables, Gaussians |
-//! | [`fetch`] | data sets and weights by name: where they lie here, and bringing them |
-//! | [`weights`] | network weights as other programs wrote them: containers, families of names, what is left over |
-//! | [`files`] | reading within bounds, writing whole: every file that others name or a run leaves |
-//! | [`exit`] | exit codes of commands, and the trait of errors that have one |
-//! | [`quantity`] | what is counted: clients, rounds, bytes, virtual time |
-//! | [`document`] | keys of the JSON documents of a run, read off the types that are serialized |
-//!
-//! # A round
-//! The event loop pops the next envelope by `(virtual time, class, actor, sequence)`, sends its message to the actor,
-//! awaits the answer and carries it out before it pops another. The server draws a cohort, its policy broadcasts one
-//! download per participant, links deliver them, clients train as device jobs, their uploads travel back, are checked,
-//! lifted to parts and merged in a fixed binary tree over participants; the round closes with the policy's server step
-//! and an evaluation. Journal, ledger, metrics and progress all read one stream of [`federation::Event`]s; there is no
-//! other way out of the simulation.
-//!
-//! # A past that is told
-//! A checkpoint holds only what the journal does not: the server's state, the clients' and the downloads of
-//! participants that are out. Queues, clocks and accounts are not written down: the recorded journal is told to the
-//! same actors, which answer from it instead of computing, until it ends. The same mechanism resumes a run
-//! that was killed, verifies one from a round on, and times one again over other links
-//! ([`federation::RecordedRun`]).
+//! Clients train on classes that arrive in tasks, a server aggregates their updates, and the model must keep its
+//! accuracy on earlier tasks. One process simulates the whole federation, with exact bytes, virtual time and runs that
+//! repeat bit for bit. Most users need only the program `fedcast` and scenario files, which the
+//! [guide](guide::first_hour) introduces. This page is about the library.
 //!
 //! # A federation from Rust
 //! ```
@@ -90,19 +35,71 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Levels of sameness
+//! `examples/` in the repository has three programs: `fedavg.rs` prints the final table, `own_method.rs` registers a
+//! method, and `read_run.rs` reads run directories. They import only the [`prelude`].
+//!
+//! # Main types
+//! | type | purpose |
+//! |---|---|
+//! | [`Scenario`](scenario::Scenario) | everything a run depends on, read from TOML and validated |
+//! | [`Registry`](methods::Registry) | methods by name; [`with`](methods::Registry::with) adds your own |
+//! | [`AveragingMethod`](methods::parts::AveragingMethod) | trait of methods that average parameters, as most do |
+//! | [`Method`](policy::Method) | trait of all methods; see [adding a method](guide::adding_a_method) |
+//! | [`Setup`](federation::Setup) | a federation that [`simulate`](federation::simulate()) runs in memory |
+//! | [`Run`](experiment::Run) | a run with a directory: journal, tables, checkpoints |
+//! | [`Event`](federation::Event), [`Entry`](federation::Entry) | records of a run; all reports are made from them |
+//! | [`RunRecord`](results::RunRecord), [`Metric`](results::Metric) | finished runs and their metrics |
+//!
+//! # Guarantees
+//! * **Exact bytes.** Every message is a typed frame; its size is what the encoder writes. Each crossing of a link is
+//!   charged once, by kind, direction and outcome.
+//! * **Replay.** The same scenario and seeds give the same journal, byte for byte, with any number of workers.
+//!   `fedcast replay RUN --verify` executes a run again and stops at the first difference.
+//! * **Virtual time.** Computation and links take simulated nanoseconds, so slow clients and lost messages are events
+//!   in a fixed order, independent of the machine.
+//!
 //! | level | identical | holds for |
 //! |---|---|---|
 //! | E | cohorts, order, virtual times, outcomes, bytes | any machine, any number of workers |
-//! | N | E and every metric and weight, bit for bit | the same, but for GPUs |
+//! | N | E and every metric and weight, bit for bit | the same, except GPUs |
 //!
-//! On GPUs numbers agree with those of a CPU within a tolerance; the same GPU and build give the same twice.
+//! On GPUs numbers agree with those of a CPU within a tolerance; the same GPU and build give the same numbers again.
+//!
+//! # Modules
+//! A module imports only from modules below its layer; `tests/library/layers` checks that. The page on the
+//! [architecture](guide::architecture) describes the layers, a round, an upload, and how replay works.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`cli`] | one file per command, exit codes |
+//! | [`prelude`] | names that most programs with fedcast need |
+//! | [`page`] | a study or any runs as one HTML page: arms, plots, tables |
+//! | [`study`] | many runs from one file: grid, seeds, processes, tables |
+//! | [`results`] | run directories read back: metrics, spreads, paired differences, tables as files |
+//! | [`report`] | tables, CSV, JSON, progress: consumers of the event stream |
+//! | [`experiment`] | a run as a whole: assemble, record, resume, replay, verify, retime, fork, plan, export, ranks |
+//! | [`federation`] | event loop, server, clients, links, workers, ledger of bytes |
+//! | [`methods`] | one folder or file per method, and the registry |
+//! | [`policy`] | interface that methods implement, and the run context |
+//! | [`learning`] | local training, optimizers, losses, evaluation, metrics |
+//! | [`model`] | backbones, their differentiable operations, adaptations, prompts, weights |
+//! | [`data`] | data sets, transforms, tasks, partitions, batches |
+//! | [`wire`] | frames, codecs, the counting encoder |
+//! | [`scenario`] | schema, strict reader with places of errors, overrides |
+//! | [`fetch`] | data sets and weights by name: local folders and downloads |
+//! | [`weights`] | network weights as other programs write them: containers, families of names, unused tensors |
+//! | [`files`] | bounded reading and atomic writing of files |
+//! | [`numerics`] | random streams, distributions, alias tables, Gaussians |
+//! | [`exit`] | exit codes of commands, and the trait of errors that have one |
+//! | [`quantity`] | types of clients, rounds, bytes, virtual time |
+//! | [`document`] | keys of the JSON documents of a run, derived from the serialized types |
+//! | [`guide`] | the guide, page by page |
 
-// Named kernels, the allocator and the CUDA driver have their exceptions where they stand.
+// Named kernels, the allocator and the CUDA driver have their exceptions where they are.
 #![deny(unsafe_code)]
-// What cannot fail is said to whoever reads it by `expect`; everything else is an error.
+// `expect` states why a call cannot fail; everything else is an error.
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::todo, clippy::unimplemented))]
-// Tests may compare with what the C library and candle compute; what they test is checked without them, too.
+// Tests may compare results with the C library and candle; other checks do not need them.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod cli;
