@@ -288,7 +288,7 @@ fn what_c2prompt_sends_more_is_what_plans_say() {
     };
     let (needed, table) = (more(None), more(Some("method.downlink=table")));
     let says = format!(
-        "{needed:.2} % on ImageNet-R where a client task gets what it needs, and {table:.2} % where everybody \
+        "{needed:.2} % on ImageNet-R if a client task gets what it needs, and {table:.2} % if every client \
          gets the table"
     );
     let text = section.split_whitespace().collect::<Vec<_>>().join(" ");
