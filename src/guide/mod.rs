@@ -1,30 +1,30 @@
 //! The guide: how to run, read and extend fedcast.
 //!
-//! | page | is about |
+//! | page | subject |
 //! |---|---|
-//! | [running] | results, files of a run, resume, verify, what if |
-//! | [running_studies] | many runs from one file: grid, seeds, shards, tables |
-//! | [scenarios] | every key of a scenario file, how-tos, what is shipped |
-//! | [data] | own data: what lies where, own splits and clients, features from elsewhere |
-//! | [weights] | own weights: files and names that are read, what is refused, fetching data and weights by name |
-//! | [methods] | what methods there are, what travels, where papers and code differ |
-//! | [architecture] | the layers, the life of a round and of an upload, how replay works |
+//! | [first_hour] | first steps: your own images and weights, from `new` to `report` |
+//! | [scenarios] | every key of a scenario file, instructions, shipped scenarios |
+//! | [data] | your own data: layouts of files, splits and clients, precomputed features |
+//! | [weights] | pretrained weights: supported files and names, fetching data and weights by name |
+//! | [methods] | methods: ideas, messages, costs, differences between papers and code |
 //! | [adding_a_method] | a new method in one file |
-//! | [comparing] | runs side by side, lists of runs, one HTML page of a study |
-//! | [outputs] | the files of a run for other programs: tables, their columns, trackers, models |
-//! | [performance] | figures and the benches that measure them |
-//! | [testing] | vectors that numbers are compared with, mutants that tests must notice |
-//! | [clusters] | studies over a scheduler's array, requeued jobs |
+//! | [running] | runs: results, files, exit codes, resume, verify, what if, fork |
+//! | [running_studies] | many runs from one file: grid, seeds, shards, tables |
+//! | [comparing] | comparisons and lists of runs, one HTML page of a study |
+//! | [outputs] | files of a run for other programs: tables, their columns, trackers, models |
+//! | [clusters] | studies in job arrays of a scheduler, requeued jobs |
 //! | [mpi] | one run on several machines |
-//! | [first_hour] | a new user's first hour: own images, own weights, from `new` to `report` |
-//! | [glossary] | the words of tables, helps and messages |
 //! | [gpu] | NVIDIA GPUs |
-//! | [reliability] | what holds when a process is killed, a disk is full, a file is damaged or foreign |
-//! | [reproduction] | every table and figure of the papers: files, changes, what is missing |
+//! | [performance] | measurements and the benches that make them |
+//! | [reliability] | guarantees when a process is killed, a disk is full, a file is damaged or untrusted |
+//! | [reproduction] | every table and figure of the papers: files, changes, missing parts |
 //! | [studies] | small studies with their commands, dates and tables |
+//! | [architecture] | structure of the program: a round, an upload, replay, layers |
+//! | [testing] | vectors for comparison, the frozen table, mutants |
+//! | [glossary] | terms of tables, help texts and messages |
 //!
-//! Pages are Markdown files beside this module, to be read on a code host as well as here. Their links are
-//! references that each page defines at its end as paths of files; `links.md`, which stands before every page
+//! Pages are Markdown files in the folder of this module, readable on a code host as well as here. Their links are
+//! references that each page defines at its end as paths of files; `links.md`, which is included before every page
 //! here, defines the same references as items of the crate, and the first definition counts.
 
 #[doc = include_str!("links.md")]

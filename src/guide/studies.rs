@@ -1,6 +1,6 @@
-//! Small studies, each with the command that made its numbers, their date, and what is known to be stale.
+//! Small studies, each with the command that made its numbers, their date, and notes on stale numbers.
 //!
-//! The pages lie beside their scenarios in `scenarios/studies/`. Most need no download; those named after a
+//! The pages are next to their scenarios in `scenarios/studies/`. Most need no download; those named after a
 //! network or a text need data and weights, which their headers name.
 
 #[doc = include_str!("links.md")]
