@@ -1,11 +1,10 @@
-//! What a command line that the parser refuses was meant to be.
+//! Short forms of command lines, and advice for command lines that the parser rejects.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::scenario::Scenario;
 
-/// Arguments as they were meant where a short form is understood: `help columns` is the command, and a method's name
-/// behind `methods` is shown.
+/// Expands short forms: `help columns` to `columns`, and `methods NAME` to `methods show NAME`.
 pub(super) fn understood(mut arguments: Vec<String>) -> Vec<String> {
     let words: Vec<&str> = arguments.iter().skip(1).map(String::as_str).collect();
     match words[..] {
@@ -21,7 +20,7 @@ pub(super) fn understood(mut arguments: Vec<String>) -> Vec<String> {
     arguments
 }
 
-/// What to do about it, where that is known.
+/// Returns advice on an unknown argument, if there is any.
 pub(super) fn advice(error: &clap::Error, arguments: &[String]) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -29,7 +28,7 @@ pub(super) fn advice(error: &clap::Error, arguments: &[String]) -> Option<String
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if word.contains('=') && !word.starts_with("--") || word.parse::<f64>().is_ok() {
         return Some(
-            "write --set KEY=VALUE in one word, in single quotes where it has braces: \
+            "write --set KEY=VALUE as one word, in single quotes if it contains braces: \
              --set 'method={name=\"stsa\", width=256}'"
                 .to_owned(),
         );
@@ -50,7 +49,7 @@ pub(super) fn advice(error: &clap::Error, arguments: &[String]) -> Option<String
     Some(format!("keys of a scenario are set with --set {}={value}", path.key))
 }
 
-/// Whether results, and so errors, are to be JSON.
+/// Returns true if the arguments request JSON for results, and so for errors.
 pub(super) fn wants_json(arguments: &[String]) -> bool {
     let pair = arguments.windows(2).any(|pair| pair == ["--format", "json"]);
     pair || arguments.iter().any(|argument| argument == "--format=json")

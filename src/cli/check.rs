@@ -1,4 +1,4 @@
-//! `fedcast check`: reads scenarios and says what is wrong with them.
+//! `fedcast check`: validates scenario files and reports their errors.
 
 use std::path::{Path, PathBuf};
 
@@ -21,10 +21,10 @@ Examples:
   fedcast check scenarios/quickstart.toml
   fedcast check scenarios/hgp/*.toml --format json
 
-Every file is read; the exit code is 3 if any of them is invalid. Keys that change nothing, for the
-method of a file or on its run, are told as notes. Where the sizes of classes are known, the
-partition is drawn. Data is not opened, and of weights only the list of tensors, where
-`backbone.architecture` is not stated: `fedcast plan` works without them too.")]
+Every file is checked; the exit code is 3 if one of them is invalid. Keys that have no effect on a
+file's method or run are printed as notes. Where class sizes are known, the partition is drawn.
+Data files are not opened. Of a weights file only the list of tensors is read, and only where
+`backbone.architecture` is not set. `fedcast plan` needs neither data nor weights.")]
 pub struct CheckArgs {
     /// Scenario files
     #[arg(required = true)]
@@ -32,7 +32,7 @@ pub struct CheckArgs {
     /// Override a key in every file; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -41,11 +41,11 @@ pub struct CheckArgs {
 struct Checked<'a> {
     file: &'a PathBuf,
     valid: bool,
-    /// The run's default directory carries it.
+    /// Scenario hash, part of the name of the default run directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     hash: Option<String>,
     errors: Vec<Diagnostic>,
-    /// Keys of a valid file that change nothing of its run, or not everywhere.
+    /// Notes on keys of a valid file that have no effect on its run, or not in all of it.
     notes: Vec<Diagnostic>,
 }
 
@@ -92,7 +92,7 @@ fn checked_scenario(
     }
 }
 
-/// A partition that cannot be drawn, at the table that asks for it.
+/// Returns the error of a partition that cannot be drawn, located at `[partition]`.
 pub(super) fn undivided(loaded: &Loaded, error: &DataError) -> ScenarioError {
     let text = error.to_string();
     let (message, help) = match error {

@@ -1,4 +1,4 @@
-//! `fedcast columns`: what every column of every file of a run means.
+//! `fedcast columns`: description of every column of every file of a run.
 
 use clap::Args;
 
@@ -12,22 +12,22 @@ use crate::study;
 #[command(after_help = "\
 Examples:
   fedcast columns                     every file
-  fedcast columns rounds.csv          one of them
-  fedcast columns study/rounds.csv    a file of a study, beside its runs; paired.csv and table.csv are such, too
-  fedcast columns --format json       for programs: name, about, columns with name, type, unit, meaning
+  fedcast columns rounds.csv          one file of a run
+  fedcast columns study/rounds.csv    a file of a study, such as paired.csv or table.csv
+  fedcast columns --format json       name, about and columns with name, type, unit, meaning
 
-`fedcast help columns` prints the same as `fedcast columns`. Rounds, tasks, phases and periods count
-from 1 in every table; clients, classes and head rows have their numbers, from 0, as in scenarios
-and data sets. Only events.jsonl, the journal, counts rounds and tasks from 0.")]
+`fedcast help columns` prints the same as `fedcast columns`. Tables count rounds, tasks, phases and
+periods from 1; they number clients, classes and head rows from 0, as scenarios and data sets do.
+Only the journal, events.jsonl, counts rounds and tasks from 0.")]
 pub struct ColumnsArgs {
-    /// Names of files, such as rounds.csv [default: all]
+    /// File names, such as rounds.csv [default: all]
     pub files: Vec<String>,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// Prints the dictionary, or a part of it.
+/// Prints the columns of all files or of the named ones.
 pub fn execute(args: &ColumnsArgs) -> Result<Exit, CliError> {
     let all: Vec<RunFile> = files().into_iter().chain(study::files()).collect();
     let asked: Vec<RunFile> = match args.files.is_empty() {
@@ -45,7 +45,7 @@ pub fn execute(args: &ColumnsArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// A file by its name, with or without its extension.
+/// Finds a file by its name, with or without its extension.
 fn find(all: &[RunFile], name: &str) -> Result<RunFile, CliError> {
     let stem = |file: &RunFile| file.name.split('.').next() == Some(name);
     let exact = all.iter().find(|file| file.name == name);
@@ -60,7 +60,7 @@ fn find(all: &[RunFile], name: &str) -> Result<RunFile, CliError> {
         .ok_or_else(|| {
             let names: Vec<&str> = all.iter().map(|file| file.name).collect();
             CliError::Usage(format!(
-                "there is no file `{name}` of runs or studies; there are {}",
+                "unknown file `{name}`\n  help: runs and studies have {}",
                 names.join(", ")
             ))
         })

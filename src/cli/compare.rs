@@ -1,4 +1,4 @@
-//! `fedcast compare`: runs, or groups of runs, side by side.
+//! `fedcast compare`: comparison of runs or groups of runs.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::stderr::print_status;
 use super::{Exit, Format, given, print};
 use crate::results::{Arm, Comparison, Limit, Metric, RunRecord};
 
-/// Compare runs: scenarios, the round in which they part, metrics with paired differences, bytes by kind
+/// Compare runs: settings, first differing round, metrics with paired differences, bytes by kind
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,24 +18,24 @@ Examples:
   fedcast compare runs/old runs/new --fail-if-worse faa=0.005 --fail-if-worse bytes_up=0%
   fedcast compare runs/a runs/b --metric faa --metric rounds_to:0.8 --format json
 
-A folder stands for the runs in it: those that differ in their seeds only are one group, and means,
-deviations and differences are over its runs. The first group is what others are compared with.
-Runs of equal seeds (run, partition and class order) are paired: the interval and p are of the
-paired t test over the differences, seed by seed. Runs that are not done are left out.
+A folder stands for the runs in it. Runs that differ only in their seeds form one group; means,
+standard deviations and differences are over its runs. The first group is the baseline. Runs with
+equal seeds (run, partition and class order) are paired; the interval and p are those of the paired
+t test over the differences. Runs that are not complete are left out.
 
-A tolerance is in the units of summary.json (accuracies are shares: 0.01 is one point), or in per
-cent of the first group's mean (5%). What is worse by more ends with exit code 11.")]
+A tolerance is in the units of summary.json (accuracies are fractions: 0.01 is one point), or in
+percent of the first group's mean (5%). A group that is worse by more gives exit code 11.")]
 pub struct CompareArgs {
     /// Run directories, or folders of runs
     #[arg(required = true)]
     pub runs: Vec<PathBuf>,
-    /// Compare this metric instead of the usual ones; may be repeated
+    /// Metric to compare instead of the default ones; may be repeated
     #[arg(long, value_name = "NAME", value_parser = metric)]
     pub metric: Vec<Metric>,
-    /// End with exit code 11 if a group is worse than the first by more; may be repeated
+    /// Largest tolerated loss against the first group, else exit code 11; may be repeated
     #[arg(long, value_name = "METRIC=TOLERANCE", value_parser = Limit::parse)]
     pub fail_if_worse: Vec<Limit>,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -44,14 +44,14 @@ pub(super) fn metric(name: &str) -> Result<Metric, String> {
     Metric::parse(name).map_err(|error| error.to_string())
 }
 
-/// Compares.
+/// Compares the runs and prints the result.
 pub fn execute(args: &CompareArgs) -> Result<Exit, CliError> {
     let mut groups = Vec::new();
     for path in &args.runs {
         groups.extend(named(path)?);
     }
     if groups.len() < 2 {
-        let what = "there is only one group of runs; name another folder to compare it with";
+        let what = "only one group of runs found\n  help: name another folder to compare it with";
         return Err(CliError::Usage(what.to_owned()));
     }
     let comparison = Comparison::of(groups, &args.metric)?;
@@ -68,7 +68,7 @@ pub fn execute(args: &CompareArgs) -> Result<Exit, CliError> {
     Ok(if broken.is_empty() { Exit::Done } else { Exit::Regressed })
 }
 
-/// The groups of a folder, by name.
+/// Returns the groups of runs of a folder with their names.
 fn named(path: &Path) -> Result<Vec<(String, Arm)>, CliError> {
     let arms = Arm::sort(records(path)?);
     let alone = arms.len() == 1;
@@ -79,21 +79,23 @@ fn named(path: &Path) -> Result<Vec<(String, Arm)>, CliError> {
     };
     for arm in &arms {
         if arm.done().next().is_none() {
-            let what =
-                format!("{}: no run of it is done, so there is nothing to compare", name(arm));
+            let what = format!(
+                "{}: none of its runs is complete, so there is nothing to compare",
+                name(arm)
+            );
             return Err(CliError::Usage(what));
         }
     }
     Ok(arms.into_iter().map(|arm| (name(&arm), arm)).collect())
 }
 
-/// The runs at or below a folder.
+/// Returns the runs at or below a folder, or an error if there are none.
 pub(super) fn records(path: &Path) -> Result<Vec<RunRecord>, CliError> {
     given::folder_of_runs(path)?;
     let found = RunRecord::find(path)?;
     match found.is_empty() {
         true => {
-            let what = format!("there is no run at or below {}", path.display());
+            let what = format!("no run at or below {}", path.display());
             Err(CliError::Usage(what))
         }
         false => Ok(found),

@@ -1,4 +1,4 @@
-//! `fedcast direct`: trains every slot alone, for forward transfer.
+//! `fedcast direct`: training of every client task alone, the reference of forward transfer.
 
 use std::path::{Path, PathBuf};
 
@@ -13,16 +13,16 @@ use crate::experiment::{default_directory, direct, direct_table, write_atomicall
 use crate::methods::Registry;
 use crate::scenario::{DirectLine, Scenario};
 
-/// Train every slot alone for one round: what forward transfer is measured against
+/// Train every client task alone for one round, as the reference of forward transfer
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   fedcast direct scenarios/studies/slots.toml
-  fedcast run scenarios/studies/slots.toml --direct        both at once
+  fedcast run scenarios/studies/slots.toml --direct        this table, then the run
 
-For scenarios whose clients have tasks of their own (tasks.arrival = \"powder\"). Each slot gets
-one round of local training by the scenario's own method, from the model as it starts; nothing
-else takes part and nothing is kept. `record.direct` of a run reads the table.")]
+For scenarios whose clients have their own tasks (tasks.arrival = \"powder\"). Each client task gets
+one round of local training by the scenario's method, from the initial model. Nothing is aggregated
+or kept. The key `record.direct` of a run names the table.")]
 pub struct DirectArgs {
     /// The scenario file
     pub file: PathBuf,
@@ -31,18 +31,18 @@ pub struct DirectArgs {
     /// Worker threads that train clients [default: the scenario's, else one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
-    /// The table [default: runs/<name>-<hash>-s<seed>-direct.csv]
+    /// The table to write [default: runs/<name>-<hash>-s<seed>-direct.csv]
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// No progress on stderr
     #[arg(short, long)]
     pub quiet: bool,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// Trains the slots and writes the table.
+/// Trains the client tasks and writes the table.
 pub fn execute(args: &DirectArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let scenario = load(&args.file, &args.overrides.all(), &methods)?;
@@ -74,14 +74,14 @@ pub fn execute(args: &DirectArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The table of a run in this directory.
+/// Returns the path of the table that belongs to the run in `directory`.
 pub(super) fn beside(directory: &Path) -> PathBuf {
     let mut path = directory.as_os_str().to_owned();
     path.push("-direct.csv");
     path.into()
 }
 
-/// Trains the slots of a scenario alone and writes the table there.
+/// Trains the client tasks of a scenario alone and writes their table to `path`.
 pub(super) fn into_file(
     scenario: &Scenario,
     methods: &Registry,

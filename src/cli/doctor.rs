@@ -1,4 +1,4 @@
-//! `fedcast doctor`: what this machine has for fedcast. A part that is missing is said, never an error.
+//! `fedcast doctor`: report on this machine. Missing parts are reported; they are no errors.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,28 +22,28 @@ use crate::scenario::{Compute, DeviceName};
 #[command(after_help = "\
 Examples:
   fedcast doctor
-  fedcast doctor --format json        to be sent with a report of a problem
+  fedcast doctor --format json        attach this to a bug report
 
-Nothing is changed, and a part that is missing is no error. Data and weights are those that
-`fedcast fetch` brought, and what lies in the folders `data` and `weights` of the current folder.")]
+Nothing is changed, and a missing part is no error. Data and weights are those that `fedcast fetch`
+downloaded and those in the folders `data` and `weights` of the current folder.")]
 pub struct DoctorArgs {
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// What was found.
+/// Report on this machine, as `--format json` prints it.
 #[derive(Debug, Serialize)]
 struct Found {
     version: &'static str,
-    /// Where the build said so.
+    /// Commit of the source, if the build recorded it.
     commit: Option<String>,
     machine: Machine,
-    /// Nothing but a library that was loaded with fast math flushes them to zero.
+    /// False if a library loaded with fast math flushes denormal numbers to zero.
     denormals_kept: bool,
     memory_bytes: Option<u64>,
     memory_free_bytes: Option<u64>,
-    /// Whether the program can use GPUs at all.
+    /// True if this build supports GPUs.
     gpu_build: bool,
     gpus: Vec<Gpu>,
     caches: Option<Caches>,
@@ -58,7 +58,7 @@ struct Gpu {
     memory_bytes: Option<u64>,
 }
 
-/// The folder of caches of this user.
+/// This user's folder of caches.
 #[derive(Debug, Serialize)]
 struct Caches {
     folder: PathBuf,
@@ -66,14 +66,14 @@ struct Caches {
     disk_free_bytes: Option<u64>,
 }
 
-/// A file or folder and what it weighs.
+/// A file or folder with its size.
 #[derive(Debug, Serialize)]
 struct Item {
     name: String,
     bytes: u64,
 }
 
-/// Looks and tells.
+/// Examines the machine and prints the report.
 pub fn execute(args: &DoctorArgs) -> Result<Exit, CliError> {
     let found = look();
     let text = match args.format {
@@ -110,14 +110,14 @@ fn look() -> Found {
     }
 }
 
-/// A line of the system's account of memory, in bytes; Linux has one.
+/// Reads a line of `/proc/meminfo`, in bytes; `None` on systems other than Linux.
 fn memory(name: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
-/// Those that can be opened, one after another.
+/// Returns the GPUs that can be opened, by index, up to the first that cannot.
 fn gpus() -> Vec<Gpu> {
     if !cfg!(feature = "cuda") {
         return Vec::new();
@@ -131,7 +131,7 @@ fn gpus() -> Vec<Gpu> {
     places.map(gpu).collect()
 }
 
-/// Bytes that this user may still write where a path is, or would be.
+/// Returns the free bytes for this user on the file system that holds `path`, which need not exist.
 fn free(path: &Path) -> Option<u64> {
     let path = std::path::absolute(path).ok()?;
     let there = path.ancestors().find(|folder| folder.exists())?;
@@ -149,7 +149,7 @@ fn free_at(_: &Path) -> Option<u64> {
     None
 }
 
-/// What lies in a folder, by name; nothing where there is no folder.
+/// Lists a folder, sorted by name; empty if there is no such folder.
 fn items(folder: &Path) -> Vec<Item> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let item = |entry: std::fs::DirEntry| Item {
@@ -161,7 +161,7 @@ fn items(folder: &Path) -> Vec<Item> {
     items
 }
 
-/// Bytes of a file, or of everything in a folder; links are not followed.
+/// Returns the size in bytes of a file, or of all files in a folder; links are not followed.
 fn weight(path: &Path) -> u64 {
     let Ok(about) = std::fs::symlink_metadata(path) else { return 0 };
     if !about.is_dir() {
@@ -184,7 +184,7 @@ fn told(found: &Found) -> String {
     let denormals = match found.denormals_kept {
         true => "denormals are kept",
         false => {
-            "denormals are flushed to zero by a library in this process (LD_PRELOAD?): numbers differ from other machines"
+            "a library in this process (LD_PRELOAD?) flushes denormals to zero: numbers differ from other machines"
         }
     };
     line("arithmetic", format!("{arithmetic}: the same bits on any machine; {denormals}"));
@@ -195,7 +195,7 @@ fn told(found: &Found) -> String {
         "gpus",
         match (found.gpu_build, found.gpus.is_empty()) {
             (false, _) => {
-                "not in this build; `cargo build --features cuda` makes one with them".to_owned()
+                "not supported by this build; `cargo build --features cuda` adds them".to_owned()
             }
             (true, true) => "none that can be opened".to_owned(),
             (true, false) => {
@@ -221,7 +221,7 @@ fn told(found: &Found) -> String {
     text
 }
 
-/// The path in use, why, and what it means for speed.
+/// Describes the vector instructions in use, the reason, and their speed.
 fn vectors(in_use: Vectors, widest: Vectors) -> String {
     let why = match in_use < widest {
         true => format!(" of at most {widest}, as {VARIABLE} asks"),

@@ -1,4 +1,4 @@
-//! What a run takes of this machine: measured once, kept, and judged when the run is over.
+//! Estimates of a run's costs on this machine: measured once, kept, compared after the run.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::methods::Registry;
 use crate::quantity::WallSeconds;
 use crate::scenario::Scenario;
 
-/// Estimates runs by costs that are kept, and measures those that are not where it may.
+/// Estimates of runs from kept costs; measures missing costs if it has a time budget.
 pub(super) struct Estimator {
     kept: Option<KeptCosts>,
-    /// How long a trial may go on; a client that trains is waited for. `None` measures nothing.
+    /// Time budget of a trial, which still waits for a client in training. `None` measures nothing.
     budget: Option<Duration>,
-    /// Measure again what is kept.
+    /// Measures again even if costs are kept.
     again: bool,
 }
 
@@ -24,7 +24,7 @@ impl Estimator {
         Estimator { kept: KeptCosts::of_this_user(), budget, again }
     }
 
-    /// Of a planned run; `None` where nothing is kept and nothing may be measured.
+    /// Estimates a planned run. Returns `None` if no costs are kept and none may be measured.
     pub fn estimate(
         &mut self,
         scenario: &Scenario,
@@ -55,7 +55,7 @@ impl Estimator {
     }
 }
 
-/// A line for the end of a run that took so long, where `fedcast plan --estimate` has measured its like.
+/// Returns the line that compares a run of `took_s` seconds with its estimate, if costs are kept.
 pub(super) fn estimate_line(scenario: &Scenario, workers: usize, took_s: f64) -> Option<String> {
     let methods = Registry::builtin();
     // Before the run is planned: most runs have not been estimated.

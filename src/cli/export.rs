@@ -1,4 +1,4 @@
-//! `fedcast export`: the server's model of a recorded run as safetensors.
+//! `fedcast export`: server model of a recorded run as a safetensors file.
 
 use std::path::PathBuf;
 
@@ -19,68 +19,69 @@ Examples:
   fedcast export runs/quick --task 2 -o after-two.safetensors
   fedcast export runs/fedavg --merged -o network.safetensors
 
-Tensors are named kind/name, such as prompt/prompt.00 or head/head.weight: everything the server
-has. Rows of the head are in the order in which classes arrived; the metadata say which they are
-(`classes`, the data set's numbers) and what these are called (`class_names`, a JSON list).
-With --merged the file is the whole network in our names (timm's, torchvision's, or those of Hugging
-Face's BERT), with the linear head on top; methods that work through prompts or adapters have no
-such network and are refused.
+The file holds all tensors of the server, named kind/name, such as prompt/prompt.00 or
+head/head.weight. Head rows are in the order in which classes arrived. The metadata hold their
+numbers in the data set (`classes`) and their names (`class_names`, a JSON list).
+With --merged the file holds the whole network with its linear head, under the tensor names of
+timm, torchvision or Hugging Face's BERT. Methods with prompts or adapters have no such network:
+the command refuses them.
 
-Models are there where record.models = \"tasks\" (or \"last\") kept them, or where a checkpoint was
-written when the task ended. Otherwise --recompute computes from the last checkpoint before, or
-from the beginning; what comes out is compared with the journal's digest (exit code 10).")]
+A model is available if record.models = \"tasks\" or \"last\" kept it, or if a checkpoint was written
+at the end of the task. Otherwise --recompute computes it from the checkpoint before, or from the
+start of the run, and compares it with the journal's digest (exit code 10 if they differ).")]
 pub struct ExportArgs {
     /// The run directory
     pub run: PathBuf,
-    /// After which task, from 1 [default: the last that ended]
+    /// Task after which the model is taken, from 1, or `last` [default: the last that ended]
     #[arg(long, value_name = "T", value_parser = task)]
     pub task: Option<Task>,
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Replace the file if it is there already
+    /// Replace an existing file
     #[arg(long)]
     pub force: bool,
-    /// The whole network, in timm's, torchvision's or Hugging Face's (BERT) names
+    /// Write the whole network, with tensor names of timm, torchvision or Hugging Face (BERT)
     #[arg(long)]
     pub merged: bool,
-    /// Compute the model again where the run did not keep it
+    /// Compute the model again if the run did not keep it
     #[arg(long)]
     pub recompute: bool,
     /// Worker threads of --recompute [default: the scenario's, else one per core]
     #[arg(long, value_name = "N", requires = "recompute", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// Which model.
+/// Task after which the exported model is taken.
 #[derive(Clone, Copy, Debug)]
 pub enum Task {
     /// After the last task that ended.
     Last,
-    /// After this one, from 1.
+    /// After this task, from 1.
     After(u32),
 }
 
 fn task(word: &str) -> Result<Task, String> {
     match (word, word.parse()) {
         ("last", _) => Ok(Task::Last),
-        ("best", _) => Err("there is no best one: the fewer tasks were learnt, the fewer classes there are to confuse, so \
-                            that accuracies after different tasks do not compare; write a task, or `last`"
+        ("best", _) => Err("no task is `best`: after fewer tasks there are fewer classes to confuse, so accuracies \
+                            after different tasks cannot be compared\n  help: write a task, from 1, or `last`"
             .to_string()),
         (_, Ok(task @ 1..)) => Ok(Task::After(task)),
-        _ => Err("write a task, counted from 1, or `last`".to_string()),
+        _ => Err("write a task, from 1, or `last`".to_string()),
     }
 }
 
-/// Exports the model.
+/// Exports the model to the file.
 pub fn execute(args: &ExportArgs) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
     if args.out.exists() && !args.force {
         let out = args.out.display();
-        let text = format!("{out} is there already; name another file, or --force replaces it");
+        let text =
+            format!("{out} exists already\n  help: name another file, or replace it with --force");
         return Err(CliError::Usage(text));
     }
     let interrupt = interruptible();

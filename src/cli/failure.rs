@@ -1,4 +1,4 @@
-//! Errors of commands: how they are told.
+//! Errors of commands, as text and as JSON on stderr.
 
 use std::error::Error;
 use std::io::IsTerminal;
@@ -11,17 +11,19 @@ use crate::exit::CommandError;
 use crate::scenario::ScenarioError;
 use crate::scenario::reader::Diagnostic;
 
-/// Why a command failed.
+/// Error that ends a command.
 #[derive(Debug, Error)]
 pub enum CliError {
-    /// A wrong argument that the parser could not see.
+    /// A wrong argument that the parser cannot detect.
     #[error("{0}")]
     Usage(String),
-    /// An error of what the command calls.
+    /// An error of a module that the command calls.
     #[error("{0}")]
     Failed(Box<dyn CommandError>),
-    /// Results that could not be told.
-    #[error("cannot write to stdout: {0}; what was computed is as it is, see the run directory")]
+    /// Results that could not be written to stdout.
+    #[error(
+        "cannot write to stdout: {0}\n  help: results that were computed are in the run directory"
+    )]
     Stdout(std::io::Error),
     /// Anything else.
     #[error("{0}")]
@@ -35,7 +37,7 @@ impl<E: CommandError + 'static> From<E> for CliError {
 }
 
 impl CliError {
-    /// Tells it on stderr.
+    /// Prints the error on stderr.
     pub fn print(&self) {
         match self.scenario() {
             Some(error) => print_styled(&error.render(colour())),
@@ -43,7 +45,7 @@ impl CliError {
         }
     }
 
-    /// Tells it on stderr as one JSON document.
+    /// Prints the error on stderr as one JSON document.
     pub fn print_json(&self) {
         let diagnostics = self.scenario().map(ScenarioError::diagnostics);
         let message = match diagnostics.as_deref() {
@@ -53,7 +55,7 @@ impl CliError {
         tell_json(self.exit_code(), &message, &diagnostics.unwrap_or_default());
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub fn exit_code(&self) -> Exit {
         match self {
             CliError::Usage(_) => Exit::Usage,
@@ -63,7 +65,7 @@ impl CliError {
         }
     }
 
-    /// The scenario or study that is wrong, if that is it.
+    /// Returns the error of the invalid scenario or study, if it is the cause.
     fn scenario(&self) -> Option<&ScenarioError> {
         let CliError::Failed(error) = self else { return None };
         let mut error: Option<&(dyn Error + 'static)> = Some(&**error);
@@ -77,7 +79,9 @@ impl CliError {
     }
 }
 
-/// An error as programs read it: `{"error": {"exit", "message", "diagnostics": [...]}}`, one form for all commands.
+/// Prints an error on stderr as JSON, in the same form for all commands.
+///
+/// The form is `{"error": {"exit", "message", "diagnostics": [...]}}`.
 pub fn tell_json(exit: Exit, message: &str, diagnostics: &[Diagnostic]) {
     let document = serde_json::json!({
         "error": { "exit": exit.code(), "message": without_os_codes(message), "diagnostics": diagnostics },
@@ -85,7 +89,7 @@ pub fn tell_json(exit: Exit, message: &str, diagnostics: &[Diagnostic]) {
     print_status(&format!("{document:#}"));
 }
 
-/// Whether stderr wants color.
+/// Returns true if stderr is a terminal and `NO_COLOR` is unset or empty.
 pub fn colour() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }

@@ -1,4 +1,4 @@
-//! `fedcast fetch`: data sets and weights by name.
+//! `fedcast fetch`: download of data sets and weights by name.
 
 use clap::Args;
 use serde::Serialize;
@@ -9,59 +9,60 @@ use super::{Exit, Format, print};
 use crate::fetch::{self, CATALOGUE, Entry, Fetched, Name, Settings};
 use crate::quantity::Bytes;
 
-/// Fetch data sets and weights by name, for scenarios that name them
+/// Download data sets and weights by name
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  fedcast fetch --list                                     what has a name, sizes, licences, what is here
-  fedcast fetch cifar100                                   then data.source = \"cifar100\" needs no path
-  fedcast fetch imagenet-r                                 then data.path = \"fetched:imagenet-r\"
-  fedcast fetch hf:timm/vit_tiny_patch16_224.augreg_in21k  then backbone.weights = \"hf:timm/...\"
-  fedcast fetch hf:google-bert/bert-base-uncased:vocab.txt one file of a repository; @REVISION before the colon
-  fedcast fetch hf:datasets/OWNER/NAME                     all files of a data set of the hub
-  fedcast fetch hf:datasets/OWNER/NAME:mnist               one folder of it, as of a configuration
+  fedcast fetch --list                                     names, sizes, licenses, what is here
+  fedcast fetch cifar100                                   for data.source = \"cifar100\"
+  fedcast fetch imagenet-r                                 for data.path = \"fetched:imagenet-r\"
+  fedcast fetch hf:timm/vit_tiny_patch16_224.augreg_in21k  for backbone.weights = \"hf:timm/...\"
+  fedcast fetch hf:google-bert/bert-base-uncased:vocab.txt one file of a repository
+  fedcast fetch hf:google-bert/bert-base-uncased@REVISION:vocab.txt
+  fedcast fetch hf:datasets/OWNER/NAME                     all files of a data set on the hub
+  fedcast fetch hf:datasets/OWNER/NAME:mnist               one folder (configuration) of it
 
-What is there already is not fetched again. A download that is cut off goes on where it ended when
-the command is given again, and nothing is put in its place before its checksum is the published
-one; where none is published, the digest of the first download is recorded.
+Files that exist are not downloaded again. The same command resumes an interrupted download. A file
+is moved to its place only if its checksum equals the published one. If no checksum is published,
+the digest of the first download is recorded.
 
 Environment:
   FEDCAST_DATA       folder of data sets [default: data/ in fedcast's folder of caches]
-  FEDCAST_MIRROR     a server that has MIRROR/NAME/FILE for the names of --list
-  FEDCAST_OFFLINE    1: nothing is downloaded, as with --offline
+  FEDCAST_MIRROR     server with the files MIRROR/NAME/FILE for the names of --list
+  FEDCAST_OFFLINE    1: download nothing, as with --offline
   HF_HOME, HF_HUB_CACHE, HF_ENDPOINT, HF_TOKEN, HF_TOKEN_PATH, HF_HUB_OFFLINE
-                     as the hub's own clients read them; the cache is the same one
+                     same meaning and same cache as for the hub's own clients
 
-Exit codes: 2 no such name, 6 it could not be fetched.")]
+Exit codes: 2 unknown name, 6 download failed.")]
 pub struct FetchArgs {
-    /// What to fetch
+    /// Names of data sets, or hf:... for files of the Hugging Face hub
     #[arg(required_unless_present = "list", value_name = "NAME")]
     pub names: Vec<String>,
-    /// Show what has a name
+    /// List the known data sets
     #[arg(long, conflicts_with = "names")]
     pub list: bool,
-    /// Download nothing; say what is missing
+    /// Download nothing; report missing files
     #[arg(long)]
     pub offline: bool,
-    /// No progress on stderr
+    /// Print no progress on stderr
     #[arg(short, long)]
     pub quiet: bool,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// A name and where it is.
+/// A fetched name and its path, as `--format json` prints it.
 #[derive(Serialize)]
 struct FetchedEntry {
     name: String,
     path: std::path::PathBuf,
-    /// Whether it was there before.
+    /// True if the files existed already.
     already: bool,
     notes: Vec<String>,
 }
 
-/// Fetches, one name after the other.
+/// Fetches one name after the other.
 pub fn execute(args: &FetchArgs) -> Result<Exit, CliError> {
     let mut settings = Settings { progress: !args.quiet, ..Settings::from_env() };
     if args.offline {
@@ -70,7 +71,7 @@ pub fn execute(args: &FetchArgs) -> Result<Exit, CliError> {
     if args.list {
         return list(&settings, args.format).map(|()| Exit::Done);
     }
-    // A name that is none is told before anything is fetched.
+    // A wrong name is reported before anything is fetched.
     let names: Result<Vec<Name>, _> = args.names.iter().map(|name| Name::parse(name)).collect();
     let mut told = Vec::new();
     for name in names? {
@@ -89,7 +90,7 @@ pub fn execute(args: &FetchArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Brings a name, and says so.
+/// Fetches a name and prints the result on stderr, unless `quiet`.
 pub(super) fn fetch_one(
     name: &Name,
     settings: &Settings,
@@ -97,7 +98,7 @@ pub(super) fn fetch_one(
 ) -> Result<Fetched, CliError> {
     let fetched = fetch::fetch(name, settings)?;
     if !quiet {
-        let how = if fetched.already { "is here already" } else { "fetched" };
+        let how = if fetched.already { "exists already" } else { "fetched" };
         print_status(&format!("{name}: {how}"));
         fetched.notes.iter().for_each(|note| print_status(&format!("  {note}")));
     }
@@ -128,7 +129,7 @@ fn list(settings: &Settings, format: Format) -> Result<(), CliError> {
         let size = match (entry.files.is_empty(), size(entry).filter(|size| *size > 0)) {
             (true, _) => "by hand".to_owned(),
             (_, Some(size)) => Bytes(size).to_string(),
-            (_, None) => "large".to_owned(),
+            (_, None) => "unknown".to_owned(),
         };
         let unchecked = entry.files.iter().filter(|file| file.checksum.is_none()).count();
         let checked = match (entry.files.len(), unchecked) {
@@ -140,11 +141,11 @@ fn list(settings: &Settings, format: Format) -> Result<(), CliError> {
         };
         let here = if here(entry).is_some() { "here" } else { "" };
         text.push_str(&format!("{:<16} {size:>9}  {here:<4}  {}\n", entry.name, entry.what));
-        text.push_str(&format!("{:34}licence: {}; {checked}\n", "", entry.licence));
+        text.push_str(&format!("{:34}license: {}; {checked}\n", "", entry.licence));
     }
     text.push_str(&format!(
-        "\nMB are 10^6 bytes. Data sets lie in {}.\nhf:OWNER/REPO fetches weights, hf:datasets/OWNER/NAME data sets of the \
-         Hugging Face hub; they lie in {}.\n",
+        "\n1 MB is 10^6 bytes. Data sets are in {}.\nhf:OWNER/REPO fetches weights, hf:datasets/OWNER/NAME data sets of the \
+         Hugging Face hub; they are in {}.\n",
         settings.data.display(),
         settings.hub.display()
     ));

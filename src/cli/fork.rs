@@ -1,4 +1,4 @@
-//! `fedcast fork`: goes on from the end of a task of a recorded run, with something else in its scenario.
+//! `fedcast fork`: new run from the end of a task of a recorded run, with other settings.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::{Exit, Format, given};
 use crate::experiment::{self, ForkOptions, Resumed};
 use crate::methods::Registry;
 
-/// Go on from the end of a task of a recorded run, with other settings
+/// Continue a recorded run from the end of a task, with other settings
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,18 +22,17 @@ Examples:
   fedcast fork runs/quick --after-task 2 --seed 2 --recompute
   fedcast compare runs/quick runs/slower
 
-What was learnt until then is taken over: the server's state, those of clients, the journal. The new
-run's directory is whole: its journal and tables begin with the first round, it is resumed, replayed
-and verified like any other (from where it was forked on), and its manifest says where it comes from.
+The new run takes over the states of the server and of clients, and the journal. Its directory is
+complete: journal and tables begin with the first round. It can be resumed, replayed and, from the
+fork on, verified like any other run. Its manifest names the recorded run.
 
-What was learnt depends on [data], [tasks], [partition], [backbone], on the method and on how many
-clients there are, so these stay. Any other key may change, as long as the model and what clients
-keep have the same shapes. Updates that are still under way when the task ends (late ones that
-count) make a fork impossible there.")]
+[data], [tasks], [partition], [backbone], the method and the number of clients cannot change. Any
+other key can, if the tensors of the model and of client states keep their shapes. A fork at the end
+of a task is impossible while late updates that count are still in transit.")]
 pub struct ForkArgs {
     /// The run directory
     pub run: PathBuf,
-    /// The last task that is taken over, from 1
+    /// Last task taken over from the recorded run, from 1
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..))]
     pub after_task: u32,
     #[command(flatten)]
@@ -41,24 +40,24 @@ pub struct ForkArgs {
     /// The new run directory [default: runs/<name>-<hash>-s<seed>-after-task-<T>]
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Compute the recorded run again up to there where it kept no checkpoint of it
+    /// Compute the recorded run again up to that task if it kept no checkpoint of it
     #[arg(long)]
     pub recompute: bool,
-    /// Replace what is in the new directory
+    /// Replace an existing run in the new directory
     #[arg(long)]
     pub force: bool,
     /// Worker threads that train clients [default: the scenario's, else one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
-    /// No progress on stderr
+    /// Print no progress on stderr
     #[arg(short, long)]
     pub quiet: bool,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// Forks the run and executes it.
+/// Forks the run and executes the new one.
 pub fn execute(args: &ForkArgs) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
     let interrupt = interruptible();

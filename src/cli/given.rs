@@ -1,4 +1,4 @@
-//! A path that is no run directory where one was asked for: what lies there, and what to name instead.
+//! Errors for paths that are no run directory: description of the path and advice.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use super::failure::CliError;
 use crate::experiment::names;
 use crate::files::{Kind, read_text};
 
-/// What lies at a path that is no run directory.
+/// Content of a path that is no run directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Given {
     Nothing,
@@ -20,22 +20,22 @@ enum Given {
     Folder,
 }
 
-/// Refuses what is no run directory.
+/// Checks that a path is a run directory.
 ///
 /// # Errors
-/// What was given, and what to name instead.
+/// Describes the path and names a path to use instead.
 pub(super) fn run_directory(path: &Path) -> Result<(), CliError> {
-    // A manifest that is damaged is told of when it is read.
+    // A damaged manifest is reported when it is read.
     if path.join(names::MANIFEST).exists() {
         return Ok(());
     }
-    Err(refusal(path, "the directory of a run"))
+    Err(refusal(path, "a run directory"))
 }
 
-/// Refuses a file where run directories, studies or folders of runs were asked for.
+/// Checks that a path is no file: a run directory, a study or a folder of runs may follow.
 ///
 /// # Errors
-/// What was given, and what to name instead.
+/// Describes the file and names a path to use instead.
 pub(super) fn folder_of_runs(path: &Path) -> Result<(), CliError> {
     match path.is_file() {
         true => Err(refusal(path, "a run directory, a study or a folder of runs")),
@@ -47,8 +47,7 @@ fn refusal(path: &Path, wanted: &str) -> CliError {
     let shown = path.display();
     let help = match Given::at(path) {
         Given::Nothing => {
-            "there is no such file or folder; `fedcast runs` lists the runs below this folder"
-                .into()
+            "no such file or folder; `fedcast runs` lists the runs below this folder".into()
         }
         Given::Scenario => format!("it is a scenario; run it first: `fedcast run {shown}`"),
         Given::Study => format!("it is a study; run it first: `fedcast study {shown}`"),
@@ -94,10 +93,10 @@ impl Given {
     }
 }
 
-/// Runs of a study lie two folders below its own.
+/// Depth of the search; runs of a study are two folders below the study's folder.
 const DEPTH: u32 = 3;
 
-/// The first run directory below a folder, in the order of names; links are not followed.
+/// Returns the first run directory below a folder, by name; links are not followed.
 fn first_run(folder: &Path, depth: u32) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
     let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|of| of.is_dir());

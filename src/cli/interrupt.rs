@@ -1,7 +1,7 @@
-//! Ctrl-C, SIGTERM and SIGHUP: the first asks the simulation to stop between two events, the second stops at once.
+//! Signals: the first Ctrl-C, SIGTERM or SIGHUP stops the run between two events, the second at once.
 //!
-//! Schedulers end a job with SIGTERM, a closed terminal sends SIGHUP; both leave a run that can be resumed,
-//! with a checkpoint of the last round, as Ctrl-C does. What was told to ignore SIGHUP (`nohup`) goes on ignoring it.
+//! Schedulers end a job with SIGTERM; a closed terminal sends SIGHUP. Like Ctrl-C, both leave a run that can be
+//! resumed, with a checkpoint of the last round. A process that ignores SIGHUP (`nohup`) continues to ignore it.
 
 use std::thread;
 
@@ -9,17 +9,17 @@ use super::stderr::print_status;
 use crate::federation::Interrupt;
 use crate::study::LEASH;
 
-/// What the first signal to this process requests; see [`on_interrupt`].
+/// Returns the interrupt that the first signal to this process requests; see [`on_interrupt`].
 pub fn interruptible() -> Interrupt {
     let interrupt = Interrupt::default();
     on_interrupt(interrupt.clone());
     interrupt
 }
 
-/// Requests `run` to end on the first signal to this process; a second one ends the process with
-/// code 130. Listens on a thread of its own, because the simulation may be waiting for workers.
+/// Requests `run` to end on the first signal; a second one ends the process with code 130.
 ///
-/// On a leash (see [`LEASH`]) the end of standard input is an interrupt as well.
+/// Listens on a separate thread, because the simulation may be waiting for workers. If [`LEASH`] is set,
+/// the end of standard input is an interrupt, too.
 pub fn on_interrupt(run: Interrupt) {
     if std::env::var_os(LEASH).is_some() {
         let run = run.clone();
@@ -30,13 +30,13 @@ pub fn on_interrupt(run: Interrupt) {
         let _ = thread::Builder::new().name("leash".into()).spawn(listen);
     }
     listen(move || {
-        // First of all: whoever reads the line below may be gone.
+        // Before the line is printed, because stderr may be closed.
         run.request();
         print_status("stopping after the current event; press Ctrl-C again to stop at once");
     });
 }
 
-/// Does something on the first signal, and ends the process on the second.
+/// Calls `first` on the first signal, and ends the process on the second.
 fn listen(first: impl FnOnce() + Send + 'static) {
     let listen = move || {
         if !has_room() {
@@ -53,17 +53,17 @@ fn listen(first: impl FnOnce() + Send + 'static) {
             std::process::exit(i32::from(super::Exit::Interrupted.code()));
         });
     };
-    // Without a listener a signal ends the process the usual way: a loss of comfort, no error.
+    // Without a listener a signal ends the process in the usual way, which is no error.
     let _ = thread::Builder::new().name("interrupt".into()).spawn(listen);
 }
 
-/// Leaves the first signal to rank 0, which hears it as well and hangs up; a second one ends the process.
+/// Ignores the first signal, because rank 0 gets it, too, and ends the run; a second ends the process.
 #[cfg(feature = "mpi")]
 pub fn leave_to_rank_zero() {
     listen(|| {});
 }
 
-/// Whether there are file handles to listen with; the library panics where there are none.
+/// Returns true if there are file handles left to listen with; without any the library panics.
 #[cfg(unix)]
 fn has_room() -> bool {
     use std::os::unix::net::UnixStream;
@@ -106,7 +106,7 @@ impl Signals {
     }
 }
 
-/// Whether this process was started to survive its terminal; where nobody can tell, it is left as it is.
+/// Returns true if this process ignores SIGHUP, as under `nohup`, or if that is unknown.
 #[cfg(unix)]
 fn ignores_hangup() -> bool {
     let status = crate::files::read_text("/proc/self/status".as_ref(), crate::files::Kind::Table);

@@ -1,17 +1,17 @@
-//! Memory that the system refuses ends the program with the code of a device that failed, and says how much it was.
+//! Allocator that reports failed allocations and ends the program with the exit code of a device failure.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
 use super::{Exit, stderr::print_status};
 use crate::quantity::Bytes;
 
-/// The allocator of the `fedcast` binary: that of the system, which never answers nothing.
+/// Global allocator of the `fedcast` binary: the system's, with an error message on failure.
 ///
-/// Without it a refusal is an abort without a word of what to do.
+/// Without it, a failed allocation aborts the process without advice.
 pub struct ReportingAllocator;
 
 #[allow(unsafe_code)]
-// SAFETY: every call goes to the system's allocator with what it was given, and its answer comes back.
+// SAFETY: every call is passed to the system's allocator unchanged, and its result is returned.
 unsafe impl GlobalAlloc for ReportingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
@@ -41,13 +41,13 @@ fn given(place: *mut u8, size: usize) -> *mut u8 {
 
 #[cold]
 fn refused(size: usize) -> ! {
-    // Telling needs a little memory itself; where even that is refused, this comes back here once.
+    // The message needs a little memory itself; if that allocation fails, this function is called once more.
     use std::sync::atomic::{AtomicBool, Ordering};
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Ordering::SeqCst) {
         print_status(&format!(
-            "error: the system refuses {} of memory; use fewer workers (--workers), a smaller client.batch or \
-             cache.features = \"file\", or give the process more; a run goes on with `fedcast resume`",
+            "error: cannot allocate {} of memory\n  help: use fewer workers (--workers), a smaller client.batch or \
+             cache.features = \"file\", or give the process more memory; `fedcast resume` continues a run",
             Bytes(size as u64)
         ));
     }

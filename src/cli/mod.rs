@@ -1,6 +1,6 @@
 //! The command line: one file per command, results on stdout, everything else on stderr.
 //!
-//! Every command answers `Result<Exit, CliError>`; each error knows its exit code
+//! Every command returns `Result<Exit, CliError>`; each error has its exit code
 //! ([`crate::exit::CommandError`]).
 
 mod advice;
@@ -120,27 +120,28 @@ impl Command {
 fn after_help() -> String {
     format!(
         "Examples:
-  fedcast run scenarios/quickstart.toml        a federation of ten clients, in about 15 seconds
-  fedcast plan scenarios/quickstart.toml       its bytes, time and jobs, without computing it
-  fedcast study scenarios/studies/scale.study.toml   many runs from one file, with tables
+  fedcast run scenarios/quickstart.toml        train ten clients, in about 15 seconds
+  fedcast plan scenarios/quickstart.toml       predict its bytes, time and jobs without training
+  fedcast study scenarios/studies/scale.study.toml   run many scenarios from one file
   fedcast replay runs/quickstart-… --verify    recompute a run and compare every event
-  fedcast resume runs/quickstart-…             go on with a run that was killed
-  fedcast fork runs/a --after-task 3 --set …   go on from there with other settings
-  fedcast compare runs/a runs/b                in what two runs differ, and who is better
-  fedcast report studies/scale                 a page with its tables and plots
-  fedcast runs                                 the runs below this folder
-  fedcast new a.toml                           a commented scenario to begin with
-  fedcast keys                                 every key of a scenario; `keys client` explains a section
-  fedcast methods show hgp                     what a method does, sends and keeps
-  fedcast fetch cifar100                       a data set or weights by name
-  fedcast weights model.safetensors            what a file of weights is, and how to use it
-  fedcast help columns                         every column of every file of a run
-  fedcast doctor                               what this machine has: vectors, memory, GPUs, caches, disk
+  fedcast resume runs/quickstart-…             resume a run from its last checkpoint
+  fedcast fork runs/a --after-task 3 --set …   continue from there with other settings
+  fedcast compare runs/a runs/b                compare settings, metrics and bytes of runs
+  fedcast report studies/scale                 write a page with tables and plots
+  fedcast runs                                 list the runs below this folder
+  fedcast new a.toml                           write a commented scenario
+  fedcast keys                                 list the keys of scenarios
+  fedcast keys client                          explain the keys of a section
+  fedcast methods show hgp                     explain a method, its messages and its state
+  fedcast fetch cifar100                       download a data set or weights by name
+  fedcast weights model.safetensors            describe a weights file and how to use it
+  fedcast help columns                         explain the columns of a run's files
+  fedcast doctor                               show CPU, memory, GPUs, caches and disk
 
 Environment:
-  FEDCAST_ARITHMETIC   portable, avx2 or avx512: the vector instructions to compute with, at most
-                       those of this machine; all give the same bits [default: the widest]
-  FEDCAST_CACHE        fedcast's folder of caches (measured costs, fetched data)
+  FEDCAST_ARITHMETIC   vector instructions: portable, avx2 or avx512, at most those of this
+                       machine; all give the same bits [default: the widest]
+  FEDCAST_CACHE        folder of fedcast's caches (measured costs, fetched data)
 
 Results go to stdout; progress and errors go to stderr.
 
@@ -149,10 +150,10 @@ Results go to stdout; progress and errors go to stderr.
     )
 }
 
-/// Parses the arguments, runs the command, tells what went wrong, answers the exit code.
+/// Parses the arguments, runs the command, prints its error if any, and returns the exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let given: Vec<OsString> = arguments.into_iter().collect();
-    // An argument that is no text is a path, and nothing is to be understood about it.
+    // An argument that is not UTF-8 is a path; no short form applies to it.
     let words: Option<Vec<String>> =
         given.iter().map(|word| word.to_str().map(str::to_owned)).collect();
     let words = words.map(understood).unwrap_or_default();
@@ -182,7 +183,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     })
 }
 
-/// Help that was asked for, or a command line that is wrong.
+/// Prints requested help, or the error of a wrong command line with advice.
 fn refuse(error: &clap::Error, words: &[String], json: bool) -> Exit {
     if !error.use_stderr() {
         let _ = error.print();

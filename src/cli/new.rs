@@ -1,4 +1,4 @@
-//! `fedcast new`: a commented scenario to begin with, from options or from questions.
+//! `fedcast new`: commented scenario from options or from questions.
 
 mod images;
 mod look;
@@ -21,56 +21,56 @@ use crate::scenario::{GivenFolder, Loaded, Scenario, ScenarioError};
 use needs::candidates;
 use template::ScenarioAnswers;
 
-/// Write a commented scenario to begin with, from options or, on a terminal, from questions
+/// Write a commented scenario, from options or, on a terminal, from questions
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  fedcast new                                        asks what it should be
+  fedcast new                                        asks questions
   fedcast new a.toml --method fedavg --clients 20 --beta 0.5
   fedcast new birds.toml --data ../birds --weights ../vit_tiny.safetensors --tasks 5
   fedcast new a.toml --method stsa --sampled 10 && fedcast run a.toml
 
-What is written passes `fedcast check`, and its partition is possible as far as that can be known.
-Keys that it leaves out have documented defaults: `fedcast keys`.")]
+The scenario passes `fedcast check`, and its partition is possible if class sizes are known. Keys
+that it leaves out have documented defaults: see `fedcast keys`.")]
 pub struct NewArgs {
     /// The file to write [default: scenario.toml]
     pub file: Option<PathBuf>,
-    /// What is learned, and how; `fedcast methods` lists them [default: hgp]
+    /// Method; `fedcast methods` lists them [default: hgp]
     #[arg(long)]
     pub method: Option<String>,
-    /// digits, cifar10, cifar100, or a folder of images, relative to the current folder [default: digits]
+    /// Data: digits, cifar10, cifar100, or a folder of images, relative to the current folder [default: digits]
     #[arg(long)]
     pub data: Option<String>,
     /// Weights of a ViT, relative to the current folder, or a name such as hf:timm/vit_tiny_patch16_224.augreg_in21k
-    /// [default: for digits the small transformer inside the program, else that one]
+    /// [default: that name; for digits the small transformer inside the program]
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,
-    /// Shape of those weights: vit-tiny-patch16-224, vit-small-patch16-224, vit-base-patch16-224, or a table as
-    /// `fedcast keys backbone.architecture` has it [default: as the file tells, or its name]
+    /// Architecture of the weights: vit-tiny-patch16-224, vit-small-patch16-224, vit-base-patch16-224, or a table as
+    /// in `fedcast keys backbone.architecture` [default: from the file, else from its name]
     #[arg(long, value_name = "SHAPE")]
     pub architecture: Option<String>,
-    /// Tasks, of equally many classes [default: 5]
+    /// Number of tasks of equal numbers of classes [default: 5]
     #[arg(long, value_name = "N")]
     pub tasks: Option<u32>,
-    /// Clients [default: 10]
+    /// Number of clients [default: 10]
     #[arg(long, value_name = "N")]
     pub clients: Option<u32>,
-    /// Rounds of a task [default: 5]
+    /// Rounds per task [default: 5]
     #[arg(long, value_name = "N")]
     pub rounds: Option<u32>,
-    /// Clients sampled in a round [default: all]
+    /// Clients sampled per round [default: all]
     #[arg(long, value_name = "N")]
     pub sampled: Option<u32>,
-    /// How even classes are spread over clients: 0.1 is very uneven, 100 nearly even [default: 0.5]
+    /// Dirichlet parameter of the partition: 0.1 is very uneven, 100 nearly even [default: 0.5]
     #[arg(long, value_name = "X")]
     pub beta: Option<f64>,
-    /// Replace the file if it is there
+    /// Replace an existing file
     #[arg(long)]
     pub force: bool,
 }
 
 impl NewArgs {
-    /// Whether nothing is said about the scenario, so that somebody may be asked.
+    /// Returns true if no option describes the scenario, so that questions may be asked.
     fn says_nothing(&self) -> bool {
         let NewArgs {
             method,
@@ -90,7 +90,7 @@ impl NewArgs {
     }
 }
 
-/// Writes the file.
+/// Writes the scenario to the file.
 pub fn execute(args: &NewArgs) -> Result<Exit, CliError> {
     let on_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let file = args.file.clone().unwrap_or_else(|| PathBuf::from("scenario.toml"));
@@ -107,13 +107,13 @@ pub fn execute(args: &NewArgs) -> Result<Exit, CliError> {
     let place = std::path::absolute(&file).map_err(|error| cannot(&file, &error))?;
     let folder = place.parent().unwrap_or(Path::new("/"));
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
-    // Nothing is written that would not run as far as that can be known.
+    // A scenario that is known not to run is not written.
     let Fitted { text, loaded } = fitted(&wishes, folder, &name, &methods)?;
     may_divide(&wishes, &loaded.scenario, folder, &methods)?;
     Disk::default().replace(&file, text.as_bytes()).map_err(|error| cannot(&file, &error))?;
     let shown = file.display();
     print(&format!(
-        "{shown} is written. What next:\n  fedcast check {shown}\n  fedcast plan {shown}\n  fedcast run {shown}\n"
+        "{shown} is written. Next:\n  fedcast check {shown}\n  fedcast plan {shown}\n  fedcast run {shown}\n"
     ))?;
     for ignored in loaded.scenario.ignored() {
         super::stderr::print_status(&format!("note: {ignored}"));
@@ -121,7 +121,7 @@ pub fn execute(args: &NewArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// A file that may be written.
+/// Checks that a file may be written: it is no folder, and does not exist or may be replaced.
 fn may_write(file: &Path, force: bool) -> Result<(), CliError> {
     let shown = file.display();
     if let Some(GivenFolder { what, .. }) = GivenFolder::at(file, "scenario") {
@@ -133,22 +133,22 @@ fn may_write(file: &Path, force: bool) -> Result<(), CliError> {
     }
     match file.exists() && !force {
         true => Err(CliError::Usage(format!(
-            "{shown} is there already; name another file, or --force replaces it"
+            "{shown} exists already\n  help: name another file, or replace it with --force"
         ))),
         false => Ok(()),
     }
 }
 
-/// A scenario that is valid.
+/// A valid scenario and its text.
 struct Fitted {
     text: String,
     loaded: Loaded,
 }
 
-/// The scenario that somebody wants, with what its method needs beyond that.
+/// Returns the requested scenario, with additions that its method needs.
 ///
 /// # Errors
-/// What is wrong with it where no addition makes it valid.
+/// Returns the error of the scenario without additions if none makes it valid.
 fn fitted(
     wishes: &ScenarioAnswers,
     folder: &Path,
@@ -166,10 +166,10 @@ fn fitted(
     Err(first.expect("a scenario without additions is tried first"))
 }
 
-/// Refuses a partition that cannot be, as far as the sizes of classes are known, with options that divide every task.
+/// Checks that the partition is possible, if class sizes are known; else suggests other options.
 ///
 /// # Errors
-/// When a task has too few samples for its clients.
+/// Fails if a task has too few samples for its clients.
 fn may_divide(
     wishes: &ScenarioAnswers,
     scenario: &Scenario,
@@ -191,10 +191,10 @@ fn may_divide(
     Err(error)
 }
 
-/// So many draws are tried of a partition that only serves as advice.
+/// Number of draws of a partition that serves only as advice.
 const DRAWS: u32 = 50;
 
-/// Fewer clients and more even classes, together, with which the partition can be drawn.
+/// Searches for fewer clients with a more even partition that can be drawn.
 fn options_that_divide(
     wishes: &ScenarioAnswers,
     folder: &Path,

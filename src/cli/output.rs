@@ -1,4 +1,4 @@
-//! Results of commands on stdout, and the forms that they have.
+//! Output of results on stdout, and its formats.
 
 use std::io::Write;
 
@@ -7,17 +7,19 @@ use clap::ValueEnum;
 use super::failure::CliError;
 use super::stderr::plain;
 
-/// How results are written to stdout.
+/// Format of results on stdout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// Tables for people.
+    /// Text and tables
     #[default]
     Human,
-    /// One JSON document.
+    /// One JSON document
     Json,
 }
 
-/// Writes a result to stdout, without control characters. A reader that went away (`fedcast … | head`) is no error.
+/// Writes a result to stdout, without control characters.
+///
+/// A closed pipe (`fedcast … | head`) is no error.
 pub(super) fn print(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     match out.write_all(plain(text).as_bytes()).and_then(|()| out.flush()) {

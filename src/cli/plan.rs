@@ -29,45 +29,44 @@ Examples:
   fedcast plan scenarios/quickstart.toml --estimate
   fedcast plan scenarios/quickstart.toml --set partition.beta=0.1 --partition
 
-A plan is a run in which layouts answer in place of training: sizes come from the method's own
-declarations through the real encoder, so they are what a run sends, to the byte. Clients that
-cannot be reached are missing as in the run; faults are left out unless --faults asks for them.
-Where data.nominal says the sizes of classes no file is opened; otherwise the files of the data set
-are listed, without decoding an image. Of CIFAR that is not here the published sizes are assumed;
-whatever is assumed is said in a note.
+A plan is a run without training. Message sizes come from the method's declared layouts and the real
+encoder, so they equal those of a run, to the byte. Unavailable clients are missing as in the run;
+faults are left out without --faults. If data.nominal gives the class sizes, no file is opened;
+otherwise the files of the data set are listed, and no image is decoded. If CIFAR is not here, its
+published sizes are assumed. A note states every assumption.
 
---estimate adds seconds, memory and disk on this machine. It runs the beginning of the scenario for about
-ten seconds (at least one client trains) and keeps what a unit of work took in the folder of caches
-(FEDCAST_CACHE names another one); `run` then says at its end how good the estimate was.
+--estimate adds seconds, memory and disk on this machine. It runs the start of the scenario for
+about ten seconds (at least one client trains) and keeps the measured costs in the folder of caches
+(set another one with FEDCAST_CACHE). `fedcast run` then prints how good the estimate was.
 
-With --partition the data are opened instead, and who holds how many samples of which class is
-printed; --format json has every count, as partition.csv of a run does.")]
+--partition opens the data instead and prints the samples of every client by class; --format json
+prints every count, as partition.csv of a run does.")]
 pub struct PlanArgs {
     /// The scenario file
     pub file: PathBuf,
     #[command(flatten)]
     pub overrides: Overrides,
-    /// With the scenario's faults: losses, crashes, restarts; by default nothing fails
+    /// Include the scenario's faults: losses, crashes, restarts
     #[arg(long)]
     pub faults: bool,
-    /// Say what the run will take of this machine; reads data and weights
+    /// Estimate time, memory and disk on this machine; reads data and weights
     #[arg(long)]
     pub estimate: bool,
-    /// Measure again what an earlier --estimate has measured
+    /// Measure costs again that an earlier --estimate kept
     #[arg(long, requires = "estimate")]
     pub measure_again: bool,
     /// Worker threads to estimate for [default: the scenario's, else one per core]
     #[arg(long, value_name = "N", requires = "estimate", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
-    /// Who holds how many samples of which class; reads the data
+    /// Print the samples of every client by class; reads the data
     #[arg(long, conflicts_with = "faults")]
     pub partition: bool,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// How long a trial may go on; a client that trains is waited for.
+/// Time budget of a trial, which still waits for a client in training.
 const TRIAL: Duration = Duration::from_secs(10);
 
 /// A plan as JSON.
@@ -114,13 +113,13 @@ pub fn execute(args: &PlanArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Prints who holds what.
+/// Prints the samples of every client by class.
 fn partition(args: &PlanArgs, scenario: &Scenario, methods: &Registry) -> Result<Exit, CliError> {
     let assembly = assemble(scenario, methods, Some(1))?;
     let names = assembly.class_names;
     let Some(all) = holdings(&assembly.setup) else {
         let what = "clients are new in every round (participation.population = \"fresh\"): \
-                    there is no partition before they are asked";
+                    there is no partition before they are sampled";
         return Err(CliError::Usage(what.to_string()));
     };
     match args.format {

@@ -1,4 +1,4 @@
-//! `--mpi`: one run by several processes, and what becomes of those that do not have the run.
+//! `--mpi`: one run by several processes; rank 0 has the run, the others work for it.
 
 use clap::Args;
 
@@ -7,20 +7,22 @@ use super::failure::CliError;
 use crate::experiment::ranks::Ranks;
 use crate::study::LEASH;
 
-/// Whether other processes compute as well.
+/// Options of runs by several processes.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct RankArgs {
-    /// Compute with all processes that mpirun or srun started, on one machine or many (needs a build with MPI)
+    /// Compute with all processes that mpirun or srun started, on any machines (needs a build with MPI)
     #[arg(long)]
     pub mpi: bool,
 }
 
 impl RankArgs {
-    /// Does `conduct` as rank 0, with the other ranks where there are some; or works for it as another rank, with so many
-    /// workers.
+    /// Calls `conduct` as rank 0, with the other ranks if any; as another rank, works for rank 0.
+    ///
+    /// `workers` is the number of this rank's worker threads.
     ///
     /// # Errors
-    /// Those of `conduct`; MPI that is not there, or several processes without `--mpi`, which would be as many runs.
+    /// Returns the errors of `conduct`. Also fails if MPI is missing, or if there are several processes without `--mpi`,
+    /// which would be as many separate runs.
     pub fn with_ranks(
         self,
         workers: Option<u32>,
@@ -30,8 +32,8 @@ impl RankArgs {
             true => joined(workers, conduct),
             false => match several(|name| std::env::var(name).ok()) {
                 Some(count) => Err(CliError::Usage(format!(
-                    "this is one of {count} processes, and each would be a run of its own; add --mpi to let them \
-                     compute one run together, or start one"
+                    "this is one of {count} processes, and each would compute a separate run\n  help: add --mpi to \
+                     compute one run together, or start one process"
                 ))),
                 None => conduct(None),
             },
@@ -39,8 +41,10 @@ impl RankArgs {
     }
 }
 
-/// How many processes a launcher of MPI programs started this one with, where it is more than one. (`srun` starts programs
-/// of all kinds, perhaps a run with another seed each; cells of a study are runs of their own.)
+/// Returns the number of processes that an MPI launcher started, if it is more than one.
+///
+/// `srun` does not count: it starts programs of all kinds, perhaps runs with different seeds. Cells of a study are
+/// separate runs.
 fn several(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
     if variable(LEASH).is_some() {
         return None;
@@ -55,7 +59,7 @@ fn joined(
     _: impl FnOnce(Option<Ranks>) -> Result<Exit, CliError>,
 ) -> Result<Exit, CliError> {
     Err(CliError::Usage(
-        "this fedcast was built without MPI; build it where `mpicc` and libclang are: \
+        "--mpi: this fedcast was built without MPI\n  help: build it on a machine with `mpicc` and libclang: \
          cargo build --release --features mpi"
             .into(),
     ))

@@ -1,4 +1,4 @@
-//! `fedcast replay`: renders a recorded run again, or recomputes it and compares.
+//! `fedcast replay`: tables of a recorded run from its journal, or verification by recomputing.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ use crate::report::tables::{TableFiles, copy_tables};
 use crate::report::{Progress, Shared, Summary, Timing, final_table, retiming_table};
 use crate::scenario::RecordSection;
 
-/// Render a recorded run again, or recompute it and compare every event
+/// Print the results of a recorded run, or recompute it and compare every event
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,25 +33,26 @@ Examples:
   fedcast replay runs/quickstart-1f2e3d4c-s1 --set time.preset=mobile --set links.preset=mobile
 
 Without --verify nothing is computed: the journal is checked against its digests and the final
-table is printed; -o writes the CSV tables again. With --verify the run is executed again and
-the first event that differs is printed (exit code 10); any number of workers gives the same
-events. An interrupted run is compared as far as it goes. With --from-round only what comes after
-the last checkpoint before that round is computed; what is before it is replayed from the journal.
+table is printed; -o writes the CSV tables again. With --verify the run is executed again and the
+first event that differs is printed (exit code 10); the number of workers has no effect on events.
+An interrupted run is compared up to its end. With --from-round only the events after the last
+checkpoint before that round are computed; earlier ones are replayed from the journal.
 
-With --set nothing is computed either: the recorded exchanges are timed anew over other links
-([links]), speeds ([time]) or closing rules ([round]), and compared with the recorded times; -o
-writes the tables as a run of the changed scenario would. It is refused (exit code 2) where other
-updates would be learnt from: another cohort, an upload that would be late or no longer be.")]
+With --set nothing is computed either: the recorded exchanges are timed again with other links
+([links]), speeds ([time]) or closing rules ([round]), and compared with the recorded times. -o
+writes the tables that a run of the changed scenario would write. The command fails (exit code 2)
+if other updates would be aggregated: with another cohort, or if an upload would become late or be
+late no longer.")]
 pub struct ReplayArgs {
     /// The run directory
     pub run: PathBuf,
     /// Execute the run again and compare it with the journal
     #[arg(long)]
     pub verify: bool,
-    /// Compute only what comes after the last checkpoint before this round
+    /// Compute only events after the last checkpoint before this round
     #[arg(long, value_name = "ROUND", requires = "verify", value_parser = clap::value_parser!(u32).range(1..))]
     pub from_round: Option<u32>,
-    /// What if: a key of [time], [links] or [round] with another value; may be repeated
+    /// Time the run with another value of a key of [time], [links] or [round]; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "verify")]
     pub set: Vec<String>,
     /// Worker threads of --verify [default: the recorded scenario's, else one per core]
@@ -59,13 +60,13 @@ pub struct ReplayArgs {
     pub workers: Option<u32>,
     #[command(flatten)]
     pub ranks: RankArgs,
-    /// Write the run's CSV tables again, into this folder
+    /// Folder to write the run's CSV tables to
     #[arg(short, long, value_name = "DIR", conflicts_with = "verify")]
     pub out: Option<PathBuf>,
-    /// No progress on stderr
+    /// Print no progress on stderr
     #[arg(short, long)]
     pub quiet: bool,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -73,7 +74,7 @@ pub struct ReplayArgs {
 /// Replays or verifies the run.
 pub fn execute(args: &ReplayArgs) -> Result<Exit, CliError> {
     if args.ranks.mpi && !args.verify {
-        return Err(CliError::Usage("--mpi computes: it goes with --verify".into()));
+        return Err(CliError::Usage("--mpi needs --verify: without it nothing is computed".into()));
     }
     match args.verify {
         true => args.ranks.with_ranks(args.workers, |ranks| verify(args, ranks)),
@@ -104,7 +105,7 @@ fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
     readers.extend(tables.as_mut().map(|tables| tables as &mut dyn EventSink));
     let replayed = experiment::replay(&args.run, &mut readers);
     args.out.as_deref().map_or(Ok(()), |out| beside_journal(&args.run, out, &record))?;
-    // What is before a cut or a damaged line is still worth seeing.
+    // The part before a cut or a damaged line is printed, too.
     if let Ok(Replayed { digests, .. }) = &replayed {
         summary.digests = Some(digests.clone());
     }
@@ -116,13 +117,13 @@ fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Tables that are not derived from the journal, or from other tables.
+/// Writes the tables that are not derived from the journal, and Parquet files if recorded.
 fn beside_journal(run: &Path, out: &Path, record: &RecordSection) -> Result<(), DirectoryError> {
     copy_tables(run, out)?;
     if record.parquet { write_parquet(&Disk::default(), out) } else { Ok(()) }
 }
 
-/// Times the recorded exchanges again.
+/// Times the recorded exchanges again with the changed keys and prints the comparison.
 fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
     let manifest = read_manifest(&args.run)?;
@@ -131,7 +132,8 @@ fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
     // Held until the tables are written. They are not those of this run.
     let same = args.out.as_ref().is_some_and(|out| *out == args.run);
     if same {
-        let what = "-o must be another folder: these are not the tables of the recorded run";
+        let what =
+            "-o names the recorded run, whose tables these are not\n  help: name another folder";
         return Err(CliError::Usage(what.to_string()));
     }
     let _lock = args.out.as_deref().map(|out| hold_for_tables(out, &manifest)).transpose()?;

@@ -1,4 +1,4 @@
-//! `fedcast report`: runs or a study as one HTML file.
+//! `fedcast report`: page of runs or of a study as one HTML file.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::experiment::write_atomically;
 use crate::page::{Content, render};
 use crate::study::STUDY_FILE;
 
-/// Write a study, or any runs, as one HTML page: tables, plots, differences, commands
+/// Write an HTML page of a study or of runs: tables, plots, differences, commands
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -19,18 +19,18 @@ Examples:
   fedcast report runs/a runs/b runs/c -o comparison.html
   fedcast report studies/scale --against method=fedavg
 
-The page needs no network and no script: plots are SVG inside it, each with its numbers as a table.
-Runs that differ in their seeds only are one arm. Of a study the page shows what [report] and
-[compare] of its file ask for; other runs are told apart by the keys in which they differ, and what
-is plotted over what follows from them. The same runs give the same file, byte for byte.")]
+The page needs no network and no script: its plots are SVG, each with its numbers as a table. Runs
+that differ only in their seeds form one arm. For a study, [report] and [compare] of its file choose
+the content; for other runs, the keys in which they differ define the arms and the axes of plots.
+The same runs give the same file, byte for byte.")]
 pub struct ReportArgs {
     /// Run directories, studies, or folders of runs
     #[arg(required = true)]
     pub folders: Vec<PathBuf>,
-    /// The file [default: report.html in the first folder, or beside it where that is a run]
+    /// The file to write [default: report.html in the first folder; for a run, RUN-report.html next to it]
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Arms that others are compared with, by a value on an axis of the table; may be repeated
+    /// Baseline arms, by a value on an axis of the table; may be repeated
     #[arg(long, value_name = "AXIS=VALUE", value_parser = axis)]
     pub against: Vec<(String, String)>,
 }
@@ -42,7 +42,7 @@ fn axis(text: &str) -> Result<(String, String), String> {
 
 /// Writes the page.
 pub fn execute(args: &ReportArgs) -> Result<Exit, CliError> {
-    // A folder without runs is a typing mistake, but for a study none of whose cells came so far.
+    // A folder without runs is a typing mistake, unless it is a study without finished cells.
     for folder in &args.folders {
         if !folder.join(STUDY_FILE).is_file() {
             records(folder)?;
@@ -53,9 +53,9 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, CliError> {
         let values = content.values(axis);
         if !values.contains(value) {
             let what = match values.is_empty() {
-                true => format!("there is no axis `{axis}` in the table of these runs"),
+                true => format!("the table of these runs has no axis `{axis}`"),
                 false => {
-                    format!("`{axis}` has no value `{value}`; there are {}", values.join(", "))
+                    format!("axis `{axis}` has no value `{value}`, only {}", values.join(", "))
                 }
             };
             return Err(CliError::Usage(what));
@@ -63,7 +63,7 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, CliError> {
     }
     let out = args.out.clone().unwrap_or_else(|| default_file(&args.folders[0]));
     if out.is_dir() {
-        let what = format!("{} is a folder; -o names the file", out.display());
+        let what = format!("{} is a folder\n  help: name a file with -o", out.display());
         return Err(CliError::Usage(what));
     }
     write_atomically(&out, render(&content).as_bytes())?;
@@ -71,7 +71,7 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// In a folder of runs; a run directory holds what the run wrote and nothing else.
+/// Returns the default file: in a folder of runs, or next to a run, which holds only its own files.
 fn default_file(folder: &Path) -> PathBuf {
     if !folder.join(crate::experiment::names::MANIFEST).is_file() {
         return folder.join("report.html");

@@ -1,4 +1,4 @@
-//! `fedcast resume`: goes on with a run that was killed, interrupted or failed.
+//! `fedcast resume`: continuation of a run that was killed, interrupted or failed.
 
 use std::path::{Path, PathBuf};
 
@@ -16,19 +16,19 @@ use crate::experiment::{self, Resumed, read_summary};
 use crate::methods::Registry;
 use crate::report::Summary;
 
-/// Go on with a run that was killed, interrupted or failed, from its last checkpoint
+/// Resume a run that was killed, interrupted or failed, from its last checkpoint
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   fedcast resume runs/quickstart-1f2e3d4c-s1
   fedcast resume runs/quickstart-1f2e3d4c-s1 --workers 1
 
-A resumed run ends with the same journal, tables and digests as one that was never killed; only
-wall times differ. A damaged checkpoint falls back to the one before; without any the run begins
-anew. How often checkpoints are written is a matter of the scenario: [record.checkpoint] with
-every = \"round\" (the default), \"task\", \"never\" or a number of rounds; keep = 2; and
-share = 0.05, the largest part of the run's time that may go into them.
-A complete run is nothing to do (exit code 4).")]
+A resumed run ends with the same journal, tables and digests as an uninterrupted one; only wall
+times differ. If a checkpoint is damaged, the one before is used; without any, the run starts from
+the beginning. Section [record.checkpoint] of the scenario sets how often checkpoints are written:
+every = \"round\" (the default), \"task\", \"never\" or a number of rounds; keep = 2, the number kept;
+share = 0.05, the largest fraction of the run's time for them.
+For a complete run there is nothing to do (exit code 4).")]
 pub struct ResumeArgs {
     /// The run directory
     pub run: PathBuf,
@@ -37,18 +37,18 @@ pub struct ResumeArgs {
     pub workers: Option<u32>,
     #[command(flatten)]
     pub ranks: RankArgs,
-    /// Go on although another version or arithmetic began the run
+    /// Resume even if another version or arithmetic started the run
     #[arg(long)]
     pub force: bool,
-    /// No progress on stderr
+    /// Print no progress on stderr
     #[arg(short, long)]
     pub quiet: bool,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// Goes on with the run.
+/// Resumes the run, alone or with other ranks.
 pub fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
     args.ranks.with_ranks(args.workers, |ranks| {
         given::run_directory(&args.run)?;
@@ -57,7 +57,7 @@ pub fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
     })
 }
 
-/// Goes on with the run in a directory.
+/// Resumes the run in a directory.
 pub(super) fn go_on(
     path: &Path,
     crew: ComputeResources,
@@ -75,7 +75,7 @@ pub(super) fn go_on(
     drive(interruptible(), run, &scenario, replayed, quiet, format)
 }
 
-/// What a complete run came to: where it is, or its summary. It ends as the run itself did.
+/// Prints the directory or the summary of a complete run and returns the exit code of that run.
 pub(super) fn tell_results(path: &Path, format: Format) -> Result<Exit, CliError> {
     let summary = read_summary(path)?;
     match format {

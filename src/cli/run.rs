@@ -1,4 +1,4 @@
-//! `fedcast run`: executes a scenario into a run directory.
+//! `fedcast run`: execution of a scenario into a run directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,17 +31,16 @@ use crate::scenario::{Override, Scenario, ScenarioError};
 Examples:
   fedcast run scenarios/quickstart.toml
   fedcast run scenarios/quickstart.toml --seed 7 --set method.rebalance=none
-  fedcast run scenarios/quickstart.toml --resume       a whole job script: begin, or go on
+  fedcast run scenarios/quickstart.toml --resume       start or resume; for job scripts
   fedcast run a.toml --set federation.clients=100 --set participation.fraction=0.1 -o runs/tenth
   mpirun -n 4 fedcast run a.toml --mpi                 one run by four processes
 
---set takes the dotted path of a key and a TOML value; a bare word is taken as a string.
-The number of workers changes how long a run takes and nothing else.
-Ctrl-C, SIGTERM and SIGHUP end a run between two events: the journal stays valid and the exit
-code is 130. `fedcast resume DIR`, or the same command with --resume, goes on with a run that was
-interrupted or killed, from its last checkpoint. A run that is there already, done or not, is
-never computed again or replaced without --force (exit code 4). A run in which no update was ever
-aggregated ends with 7.")]
+--set takes the dotted path of a key and a TOML value; a bare word is a string. The number of
+workers changes only the wall time of a run. Ctrl-C, SIGTERM and SIGHUP end a run between two
+events: the journal stays valid and the exit code is 130. `fedcast resume DIR`, or the same command
+with --resume, continues an interrupted or killed run from its last checkpoint. An existing run,
+complete or not, is never computed again or replaced without --force (exit code 4). A run in which
+no update was aggregated ends with exit code 7.")]
 pub struct RunArgs {
     /// The scenario file
     pub file: PathBuf,
@@ -53,24 +52,24 @@ pub struct RunArgs {
     /// The run directory [default: runs/<name>-<hash>-s<seed>]
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Replace what is in the run directory, a run of this or another scenario
+    /// Replace an existing run in the run directory, of this or another scenario
     #[arg(long)]
     pub force: bool,
-    /// Begin the run, or go on with it where it stopped; a complete run is left as it is (exit code 0)
+    /// Start the run or resume it from its last checkpoint; does nothing if it is complete
     #[arg(long, conflicts_with = "force")]
     pub resume: bool,
-    /// Train every slot alone first, as `fedcast direct` does, into DIR-direct.csv
+    /// Train every client task alone first, as `fedcast direct` does, and write DIR-direct.csv
     #[arg(long)]
     pub direct: bool,
-    /// Fetch data and weights that the scenario names and that are not here yet
+    /// Download data and weights that the scenario names and that are missing
     #[arg(long)]
     pub fetch: bool,
     #[command(flatten)]
     pub ranks: RankArgs,
-    /// No progress on stderr
+    /// Print no progress on stderr
     #[arg(short, long)]
     pub quiet: bool,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -78,10 +77,10 @@ pub struct RunArgs {
 /// Changes to a scenario from the command line.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Overrides {
-    /// Override a key of the scenario; may be repeated
+    /// Override of a key of the scenario; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// Override seed.run; partition and class order follow unless they have seeds of their own
+    /// Override of seed.run; partition and class order use it, too, unless they have their own seeds
     #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
 }
@@ -91,7 +90,7 @@ fn seed(text: &str) -> Result<u64, String> {
 }
 
 impl Overrides {
-    /// All of them as `path=value`, in the order in which they apply.
+    /// Returns all overrides as `path=value`, in the order in which they apply.
     pub fn all(&self) -> Vec<String> {
         let mut all = self.set.clone();
         all.extend(self.seed.map(|seed| format!("seed.run={seed}")));
@@ -99,7 +98,7 @@ impl Overrides {
     }
 }
 
-/// Reads a scenario and, unless nobody wants to be told, says what of it has no meaning for its method.
+/// Reads a scenario and, unless `quiet`, prints notes on keys that have no effect for its method.
 fn load(
     file: &Path,
     overrides: &Overrides,
@@ -123,7 +122,7 @@ fn begin(args: &RunArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let mut scenario = load(&args.file, &args.overrides, &methods, args.quiet)?;
     if args.fetch {
-        // What no weights can help is said before they are fetched.
+        // An impossible partition is reported before weights are fetched.
         divide(&scenario)?;
         let settings = Settings { progress: !args.quiet, ..Settings::from_env() };
         for name in scenario.names() {
@@ -149,15 +148,16 @@ fn begin(args: &RunArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
     drive(interruptible(), run, &scenario, 0, args.quiet, args.format)
 }
 
-/// How this process was asked for a run.
+/// Returns the command line, overrides and origin of a run, for its manifest.
 pub(super) fn provenance(overrides: &Overrides, origin: Option<Origin>) -> Provenance {
     let words = std::env::args_os().skip(1);
     let command = words.map(|word| word.to_string_lossy().into()).collect();
     Provenance { command, overrides: overrides.all(), origin }
 }
 
-/// What `--resume` and the lack of `--force` make of a directory in which something stands already;
-/// `None` where the run begins.
+/// Resumes, reports or refuses a run that exists in the directory, by `--resume` and `--force`.
+///
+/// Returns `None` if the run starts from the beginning.
 fn take_up(
     args: &RunArgs,
     ranks: &Option<Ranks>,
@@ -172,17 +172,18 @@ fn take_up(
             resume::go_on(path, crew, false, args.quiet, args.format).map(Some)
         }
         DirectoryState::Done if args.resume => {
-            // Removes what a process left that was killed as it began to replace it; not worth an error.
+            // Removes files of a process that was killed while it began to replace the run; a failure is harmless.
             let _ = RunDirectory::reopen(path);
-            print_status(&format!("{} is done; nothing is left to compute", path.display()));
+            print_status(&format!("{} is complete; nothing is left to compute", path.display()));
             resume::tell_results(path, args.format).map(Some)
         }
         stands => Ok(stands.may_begin(path).map(|()| None)?),
     }
 }
 
-/// Executes a run that is ready, with everything that listens to it. Its first `told` entries are
-/// those of a run that goes on.
+/// Executes a prepared run with its readers and prints the results.
+///
+/// The first `replayed` entries of its journal are those of the run that is resumed or forked.
 pub(super) fn drive(
     interrupt: Interrupt,
     run: Run,
@@ -198,7 +199,7 @@ pub(super) fn drive(
         let others: usize = run.ranks().iter().skip(1).map(|rank| rank.workers).sum();
         let company = match run.ranks().len() {
             0 | 1 => String::new(),
-            ranks => format!(" beside {others} on {} more ranks", ranks - 1),
+            ranks => format!(", {others} more on {} other ranks", ranks - 1),
         };
         print_status(&format!(
             "{}: {workers} {word}{company}, into {}",
@@ -222,7 +223,7 @@ pub(super) fn drive(
     let Executed { finished, directory, summary } = ended.inspect_err(|error| {
         if let RunError::Federation(FederationError::Sink(SinkError::Io(_))) = error {
             let path = into.display();
-            print_status(&format!("nothing more can be written into {path}; make room, then go on with: fedcast resume {path}"));
+            print_status(&format!("cannot write to {path}\n  help: free disk space, then resume: fedcast resume {path}"));
         }
     })?;
     match format {
@@ -242,7 +243,7 @@ pub(super) fn drive(
         EndReason::Done => Exit::Done,
         EndReason::Interrupted => {
             let path = directory.path().display();
-            print_status(&format!("interrupted; go on with: fedcast resume {path}"));
+            print_status(&format!("interrupted; resume with: fedcast resume {path}"));
             Exit::Interrupted
         }
         EndReason::Aborted => Exit::Unexpected,

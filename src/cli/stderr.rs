@@ -1,22 +1,22 @@
-//! What people are told beside results: lines on stderr.
+//! Messages on stderr: progress, notes, warnings and errors.
 //!
-//! Nobody may be there to read them: a full disk under `2> log`, a terminal that is gone. That
-//! never ends or changes a run, so lines that cannot be written are forgotten.
+//! Lines that cannot be written (a full disk under `2> log`, a closed terminal) are dropped; they never end or
+//! change a run.
 
 use std::borrow::Cow;
 use std::io::Write;
 
-/// Tells a line on stderr.
+/// Prints a line on stderr.
 pub fn print_status(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", plain(line));
 }
 
-/// Shows a text on stderr that may have colors of its own.
+/// Prints a text on stderr that may contain colors.
 pub fn print_styled(text: &str) {
     let _ = std::io::stderr().lock().write_all(without_os_codes(text).as_bytes());
 }
 
-/// Text without what would move a cursor or change a terminal: names and paths come from files of others.
+/// Replaces control characters other than newlines and tabs, since names and paths may contain any.
 pub fn plain(text: &str) -> Cow<'_, str> {
     let odd = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     match text.contains(odd) {
@@ -25,7 +25,7 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Text without the numbers that systems give their errors: the words before them say it.
+/// Removes the system's error numbers, such as ` (os error 2)`.
 pub fn without_os_codes(text: &str) -> Cow<'_, str> {
     const NUMBER: &str = " (os error ";
     if !text.contains(NUMBER) {

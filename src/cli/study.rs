@@ -1,4 +1,4 @@
-//! `fedcast study`: many runs from one file.
+//! `fedcast study`: many runs from one study file.
 
 mod again;
 
@@ -23,81 +23,81 @@ use crate::study::{
     StudyProgress, first_errors, overrides, prepare, tables,
 };
 
-/// Run many cells from one file: a grid of changes to a scenario, each with several seeds
+/// Run a study: a grid of changes to a scenario, each with several seeds
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  fedcast study scenarios/studies/scale.study.toml --plan        what it costs; nothing runs
+  fedcast study scenarios/studies/scale.study.toml --plan        its costs, without running
   fedcast study scenarios/studies/scale.study.toml
   fedcast study scale.study.toml --only method=hgp,clients=10    one cell first
-  fedcast study scale.study.toml --status                        how far; writes the tables again
+  fedcast study scale.study.toml --status                        progress; writes the tables again
   fedcast study scale.study.toml --retry-failed
   fedcast study scale.study.toml --shard 1/4                     on one of four machines
 
-Every cell is a process of its own and a run directory of its own. The same command goes on where
-a study was killed or interrupted: what is finished is skipped, what is unfinished is resumed.
-Neither --jobs nor --shard changes a result; directories of several machines are merged by copying
-one over the other. Tables (cells.csv, rounds.csv, table.md, table.tex, paired.csv, ...) are written
-into the study's directory. Exit code 5: cells failed, the others are done; 4: another process still
-runs cells; 130: interrupted or at a limit of the study, to be gone on with.")]
+Every cell is a separate process with its own run directory. The same command continues a study
+that was killed or interrupted: it skips finished runs and resumes unfinished ones. Neither --jobs
+nor --shard changes a result. To merge the directories of several machines, copy one over the
+other. Tables (cells.csv, rounds.csv, table.md, table.tex, paired.csv, ...) are written to the
+study's directory. Exit codes: 5 cells failed, the others are done; 4 another process still runs
+cells; 130 interrupted or stopped at a limit of the study, can be continued.")]
 pub struct StudyArgs {
     /// The study file
     pub file: PathBuf,
     /// The study's directory [default: studies/<name>]
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Say what every cell costs and which cannot be run; run nothing
+    /// Print the costs of every cell and the cells that cannot run; run nothing
     #[arg(long, conflicts_with_all = ["status", "retry_failed"])]
     pub plan: bool,
-    /// With --plan: measure what cells take of this machine, a few seconds for each method and network
+    /// With --plan: measure costs on this machine, a few seconds for each method and network
     #[arg(long, requires = "plan")]
     pub estimate: bool,
-    /// Say how far the study is and write its tables again; run nothing
+    /// Print the progress of the study and write its tables again; run nothing
     #[arg(long, conflicts_with = "retry_failed")]
     pub status: bool,
-    /// Only these cells, such as method=hgp,clients=10 or seed=2; may be repeated
+    /// Cells to run, such as method=hgp,clients=10 or seed=2 [default: all]; may be repeated
     #[arg(long, value_name = "AXIS=ARM,...")]
     pub only: Vec<String>,
-    /// Run cells again that failed
+    /// Run failed cells again
     #[arg(long)]
     pub retry_failed: bool,
-    /// One part of all cells, such as 2/8, or `env` for the task of a SLURM job array
+    /// Part of the cells to run, such as 2/8, or `env` for the task of a SLURM job array
     #[arg(long, value_name = "K/N")]
     pub shard: Option<String>,
-    /// Processes at once [default: the study's, else one per core]
+    /// Number of simultaneous processes [default: the study's, else one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub jobs: Option<u32>,
-    /// Override a key of the scenario in all cells; may be repeated
+    /// Override of a key of the scenario in all cells; may be repeated
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// No progress on stderr
+    /// Print no progress on stderr
     #[arg(short, long)]
     pub quiet: bool,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// How long a trial of --estimate may go on.
+/// Time budget of a trial of --estimate.
 const TRIAL: Duration = Duration::from_secs(3);
 
-/// How often tables are written again while cells finish.
+/// Interval at which tables are written again while cells finish.
 const REWRITE: Duration = Duration::from_secs(10);
 
-/// A study that was read, and what is there of it.
+/// A study with its directory, its cells and the options of this call.
 struct Session<'a> {
     args: &'a StudyArgs,
     study: Study,
     directory: StudyDirectory,
     cells: Vec<Prepared>,
-    /// Of every cell whether `--only` and the shard choose it.
+    /// One flag per cell: true if `--only` and the shard select it.
     wanted: Vec<bool>,
     outcomes: Outcomes,
     crew: ProcessPool,
     methods: Registry,
 }
 
-/// Runs the study, plans it, or says how far it is.
+/// Runs the study, plans it, or prints its progress.
 pub fn execute(args: &StudyArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let study = Study::load(&args.file)?;
@@ -118,7 +118,7 @@ pub fn execute(args: &StudyArgs) -> Result<Exit, CliError> {
     if args.plan {
         return session.plan(&invalid);
     }
-    // A typo is found before a night is spent on the cells that have none.
+    // A mistake in any cell is reported before the other cells run.
     if let Some(error) = first_errors(invalid) {
         return Err(error.into());
     }
@@ -129,7 +129,7 @@ pub fn execute(args: &StudyArgs) -> Result<Exit, CliError> {
     session.run()
 }
 
-/// Which part of the cells this process runs.
+/// Returns the part of the cells that this process runs, if not all.
 fn shard(args: &StudyArgs, study: &Study) -> Result<Option<Shard>, StudyError> {
     let asked = args.shard.as_deref().map(ShardChoice::parse).transpose();
     let asked = asked.map_err(|why| StudyError::Selection(format!("--shard: {why}")))?;
@@ -139,10 +139,10 @@ fn shard(args: &StudyArgs, study: &Study) -> Result<Option<Shard>, StudyError> {
         Some(ShardChoice::Environment) => {
             let found = Shard::of_slurm(|name| std::env::var(name).ok());
             let found = found.map_err(StudyError::Selection)?;
-            // A study that is made for a cluster runs whole where there is none, unless told otherwise.
+            // A study file with `shard = "env"` runs all cells outside a job array; `--shard env` is an error there.
             if found.is_none() && asked.is_some() {
                 let what = "--shard env: this is no task of a SLURM job array (SLURM_ARRAY_TASK_ID and \
-                            SLURM_ARRAY_TASK_COUNT are not set); write --shard 1/4";
+                            SLURM_ARRAY_TASK_COUNT are not set)\n  help: write --shard 1/4";
                 return Err(StudyError::Selection(what.to_owned()));
             }
             Ok(found)
@@ -150,7 +150,7 @@ fn shard(args: &StudyArgs, study: &Study) -> Result<Option<Shard>, StudyError> {
     }
 }
 
-/// As many processes as there are cores, with the cores shared among them. GPUs are not shared.
+/// Returns the pool of processes: one per core by default, or one if cells use GPUs.
 fn crew(args: &StudyArgs, study: &Study, cells: &[Prepared]) -> ProcessPool {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let on_gpus = cells.iter().any(|prepared| {
@@ -201,16 +201,16 @@ impl Session<'_> {
             let jobs = self.crew.jobs.min(left);
             match left {
                 0 => print_status(&format!(
-                    "{}: nothing to run of {wanted} runs in {at}",
+                    "{}: none of {wanted} runs in {at} is left to run",
                     self.study.name
                 )),
                 left => print_status(&format!(
-                    "{}: {left} of {wanted} runs to go, {jobs} at once, into {at}",
+                    "{}: {left} of {wanted} runs left, {jobs} at a time, into {at}",
                     self.study.name
                 )),
             }
         }
-        // Written before anything runs: a directory that cannot be written is found at once.
+        // Written before anything runs, so that an unwritable directory is an error at once.
         tables::write(&self.study, &self.directory, &self.outcomes)?;
         on_interrupt(self.crew.stop.clone());
         let over = wanted - queue.cells.len();
@@ -232,7 +232,7 @@ impl Session<'_> {
                 && trouble.is_none()
             {
                 outcomes.refresh(directory);
-                // Cells go on: what is wrong with a table is told when it is written at the end.
+                // Cells continue: an error of a table is reported when it is written at the end.
                 trouble = tables::write(study, directory, outcomes).err();
                 written = Instant::now();
             }
@@ -245,7 +245,7 @@ impl Session<'_> {
         self.tell(halt)
     }
 
-    /// Nothing is run beside a run of another scenario: it may be what somebody still needs.
+    /// Returns an error if a cell's directory holds a run of another scenario, which may still be needed.
     fn refuse_foreign(&self) -> Result<(), StudyError> {
         let outcomes = self.outcomes.all.iter().zip(&self.wanted).filter(|(_, wanted)| **wanted);
         let mut foreign = outcomes.filter_map(|(outcome, _)| match &outcome.state {
@@ -260,7 +260,7 @@ impl Session<'_> {
         }
     }
 
-    /// Says how the study stands, and answers the exit code.
+    /// Prints the progress of the study and returns the exit code.
     fn tell(&self, halt: Option<StopReason>) -> Result<Exit, CliError> {
         let outcomes = &self.outcomes;
         let wanted =
@@ -297,20 +297,20 @@ impl Session<'_> {
                 print(&format!("{told:#}\n"))?;
             }
         }
-        // A limit that came as the last run ended left nothing.
+        // A limit reached when the last run ended leaves nothing to run.
         let halt = halt.filter(|_| count("waiting") + count("unfinished") > 0);
-        let again = || format!("go on with: {}", again::command(self.args, count("failed") > 0));
+        let again = || format!("continue with: {}", again::command(self.args, count("failed") > 0));
         match halt {
             Some(StopReason::Interrupted) => print_status(&format!("interrupted; {}", again())),
             Some(StopReason::Wall) => {
                 print_status(&format!("stopped at the limit of wall time; {}", again()))
             }
             Some(StopReason::Disk) => print_status(&format!(
-                "stopped at the limit of disk; make room or raise it, then {}",
+                "stopped at the limit of disk space; free space or raise the limit, then {}",
                 again()
             )),
             Some(StopReason::Error) => print_status(&format!(
-                "stopped at the first failure, as on_error says; {}",
+                "stopped at the first failure, as `on_error` requests; {}",
                 again()
             )),
             None => {}
@@ -318,7 +318,7 @@ impl Session<'_> {
         let elsewhere = count("running");
         if elsewhere > 0 && !self.args.status {
             print_status(&format!(
-                "another process still runs {elsewhere} of these runs; --status says how far"
+                "another process still runs {elsewhere} of these runs; --status prints its progress"
             ));
         }
         Ok(match halt {
@@ -327,9 +327,9 @@ impl Session<'_> {
             }
             _ if count("failed") > 0 => Exit::CellsFailed,
             _ if self.args.status => Exit::Done,
-            // A child was interrupted by somebody else, or another process let go of a run before it began.
+            // A child was interrupted from outside, or another process released a run before it began.
             _ if count("unfinished") + count("waiting") > 0 => Exit::Interrupted,
-            // What is left is not done, and not for this process to do.
+            // The runs that are left belong to another process.
             _ if elsewhere > 0 => Exit::NothingToDo,
             _ => Exit::Done,
         })

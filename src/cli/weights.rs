@@ -1,4 +1,4 @@
-//! `fedcast weights`: what a file of weights is.
+//! `fedcast weights`: description of a weights file.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,42 +15,42 @@ use crate::scenario::Activation;
 use crate::scenario::reader::Choice;
 use crate::weights::{Line, looks, named, shown};
 
-/// Show what a file of weights is: its names, network, digest, and what would be left over
+/// Describe a weights file: format, tensor names, network, digest, tensors left over
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   fedcast weights model.safetensors
-  fedcast weights pytorch_model.bin --map          every tensor of ours and what it is made of
+  fedcast weights pytorch_model.bin --map          every tensor of the network and its sources
   fedcast weights hf:timm/vit_tiny_patch16_224.augreg_in21k
-  fedcast weights dino.pth --ignore 'predictor.*'  as backbone.ignore = [\"predictor.*\"] would do
+  fedcast weights dino.pth --ignore 'predictor.*'  as with backbone.ignore = [\"predictor.*\"]
 
-Read are safetensors, also in several files (name model.safetensors.index.json), PyTorch (zip, since 1.6)
-and NumPy (npz, the JAX release of ViT), in the names of timm, Hugging Face, torchvision, JAX and BERT,
-with or without words such as module. before them. The
-exit code is 0 where a scenario can use the file and 6 where it cannot; then it says why. The digest
-is that of the parameters, as the manifest of a run has it at the network's own resolution.")]
+Formats: safetensors, also in several files (name model.safetensors.index.json), PyTorch (zip, since
+1.6) and NumPy (npz, the JAX release of ViT). Tensor names: those of timm, Hugging Face,
+torchvision, JAX and BERT, with or without a prefix such as module. The exit code is 0 if a
+scenario can use the file; otherwise the reason is printed and the code is 6. The digest is that of
+the parameters, as in a run's manifest at the network's own resolution.")]
 pub struct WeightsArgs {
-    /// The file, or the name by which it was fetched
+    /// The weights file, or the name by which it was fetched
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Show every tensor of ours and what it is made of
+    /// Show every tensor of the network and its sources in the file
     #[arg(long)]
     pub map: bool,
-    /// Tensors that may be left over, as backbone.ignore; may be repeated
+    /// Pattern of tensors that may be left over, as in backbone.ignore; may be repeated
     #[arg(long, value_name = "PATTERN")]
     pub ignore: Vec<String>,
-    /// Which of several sets of weights in the file, as backbone.part
+    /// One of several sets of weights in the file, as in backbone.part
     #[arg(long, value_name = "NAME")]
     pub part: Option<String>,
-    /// Attention heads, where the width does not tell
+    /// Number of attention heads, if it does not follow from the width
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub heads: Option<u16>,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// Looks and tells.
+/// Reads the file and prints its description.
 pub fn execute(args: &WeightsArgs) -> Result<Exit, CliError> {
     let path = Settings::from_env().weights_at(&args.file)?;
     let (name, ignore) = (args.file.display().to_string(), args.ignore.clone());
@@ -92,7 +92,7 @@ fn text(args: &WeightsArgs, found: &WeightsReport) -> String {
     row("names", &format!("{}{prefix}", map.family.name));
     row("network", &looks(map));
     let sources: usize = map.lines.iter().map(|line| line.from.len()).sum();
-    row("tensors", &format!("{} of ours, made of {sources} of the file's", map.lines.len()));
+    row("tensors", &format!("{} of the network, from {sources} of the file", map.lines.len()));
     let folded: BTreeSet<&String> =
         map.lines.iter().filter_map(|line| line.scale.as_ref()).collect();
     if !folded.is_empty() {
@@ -129,7 +129,7 @@ fn text(args: &WeightsArgs, found: &WeightsReport) -> String {
     text
 }
 
-/// What a scenario says to use it.
+/// Returns the `[backbone]` section of a scenario that uses the file.
 fn section(args: &WeightsArgs, config: &BackboneConfig) -> String {
     let mut lines = vec!["[backbone]".to_owned(), format!("kind = \"{}\"", config.kind())];
     lines.push(format!("weights = {}", quoted(args.file.display().to_string())));
@@ -144,10 +144,12 @@ fn section(args: &WeightsArgs, config: &BackboneConfig) -> String {
         BackboneConfig::Vit(vit) => {
             let shape = architecture(vit);
             let shape = if shape.starts_with('{') { shape } else { quoted(shape) };
-            lines.push(format!("architecture = {shape}   # may be left out: the file tells it"));
+            lines.push(format!(
+                "architecture = {shape}   # may be left out: it follows from the file"
+            ));
             let activation = Activation::of_weights(&args.file.to_string_lossy());
             let known = match activation {
-                Activation::Gelu => "the default; no file tells it, see its model card",
+                Activation::Gelu => "the default; files do not contain it, see the model card",
                 Activation::QuickGelu => "known by the name of the weights",
             };
             lines.push(format!("activation = \"{}\"   # {known}", activation.word()));
@@ -159,7 +161,7 @@ fn section(args: &WeightsArgs, config: &BackboneConfig) -> String {
             }
         }
         BackboneConfig::Bert(bert) => {
-            lines.push("vocabulary = \"vocab.txt\"   # beside the weights".to_owned());
+            lines.push("vocabulary = \"vocab.txt\"   # in the folder of the weights".to_owned());
             let (v, h, l, n) = (bert.vocabulary, bert.hidden, bert.layers, bert.heads);
             let (i, p) = (bert.intermediate, bert.positions);
             lines.push(format!("architecture = {{ vocabulary = {v}, hidden = {h}, layers = {l}, heads = {n}, intermediate = {i}, positions = {p} }}"));
@@ -170,7 +172,7 @@ fn section(args: &WeightsArgs, config: &BackboneConfig) -> String {
     lines.join("\n")
 }
 
-/// The shape of a transformer by its name, or as a table.
+/// Returns the name of a transformer's architecture, or a table of its dimensions.
 pub(super) fn architecture(vit: &VitConfig) -> String {
     let preset = VitConfig::PRESETS.into_iter().find(|p| VitConfig::preset(p) == Some(*vit));
     let VitConfig { image, patch, channels, dim, depth, heads, mlp, .. } = vit;

@@ -67,11 +67,11 @@ fn a_model_that_was_kept_is_the_one_that_is_computed_again() {
     }
     let there = export(folder, "again.safetensors", &["--recompute"]);
     assert_eq!(there.code, 2);
-    assert!(there.err.contains("--force replaces it"), "{}", there.err);
+    assert!(there.err.contains("replace it with --force"), "{}", there.err);
     assert_eq!(fs::read(folder.join("again.safetensors")).unwrap(), kept[1]);
     let best = export(folder, "gone.safetensors", &["--task", "best"]);
     assert_eq!(best.code, 2);
-    assert!(best.err.contains("do not compare"), "{}", best.err);
+    assert!(best.err.contains("cannot be compared"), "{}", best.err);
     let none = export(folder, "gone.safetensors", &["--task", "3"]);
     assert_eq!(none.code, 2);
     assert!(none.err.contains("has not ended task 3; it has ended 2"), "{}", none.err);

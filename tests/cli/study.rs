@@ -87,7 +87,7 @@ fn a_study_runs_and_neither_jobs_nor_order_nor_shards_change_its_tables() {
     let folder = folder(STUDY);
     let folder = folder.path();
     let told = runs(folder, &["-o", "whole", "--jobs", "2"]);
-    assert!(told.err.contains("8 of 8 runs to go, 2 at once"), "{}", told.err);
+    assert!(told.err.contains("8 of 8 runs left, 2 at a time"), "{}", told.err);
     assert!(told.err.contains("[8/8] "), "{}", told.err);
     assert!(told.out.contains("8 done"), "{}", told.out);
     let cells = rows(folder.join("whole/cells.csv"));
@@ -141,7 +141,7 @@ fn a_study_runs_and_neither_jobs_nor_order_nor_shards_change_its_tables() {
     assert_eq!(by_hand["accuracy"]["faa"].to_string(), column(&cells, "faa")[3]);
 
     let again = runs(folder, &["-o", "whole"]);
-    assert!(again.err.contains("nothing to run of 8 runs"), "{}", again.err);
+    assert!(again.err.contains("none of 8 runs"), "{}", again.err);
 
     runs(folder, &["-o", "single", "--jobs", "1", "-q"]);
     same_tables(&folder.join("whole"), &folder.join("single"));
@@ -294,7 +294,7 @@ fn a_limit_of_wall_time_ends_a_study_resumable() {
     let folder = folder(&text.replace("jobs = 2", "jobs = 1\nlimit = { wall = \"1s\" }"));
     let told = study(folder.path(), &["-o", "a"]);
     assert_eq!(told.code, 130, "{}", told.err);
-    assert!(told.err.contains("stopped at the limit of wall time; go on with: fedcast study"));
+    assert!(told.err.contains("stopped at the limit of wall time; continue with: fedcast study"));
     assert!(told.out.contains("waiting"), "{}", told.out);
 
     let folder = self::folder(&STUDY.replace("jobs = 2", "limit = { disk = \"1kB\" }"));
@@ -360,12 +360,12 @@ fn a_cell_that_fails_is_5_and_told_while_the_others_are_done() {
     // Left alone until somebody asks.
     let again = study(folder, &["-o", "a"]);
     assert_eq!(again.code, 5);
-    assert!(again.err.contains("nothing to run of 3 runs"), "{}", again.err);
+    assert!(again.err.contains("none of 3 runs"), "{}", again.err);
     let again = study(folder, &["-o", "a", "--only", "clients=2"]);
     assert_eq!(again.code, 0, "those that were asked for are done: {}", again.out);
     let again = study(folder, &["-o", "a", "--retry-failed"]);
     assert_eq!(again.code, 5);
-    assert!(again.err.contains("1 of 3 runs to go"), "{}", again.err);
+    assert!(again.err.contains("1 of 3 runs left"), "{}", again.err);
 
     // What failed in the middle goes on: here its process was killed.
     let path = folder.join("a/clients=2/seed-1");
@@ -407,12 +407,12 @@ fn a_cell_that_learnt_nothing_failed_and_begins_anew_when_it_is_tried_again() {
     fs::remove_file(folder.join("a/clients=2,method=long/seed-1.failed.json")).unwrap();
     let told = study(folder, &["-o", "a"]);
     assert_eq!(told.code, 5, "{}", told.err);
-    assert!(told.err.contains("nothing to run of 2 runs"), "{}", told.err);
+    assert!(told.err.contains("none of 2 runs"), "{}", told.err);
     failed(&told);
     let before = fs::metadata(&manifest).unwrap().modified().unwrap();
     let told = study(folder, &["-o", "a", "--retry-failed"]);
     assert_eq!(told.code, 5, "{}", told.err);
-    assert!(told.err.contains("1 of 2 runs to go"), "{}", told.err);
+    assert!(told.err.contains("1 of 2 runs left"), "{}", told.err);
     assert!(fs::metadata(&manifest).unwrap().modified().unwrap() > before, "it ran once more");
     failed(&told);
 }
@@ -440,7 +440,7 @@ fn on_error_stop_begins_no_more() {
     let told = study(folder.path(), &["-o", "a"]);
     assert_eq!(told.code, 5, "{}", told.err);
     assert!(told.err.contains("stopped at the first failure"), "{}", told.err);
-    let again = "go on with: fedcast study a.study.toml -o a --retry-failed\n";
+    let again = "continue with: fedcast study a.study.toml -o a --retry-failed\n";
     assert!(told.err.contains(again), "{}", told.err);
     let cells = rows(folder.path().join("a/cells.csv"));
     assert_eq!(column(&cells, "status"), ["failed", "waiting", "waiting"]);

@@ -1,4 +1,4 @@
-//! What a method's messages hold, read from their layouts for a model of reference.
+//! Content of a method's messages, read from their layouts for a reference model.
 
 use std::sync::Arc;
 
@@ -12,7 +12,10 @@ use crate::policy::{
 use crate::quantity::TaskId;
 use crate::scenario::MethodSection;
 
-/// A ViT-Tiny and 100 classes in ten tasks; a client of the second task holds 50 samples of each of its classes.
+/// Reference model and client for message sizes.
+///
+/// The model is a ViT-Tiny with 100 classes in ten tasks. The client of the second task holds 50 samples of each of
+/// its classes.
 pub(super) struct Reference {
     pub facts: ModelFacts,
     pub view: Arc<TaskView>,
@@ -36,7 +39,7 @@ impl Default for Reference {
     }
 }
 
-/// A method with its defaults, for the model of reference.
+/// Builds a method with default settings for the reference model.
 pub(super) fn build(
     registry: &Registry,
     entry: &MethodEntry,
@@ -46,7 +49,7 @@ pub(super) fn build(
     registry.build(&section, &reference.facts).ok()
 }
 
-/// Every message of a task that is neither the first nor the last, with what becomes of it.
+/// Describes every message of a task between the first and the last, and its aggregation.
 pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
     let reference = Reference::default();
     let Some(method) = build(registry, entry, &reference) else { return String::new() };
@@ -74,7 +77,7 @@ pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
     text
 }
 
-/// Both messages of an exchange.
+/// Describes the download and the upload of an exchange.
 fn exchange(down: &MessageSpec, up: &MessageSpec) -> String {
     let mut text = message("down", down);
     for asset in &down.assets {
@@ -83,19 +86,19 @@ fn exchange(down: &MessageSpec, up: &MessageSpec) -> String {
         text.push_str(&format!("            asset `{}`, {values} values, once\n", asset.name));
     }
     if down.is_upper_bound {
-        text.push_str("            at most: what the server knows by then\n");
+        text.push_str("            upper bound: the size depends on the server's state\n");
     }
     text.push_str(&message("up", up));
     let size = match up.size {
         UploadSize::Static => return text,
-        UploadSize::FromShard => "its size follows from the classes that a client holds",
-        UploadSize::FromValues => "its size depends on what was learnt",
+        UploadSize::FromShard => "size depends on the classes that a client holds",
+        UploadSize::FromValues => "size depends on the trained values",
     };
     text.push_str(&format!("            {size}\n"));
     text
 }
 
-/// The tensors of a message; neighbors of which the same becomes share a line.
+/// Lists the tensors of a message; adjacent ones with the same aggregation share a line.
 fn message(direction: &str, layout: &MessageSpec) -> String {
     let places: Vec<&TensorSpec> = layout.tensor_specs().collect();
     let alike = |a: &&TensorSpec, b: &&TensorSpec| {
@@ -120,7 +123,7 @@ fn message(direction: &str, layout: &MessageSpec) -> String {
     text
 }
 
-/// Up to two tensors by name, else the first and how many there are.
+/// Names up to two tensors, or the first and the number of the others.
 fn names(group: &[&TensorSpec]) -> String {
     let name = |place: &TensorSpec| {
         let extents: Vec<String> = place.shape.iter().map(usize::to_string).collect();
@@ -138,14 +141,14 @@ fn becomes(fold: &Aggregation, form: TensorStructure) -> String {
     let mut words = Vec::new();
     if let Some(mean) = &fold.mean {
         let over = match mean.group {
-            AveragingGroup::All => "everybody",
-            AveragingGroup::Task(_) => "those who learnt the task",
-            AveragingGroup::Head(_) => "those who learnt the classes",
+            AveragingGroup::All => "all participants",
+            AveragingGroup::Task(_) => "participants that trained on the task",
+            AveragingGroup::Head(_) => "participants that trained on the classes",
         };
         let weight = match &mean.weight {
             Weight::Sum(name) => format!("by `{name}`"),
             Weight::Presence(_) => "evenly".to_owned(),
-            Weight::Elementwise(prefix) => format!("number by number, by `{prefix}*`"),
+            Weight::Elementwise(prefix) => format!("element by element, by `{prefix}*`"),
         };
         words.push(format!("mean over {over}, {weight}"));
     }

@@ -1,4 +1,4 @@
-//! `fedcast methods`: the registry, for people. Messages and services are read from the layouts, so they say what is.
+//! `fedcast methods`: list and description of methods, with messages read from their layouts.
 
 mod messages;
 mod profile;
@@ -25,14 +25,14 @@ pub struct MethodsArgs {
     pub format: Format,
 }
 
-/// What to tell about methods.
+/// Subcommand of `fedcast methods`.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Explain one method
     Show { name: String },
 }
 
-/// Lists or explains.
+/// Lists the methods or explains one.
 pub fn execute(args: &MethodsArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let shown: Vec<&MethodEntry> = match &args.action {
@@ -60,7 +60,7 @@ pub fn execute(args: &MethodsArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Every method, family by family.
+/// Lists every method, by family.
 fn list(methods: &Registry) -> String {
     let families = Family::ALL.into_iter().map(Some).chain([None]);
     let mut text = String::new();
@@ -90,7 +90,7 @@ fn explain(methods: &Registry, entry: &MethodEntry) -> String {
     }
     text.push_str("\nProfile    (with default settings)\n");
     for (word, sentence) in profile::of(methods, entry) {
-        // The first line begins behind its word, the others below it.
+        // The first line begins after its word, the others below it.
         let lines = wrapped(&sentence, 20);
         text.push_str(&format!("    {word:16}{}", lines.trim_start()));
     }

@@ -1,4 +1,4 @@
-//! What a method asks of a scenario, ignores, keeps and costs, as it declares it: for a choice between methods.
+//! Profile of a method, from its declarations: needs, ignored keys, client state and costs.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::policy::{
 };
 use crate::quantity::{ClientId, Round};
 
-/// Rounds of a task and clients of a round that costs are told for.
+/// Rounds of a task and clients of a round for which costs are computed.
 const ROUNDS: u32 = 5;
 const CLIENTS: usize = 10;
-/// Samples of a client.
+/// Samples of each client for which costs are computed.
 const SAMPLES: usize = 500;
 
-/// Pairs of a word and what is said of it; a word may come several times.
+/// Returns pairs of a topic and a statement; a topic may occur several times.
 pub(super) fn of(registry: &Registry, entry: &MethodEntry) -> Vec<(&'static str, String)> {
     let reference = Reference::default();
     let Some(method) = build(registry, entry, &reference) else { return Vec::new() };
@@ -30,7 +30,7 @@ pub(super) fn of(registry: &Registry, entry: &MethodEntry) -> Vec<(&'static str,
     let ignored = Uses::of(&*method, reference.facts.tasks, ROUNDS).sentences();
     told.extend(ignored.into_iter().map(|sentence| ("ignores", sentence)));
     let kept = match method.profile().stateless {
-        true => "nothing between rounds: a sampled client may be a new one every time",
+        true => "nothing between rounds: every round may sample new clients",
         false => "state between rounds: memory grows with the clients that took part",
     };
     told.push(("clients keep", kept.to_owned()));
@@ -41,14 +41,14 @@ pub(super) fn of(registry: &Registry, entry: &MethodEntry) -> Vec<(&'static str,
     told
 }
 
-/// Who takes part in every phase of a task that is neither the first nor the last.
+/// Describes the cohort of every phase of a task between the first and the last.
 fn phases(method: &dyn Method, reference: &Reference) -> Vec<String> {
     let period = reference.period();
     let phases = method.phases(&period, ROUNDS).into_iter().filter(|phase| phase.rounds > 0);
     let words = phases.map(|phase| {
         let who = match phase.cohort {
-            CohortRule::Sampled => "as [participation] says",
-            CohortRule::Participants => "whoever took part in the task before",
+            CohortRule::Sampled => "clients sampled by [participation]",
+            CohortRule::Participants => "clients that took part in the task before",
             CohortRule::Holders => "every client that holds data of the task",
         };
         format!("{}: {who}", phase.name)
@@ -68,20 +68,20 @@ fn packs(method: &dyn Method, reference: &Reference) -> String {
     }
 }
 
-/// Sample passes of a task beside those of FedAvg.
+/// Compares the sample passes of a task with those of FedAvg.
 fn cost(registry: &Registry, method: &dyn Method, reference: &Reference) -> Option<String> {
     let fedavg = build(registry, registry.find("fedavg").ok()?, reference)?;
     let (usual, _) = passes(&*fedavg, reference);
     let (clients, server) = passes(method, reference);
     Some(format!(
-        "{:.2} at a client and {:.2} at the server, where 1 is what a client of FedAvg computes in a task \
+        "{:.2} at a client and {:.2} at the server, in units of a FedAvg client's computation in a task \
          ({CLIENTS} clients in {ROUNDS} rounds, {SAMPLES} samples each)",
         clients / usual,
         server / usual
     ))
 }
 
-/// What a client and the server compute in a task.
+/// Returns the sample passes of a client and of the server in a task.
 fn passes(method: &dyn Method, reference: &Reference) -> (f64, f64) {
     let period = reference.period();
     let plan = TrainingPlan::default();
@@ -112,7 +112,7 @@ fn passes(method: &dyn Method, reference: &Reference) -> (f64, f64) {
 }
 
 impl Reference {
-    /// The second task.
+    /// Returns the stage of the second task.
     fn period(&self) -> Stage {
         Stage::of(Arc::clone(&self.view), self.facts.tasks)
     }

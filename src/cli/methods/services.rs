@@ -1,11 +1,11 @@
-//! Which methods allow what the engine can do with uploads: derived from the layouts of their messages and from vetoes.
+//! Capabilities that methods support, derived from message layouts and from the methods' vetoes.
 
 use super::messages::{Reference, build};
 use crate::methods::{MethodEntry, Registry};
 use crate::policy::{Capability, CapabilityError, check_capability};
 use crate::report::TextTable;
 
-/// What a method says to every service.
+/// Checks every capability for a method; `None` if it is supported, else the reason.
 pub(super) fn answers(
     registry: &Registry,
     entry: &MethodEntry,
@@ -16,7 +16,7 @@ pub(super) fn answers(
     Capability::ALL.map(answer).into()
 }
 
-/// A row a method, a column a service.
+/// Returns a table with one row per method and one column per capability.
 pub(super) fn table(registry: &Registry) -> String {
     let head = ["with defaults"].into_iter().chain(Capability::ALL.map(Capability::word));
     let mut table = TextTable::new(head).left(1 + Capability::ALL.len());
@@ -28,7 +28,7 @@ pub(super) fn table(registry: &Registry) -> String {
     table.render()
 }
 
-/// A line a service: whether it is allowed, or why not.
+/// Returns one line per capability: `yes`, or the reason why it is not supported.
 pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
     let line = |(service, refusal): (Capability, Option<CapabilityError>)| {
         let answer = refusal.map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"));

@@ -1,18 +1,18 @@
-//! What lies in a folder of images.
+//! Counts of classes and images in a folder of images.
 
 use std::path::{Path, PathBuf};
 
-/// What lies in a folder of images.
+/// Counts of classes and images in a folder of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Images {
-    /// Whether it has a part for tests, or cannot be looked into.
+    /// True if the folder has a test part, or cannot be read.
     pub divided: bool,
     pub classes: usize,
     pub train: usize,
     pub test: usize,
 }
 
-/// Formats that are read.
+/// File extensions of image formats that are read.
 const READ: [&str; 5] = ["png", "jpg", "jpeg", "bmp", "webp"];
 
 impl Images {
@@ -37,7 +37,7 @@ impl Images {
         Images::drawn(classes, all)
     }
 
-    /// Images of which a fifth is tested.
+    /// Returns the counts when a fifth of all images is drawn for tests.
     fn drawn(classes: usize, all: usize) -> Images {
         let train = all * 4 / 5;
         Images { divided: false, classes, train, test: all - train }
@@ -50,12 +50,12 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
     folders.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
-/// Of the system or of an unpacker.
+/// Returns true for names that the system or archive tools create.
 fn is_hidden(name: &str) -> bool {
     name.starts_with('.') || name.starts_with("__")
 }
 
-/// How many images lie in a folder itself.
+/// Returns the number of images in a folder, without its subfolders.
 fn images(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let read = |path: &PathBuf| {

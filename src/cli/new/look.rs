@@ -1,4 +1,4 @@
-//! The shape of a transformer whose file is at hand, as the file tells it.
+//! Architecture of a vision transformer, read from its weights file.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::fetch::Settings;
 use crate::model::VitConfig;
 use crate::weights::{InferredVit, NameMap, Network, WeightsFile, heads_of_width};
 
-/// What `backbone.architecture` is of these weights; nothing where they are not here.
+/// Returns the value of `backbone.architecture` for these weights; `None` if the file is not here.
 pub(super) fn told(weights: &Path) -> Result<Option<String>, CliError> {
     let Some(path) = Settings::from_env().weights_at(weights).ok().filter(|path| path.is_file())
     else {
@@ -22,14 +22,14 @@ pub(super) fn told(weights: &Path) -> Result<Option<String>, CliError> {
     };
     let Some(vit) = of().map_err(|error| CliError::Usage(error.to_string()))? else {
         return Err(CliError::Usage(format!(
-            "{file} holds no vision transformer; `fedcast weights {file}` shows the [backbone] for it"
+            "{file} holds no vision transformer\n  help: `fedcast weights {file}` prints the [backbone] section for it"
         )));
     };
     let InferredVit { image, patch, channels, dim, depth, mlp } = vit;
     let Some(heads) = heads_of_width(dim) else {
         return Err(CliError::Usage(format!(
-            "nobody can see in {file} how many heads its width of {dim} has; say it: --architecture '{{ image = {image}, \
-             patch = {patch}, channels = {channels}, dim = {dim}, depth = {depth}, heads = ..., mlp = {mlp} }}'"
+            "{file}: the number of attention heads does not follow from the width {dim}\n  help: set it: --architecture \
+             '{{ image = {image}, patch = {patch}, channels = {channels}, dim = {dim}, depth = {depth}, heads = ..., mlp = {mlp} }}'"
         )));
     };
     let vit = VitConfig { image, patch, channels, dim, depth, heads, mlp, ..VitConfig::default() };

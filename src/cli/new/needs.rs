@@ -1,20 +1,20 @@
-//! What some methods need in a scenario that others do without.
+//! Additions to a scenario that only some methods need.
 
-/// Something that a scenario has for the sake of its method.
+/// Addition to a scenario for its method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// Steps of plain SGD, from which the method reads gradients.
     PlainSgd,
-    /// A pool of components with so many for every task.
+    /// A pool of components with this number for each task.
     ComponentsOfATask(u32),
-    /// Samples that no client has, for methods that distil on such.
+    /// Samples that no client has, for methods that distill on them.
     SamplesOfNobody,
 }
 
-/// Components of a task that are tried; a pool of all tasks has no more than features have numbers.
+/// Numbers of components per task to try; the pool of all tasks has at most the feature dimension.
 const COMPONENTS: [u32; 5] = [10, 6, 4, 2, 1];
 
-/// Sets of needs, the smallest first: a scenario has the first with which it is valid.
+/// Returns sets of additions, smallest first; a scenario gets the first one that makes it valid.
 pub(super) fn candidates() -> Vec<Vec<Need>> {
     let pools = COMPONENTS.map(Need::ComponentsOfATask);
     let single = [Need::PlainSgd, Need::SamplesOfNobody].into_iter().chain(pools);

@@ -1,4 +1,4 @@
-//! What somebody at a terminal is asked; an empty line keeps what is proposed.
+//! Questions of `fedcast new` on a terminal; an empty line accepts the proposal.
 
 use std::fmt::Display;
 use std::io::BufRead;
@@ -13,20 +13,20 @@ use crate::cli::stderr::{print_status, print_styled};
 use crate::fetch::{Name, Settings};
 use crate::methods::Registry;
 
-/// Asks one question after another.
+/// Asks the questions on stdin and stderr.
 pub(super) fn ask(methods: &Registry) -> Result<ScenarioAnswers, CliError> {
     answered(&mut std::io::stdin().lock(), methods)
 }
 
-/// The same, with answers from anywhere.
+/// Asks the questions and reads the answers from `answers`.
 fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<ScenarioAnswers, CliError> {
     let mut wishes = ScenarioAnswers::default();
-    print_status("A scenario in a few questions; an empty line takes what stands in brackets.");
+    print_status("Questions about the scenario; an empty line accepts the value in brackets.");
     let question = "data: digits, cifar10, cifar100, or a folder of images";
     let data: String = asked(answers, question, "digits".to_owned(), |word| is_data(word))?;
     wishes.data = Data::of(data.trim());
     if data.trim() != "digits" {
-        let question = "weights of a ViT (safetensors), none yet";
+        let question = "weights of a ViT (safetensors), none by default";
         let weights: String = asked(answers, question, String::new(), |word| are_weights(word))?;
         wishes.weights = Some(weights.trim()).filter(|path| !path.is_empty()).map(PathBuf::from);
     }
@@ -40,21 +40,23 @@ fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<ScenarioAns
         positive(tasks)?;
         match classes.filter(|classes| tasks > classes) {
             None => Ok(()),
-            Some(classes) => Err(format!("there are {classes} classes, and each task needs one")),
+            Some(classes) => {
+                Err(format!("there are only {classes} classes, and each task needs at least one"))
+            }
         }
     })?;
     let mut again = false;
     loop {
         wishes.clients = asked(answers, "clients", wishes.clients, positive)?;
         if !again {
-            wishes.rounds = asked(answers, "rounds of a task", wishes.rounds, positive)?;
+            wishes.rounds = asked(answers, "rounds per task", wishes.rounds, positive)?;
         }
         let clients = wishes.clients;
-        let question = "clients sampled in a round";
+        let question = "clients sampled per round";
         let sampled = asked(answers, question, clients, |sampled| {
             positive(sampled)?;
             let enough = *sampled <= clients;
-            enough.then_some(()).ok_or_else(|| format!("there are {clients} clients"))
+            enough.then_some(()).ok_or_else(|| format!("there are only {clients} clients"))
         })?;
         wishes.sampled = (sampled < clients).then_some(sampled);
         let question = "Dirichlet beta: 0.1 is very uneven, 100 nearly even";
@@ -70,13 +72,13 @@ fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<ScenarioAns
     }
 }
 
-/// Whether data are known, or lie there.
+/// Checks that the answer names a data set or a folder of images.
 fn is_data(word: &str) -> Result<(), String> {
     let Data::Folder(path) = Data::of(word.trim()) else { return Ok(()) };
     let shown = path.display();
     match (path.is_dir(), Images::of(&path)) {
         (false, _) => Err(format!(
-            "there is no folder {shown}: write digits, cifar10, cifar100, or the path of a folder of images"
+            "no folder {shown}: write digits, cifar10, cifar100, or the path of a folder of images"
         )),
         (true, Images { train: 0, .. }) => Err(format!(
             "{shown} has no folders of classes with images in them (png, jpg, bmp, webp)"
@@ -85,7 +87,7 @@ fn is_data(word: &str) -> Result<(), String> {
     }
 }
 
-/// Whether weights can be fetched by this name, or lie there and are of a transformer.
+/// Checks that the answer names weights to fetch, or the file of a vision transformer.
 fn are_weights(word: &str) -> Result<(), String> {
     let path = Path::new(word.trim());
     match Name::of_path(path) {
@@ -95,7 +97,7 @@ fn are_weights(word: &str) -> Result<(), String> {
             let file = Settings::from_env().weights_at(path).map_err(|error| error.to_string())?;
             if !file.is_file() {
                 return Err(format!(
-                    "there is no file {}: write its path, or a name such as {}",
+                    "no file {}: write its path, or a name such as {}",
                     path.display(),
                     super::template::USUAL_WEIGHTS
                 ));
@@ -105,7 +107,7 @@ fn are_weights(word: &str) -> Result<(), String> {
     }
 }
 
-/// Classes of these data, where they can be known.
+/// Returns the number of classes of the data, if known.
 fn classes(data: &Data) -> Option<u32> {
     match data {
         Data::Named(name) if name == "cifar100" => Some(100),
@@ -118,16 +120,16 @@ fn positive(number: &u32) -> Result<(), String> {
     if *number > 0 { Ok(()) } else { Err("write a number above 0".to_owned()) }
 }
 
-/// Whether the data can be divided among the clients, as far as that can be known.
+/// Checks that the data can be divided among the clients, if class sizes are known.
 fn divides(wishes: &ScenarioAnswers, methods: &Registry) -> Result<(), String> {
     let folder = std::env::current_dir().unwrap_or_default();
-    // What else may be wrong is told when the file is to be written.
+    // Other errors are reported when the file is to be written.
     let Ok(fitted) = fitted(wishes, &folder, "new", methods) else { return Ok(()) };
     let divided = may_divide(wishes, &fitted.loaded.scenario, &folder, methods);
     divided.map_err(|error| error.to_string())
 }
 
-/// Asks until the answer can be read and is accepted.
+/// Asks until the answer can be parsed and is accepted.
 fn asked<T: FromStr + Display>(
     answers: &mut dyn BufRead,
     question: &str,
@@ -142,14 +144,14 @@ fn asked<T: FromStr + Display>(
         let read = read.map_err(|error| CliError::Unexpected(format!("no answer: {error}")))?;
         if read == 0 {
             return Err(CliError::Usage(
-                "the questions were not answered; nothing is written".to_owned(),
+                "input ended before all questions were answered; no file is written".to_owned(),
             ));
         }
         if line.trim().is_empty() {
             return Ok(proposed);
         }
         let Ok(answer) = line.trim().parse() else {
-            print_status(&format!("`{}` cannot be read here", line.trim()));
+            print_status(&format!("`{}` is not a valid value", line.trim()));
             continue;
         };
         match accepted(&answer) {

@@ -1,4 +1,4 @@
-//! The text of a new scenario.
+//! Text of a new scenario.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::images::Images;
 use super::needs::Need;
 use crate::files::relative;
 
-/// What somebody wants.
+/// Answers and options from which a scenario is written.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ScenarioAnswers {
     pub method: String,
@@ -19,14 +19,14 @@ pub(super) struct ScenarioAnswers {
     pub rounds: u32,
     pub sampled: Option<u32>,
     pub beta: f64,
-    /// For the sake of the method.
+    /// Additions that the method needs.
     pub needs: Vec<Need>,
 }
 
-/// Where samples come from.
+/// Source of samples.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Data {
-    /// A data set by its name, which needs a path unless it is inside the program.
+    /// A data set by name; it needs a path unless it is built in.
     Named(String),
     /// A folder of images.
     Folder(PathBuf),
@@ -75,32 +75,32 @@ impl ScenarioAnswers {
         }
     }
 
-    /// A file in this folder.
+    /// Returns the text of a scenario file in `folder`.
     pub fn text(&self, folder: &Path) -> String {
         let ScenarioAnswers { method, tasks, rounds, beta, .. } = self;
         let clients = if self.one_site() { 1 } else { self.clients };
         let tasks = if method == "joint" { 1 } else { *tasks };
         let mut text = format!(
             "# Made by `fedcast new`. Every key: `fedcast keys`. What the method does: `fedcast methods show {method}`.\n\
-             schema = 1\n\n[data]\n{}{}\n[tasks]\ncount = {tasks}                # classes arrive in so many tasks of equal size\n\n",
+             schema = 1\n\n[data]\n{}{}\n[tasks]\ncount = {tasks}                # number of tasks, of equal numbers of classes\n\n",
             self.data(folder),
             self.of_nobody(),
         );
         text.push_str(&format!(
             "[partition]\nkind = \"dirichlet\"       # or iid, quantity, natural, ...: `fedcast keys partition`\n\
-             beta = {beta:?}               # smaller is more uneven\nmin_samples = 1          # of every client and task\n\n"
+             beta = {beta:?}               # smaller is more uneven\nmin_samples = 1          # per client and task\n\n"
         ));
         text.push_str(&self.backbone(folder));
         text.push_str(&format!("[method]\nname = \"{method}\"\n{}\n", self.pool(tasks)));
         text.push_str(&format!(
-            "[federation]\nclients = {clients}\nrounds = {rounds}               # of a task\n\n"
+            "[federation]\nclients = {clients}\nrounds = {rounds}               # per task\n\n"
         ));
         if let Some(sampled) = self.sampled {
             text.push_str(&format!(
-                "[participation]\ncount = {sampled}                # clients sampled in a round\n\n"
+                "[participation]\ncount = {sampled}                # clients sampled per round\n\n"
             ));
         }
-        text.push_str("[client]\nepochs = 5               # of a round\nbatch = 16\n");
+        text.push_str("[client]\nepochs = 5               # per round\nbatch = 16\n");
         if self.needs.contains(&Need::PlainSgd) {
             text.push_str(
                 "optimiser = { kind = \"sgd\", lr = 0.05 }   # the method reads gradients from its steps\n",
@@ -112,28 +112,28 @@ impl ScenarioAnswers {
         text
     }
 
-    /// Samples that no client has.
+    /// Returns the section of samples that no client has, if the method needs them.
     fn of_nobody(&self) -> &'static str {
         match self.needs.contains(&Need::SamplesOfNobody) {
             true => {
-                "\n[data.auxiliary]\nshare = 0.1              # of every class, kept from clients: the method distils on it\n"
+                "\n[data.auxiliary]\nshare = 0.1              # of every class, given to no client: the method distills on it\n"
             }
             false => "",
         }
     }
 
-    /// The pool of a method of components that has more than features allow.
+    /// Returns the pool size of a component method whose default exceeds the feature dimension.
     fn pool(&self, tasks: u32) -> String {
         let each = self.needs.iter().find_map(|need| match need {
             Need::ComponentsOfATask(each) => Some(*each),
             _ => None,
         });
         each.map_or_else(String::new, |each| {
-            format!("pool = {}                # components, {each} of every task\n", each * tasks)
+            format!("pool = {}                # components, {each} per task\n", each * tasks)
         })
     }
 
-    /// Whether the method has all data at one site.
+    /// Returns true if the method has all data at one site.
     fn one_site(&self) -> bool {
         ["joint", "oracle"].contains(&self.method.as_str())
     }
@@ -141,30 +141,30 @@ impl ScenarioAnswers {
     fn data(&self, folder: &Path) -> String {
         match &self.data {
             Data::Named(name) if name == "digits" => {
-                "source = \"digits\"        # 8x8 pixels, inside the program; or cifar10, cifar100, folder, ...\n"
+                "source = \"digits\"        # 8x8 pixels, built in; or cifar10, cifar100, folder, ...\n"
                     .to_owned()
             }
             Data::Named(name) => {
                 let pixels = self.pixels();
                 let sizes = ["train", "test"].map(|part| format!("\n[data.{part}]\nresize = {pixels}\n"));
-                let about = format!("# `fedcast fetch {name}` brings it; or name your own file as `path`");
+                let about = format!("# `fedcast fetch {name}` downloads it; or set `path` to your file");
                 format!("source = \"{name}\"       {about}\n{}", sizes.concat())
             }
             Data::Folder(path) => self.images(folder, path),
         }
     }
 
-    /// A folder of images.
+    /// Returns the section of a folder of images.
     fn images(&self, folder: &Path, path: &Path) -> String {
         let found = Images::of(path);
         let split = match found.divided {
             true => "",
             false => {
-                "test_share = 0.2         # of every class, tested; the others are trained on\n"
+                "test_share = 0.2         # of every class, for tests; the rest is for training\n"
             }
         };
         let nominal = match found.classes {
-            // Nothing to plan with.
+            // No images to count.
             _ if found.train * found.test == 0 => String::new(),
             classes => format!(
                 "nominal = {{ classes = {classes}, train = {}, test = {} }}   # for plans on machines without the images\n",
@@ -176,13 +176,13 @@ impl ScenarioAnswers {
         format!(
             "source = \"folder\"        # train/CLASS/*.png and test/CLASS/*.png, or CLASS/*.png with a split\n\
              path = {path}\n{split}{nominal}\n\
-             [data.train]\nresize = {shorter}             # the shorter side; then a random crop, mirrored or not\n\
+             [data.train]\nresize = {shorter}             # the shorter side; then a random crop, mirrored half of the time\n\
              crop = \"random\"\nsize = {size}\nflip = 0.5\n\n\
              [data.test]\nresize = {shorter}\ncrop = \"centre\"\nsize = {size}\n"
         )
     }
 
-    /// Pixels of both sides of the network's input.
+    /// Returns the height and width of the network's input, in pixels.
     fn pixels(&self) -> i64 {
         let table = |shape: &str| format!("shape = {shape}").parse::<toml::Table>().ok();
         let image = |shape: &String| table(shape)?.get("shape")?.get("image")?.as_integer();
@@ -200,7 +200,7 @@ impl ScenarioAnswers {
             (None, false) => return String::new(),
         };
         let note = match weights.starts_with("hf:") {
-            true => format!("   # `fedcast fetch {weights}` brings it"),
+            true => format!("   # `fedcast fetch {weights}` downloads it"),
             false => String::new(),
         };
         let shape = match &self.architecture {
@@ -215,10 +215,10 @@ impl ScenarioAnswers {
     }
 }
 
-/// What a new scenario names where nobody says which weights.
+/// Weights that a new scenario names by default.
 pub(super) const USUAL_WEIGHTS: &str = "hf:timm/vit_tiny_patch16_224.augreg_in21k";
 
-/// The shape that the name of a file of weights tells.
+/// Returns the architecture that the name of a weights file suggests.
 fn architecture(weights: &str) -> &'static str {
     let name = weights.to_lowercase();
     match () {

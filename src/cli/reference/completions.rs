@@ -1,4 +1,4 @@
-//! `fedcast completions`: what a shell needs to complete commands, options and files.
+//! `fedcast completions`: completion scripts for shells.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -6,7 +6,7 @@ use clap_complete::Shell;
 use crate::cli::failure::CliError;
 use crate::cli::{Cli, Exit, print};
 
-/// Write completions of commands and options for a shell to stdout
+/// Print the completion script of a shell: commands, options and files
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -19,7 +19,7 @@ pub struct CompletionsArgs {
     pub shell: Shell,
 }
 
-/// Prints them.
+/// Prints the completion script of a shell.
 pub fn execute(args: &CompletionsArgs) -> Result<Exit, CliError> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "fedcast", &mut script);

@@ -1,4 +1,4 @@
-//! `fedcast keys`: every key of a scenario, from the descriptions by which it is read.
+//! `fedcast keys`: description of every key of a scenario, from the reader's own catalogue.
 
 use clap::Args;
 
@@ -9,26 +9,27 @@ use crate::report::{TextTable, wrapped};
 use crate::scenario::reader::{KnownKey, nearest};
 use crate::scenario::{Scenario, below, sections};
 
-/// List the keys of scenarios, or explain those of a section: type, values, default, meaning, source
+/// List the keys of scenarios, or explain a section: type, values, default, meaning, source
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  fedcast keys                        every key in a line
-  fedcast keys participation          a section, with the meaning of every value
+  fedcast keys                        every key, one per line
+  fedcast keys participation          one section, with the meaning of every value
   fedcast keys client.optimiser.lr    one key
-  fedcast keys method.hgp             the keys of [method] with name = \"hgp\"
-  fedcast keys --format json          for programs
+  fedcast keys method.hgp             keys of [method] with name = \"hgp\"
+  fedcast keys --format json          the same as JSON
 
-`fedcast schema` gives the same to editors. Any key is set with --set KEY=VALUE.")]
+`fedcast schema` prints the keys as JSON Schema for editors. Any key can be set with
+--set KEY=VALUE.")]
 pub struct KeysArgs {
-    /// A section, a table inside one, a key, or method.NAME [default: all]
+    /// Section, table inside a section, key, or method.NAME [default: all]
     pub section: Option<String>,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// Lists or explains.
+/// Lists all keys or explains those of a section.
 pub fn execute(args: &KeysArgs) -> Result<Exit, CliError> {
     let keys = asked(args.section.as_deref())?;
     if args.format == Format::Json {
@@ -44,7 +45,7 @@ pub fn execute(args: &KeysArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// The keys that a word of the command line means.
+/// Returns the keys that an argument names.
 fn asked(section: Option<&str>) -> Result<Vec<KnownKey>, CliError> {
     let methods = Registry::builtin();
     let method = section.and_then(|section| section.strip_prefix("method."));
@@ -69,13 +70,13 @@ fn asked(section: Option<&str>) -> Result<Vec<KnownKey>, CliError> {
         catalogue.keys.iter().filter(leaf).map(|key| &*key.doc.key).collect();
     let help = match (&elsewhere[..], nearest(path, sections().map(|(name, _)| name))) {
         ([], Some(word)) => format!("did you mean `{word}`?"),
-        ([], None) => "`fedcast keys` lists all".to_owned(),
+        ([], None) => "`fedcast keys` lists all of them".to_owned(),
         (keys, _) => format!("did you mean {}?", keys.join(" or ")),
     };
-    Err(CliError::Usage(format!("a scenario has no key or section `{section}`; {help}")))
+    Err(CliError::Usage(format!("unknown key or section `{section}`\n  help: {help}")))
 }
 
-/// Every key in a line, section by section.
+/// Lists every key on one line, by section.
 fn listed(keys: &[KnownKey]) -> String {
     let mut text = String::new();
     let top = |key: &KnownKey| key.doc.key.split_once('.').map(|(top, _)| top.to_owned());
@@ -92,12 +93,12 @@ fn listed(keys: &[KnownKey]) -> String {
         }
         text.push_str(&table.render());
         if section.as_deref() == Some("method") {
-            text.push_str("the others depend on the name: `fedcast keys method.NAME`\n");
+            text.push_str("other keys depend on the method: `fedcast keys method.NAME`\n");
         }
         text.push('\n');
     }
     text.push_str(
-        "`fedcast keys SECTION` explains values, conditions and where defaults come from.\n",
+        "`fedcast keys SECTION` explains values, conditions and the sources of defaults.\n",
     );
     text
 }
@@ -124,7 +125,7 @@ fn default(key: &KnownKey) -> String {
     }
 }
 
-/// A key with everything that is known of it.
+/// Describes a key with its values, conditions and source.
 fn explained(key: &KnownKey) -> String {
     let default = match default(key).as_str() {
         "required" => "required".to_owned(),

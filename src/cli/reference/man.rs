@@ -13,12 +13,12 @@ use crate::cli::{Cli, Exit, print};
 Examples:
   fedcast man --out ~/.local/share/man/man1        then: man fedcast, man fedcast-run")]
 pub struct ManArgs {
-    /// Where they go; made where it is not there
+    /// Folder of the manual pages; created if missing
     #[arg(short, long, value_name = "DIR")]
     pub out: PathBuf,
 }
 
-/// Writes a page of the program and one of every command.
+/// Writes a page for the program and one for every command.
 pub fn execute(args: &ManArgs) -> Result<Exit, CliError> {
     let out = &args.out;
     let refused = |error: std::io::Error| {
@@ -27,7 +27,7 @@ pub fn execute(args: &ManArgs) -> Result<Exit, CliError> {
     std::fs::create_dir_all(out).map_err(refused)?;
     clap_mangen::generate_to(Cli::command(), out).map_err(refused)?;
     print(&format!(
-        "manual pages are in {}; man {}/fedcast.1 shows the first\n",
+        "manual pages are in {}; `man {}/fedcast.1` shows the first\n",
         out.display(),
         out.display()
     ))?;

@@ -1,4 +1,4 @@
-//! Commands that describe the program to people, editors, shells and readers of manuals.
+//! Commands that describe the program: keys, schemas, completions and manual pages.
 
 pub mod completions;
 pub mod keys;

@@ -1,4 +1,4 @@
-//! `fedcast schema`: the file formats as JSON Schema, for editors.
+//! `fedcast schema`: JSON Schema of scenario and study files, for editors.
 
 use clap::{Args, ValueEnum};
 
@@ -8,7 +8,7 @@ use crate::methods::Registry;
 use crate::scenario::Scenario;
 use crate::study::Study;
 
-/// Write the JSON Schema of scenario or study files to stdout, for editors
+/// Print the JSON Schema of scenario or study files, for editors
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -17,24 +17,24 @@ Examples:
 
 With Taplo, or VS Code and its extension \"Even Better TOML\", a file that begins with
   #:schema ./scenario.schema.json
-is completed and checked as it is written; `fedcast check` knows more.")]
+is completed and checked as you write; `fedcast check` checks more.")]
 pub struct SchemaArgs {
-    /// Of which files
+    /// Kind of files
     #[arg(value_enum, default_value_t)]
     pub of: Document,
 }
 
-/// A kind of file.
+/// Kind of files that a schema describes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Document {
-    /// What `fedcast run` reads.
+    /// Scenario files, for `fedcast run`
     #[default]
     Scenario,
-    /// What `fedcast study` reads.
+    /// Study files, for `fedcast study`
     Study,
 }
 
-/// Prints it.
+/// Prints the schema.
 pub fn execute(args: &SchemaArgs) -> Result<Exit, CliError> {
     let schema = match args.of {
         Document::Scenario => Scenario::json_schema(&Registry::builtin()),

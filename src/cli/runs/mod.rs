@@ -1,4 +1,4 @@
-//! `fedcast runs`: the runs below a folder: listed, shown, removed.
+//! `fedcast runs`: list, description and removal of the runs below a folder.
 
 mod remove;
 mod show;
@@ -12,21 +12,21 @@ use super::failure::CliError;
 use super::{Exit, Format};
 use crate::results::State;
 
-/// List the runs below a folder, show one, or remove some
+/// List the runs below a folder, describe one, or remove some
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
-  fedcast runs                                 those below runs/, or below this folder
+  fedcast runs                                 runs below runs/, else below this folder
   fedcast runs ls studies/scale --sort faa
   fedcast runs ls --status killed --status failed --method hgp
   fedcast runs show runs/quickstart-1f2e3d4c-s1
   fedcast runs rm runs/quickstart-1f2e3d4c-s1 --yes
 
-A run is recognised by its manifest, not by its name. `killed` is a run whose process is gone before
-it ended: `fedcast resume` goes on with it. `rm` removes the files that a run writes and nothing
-else, and refuses a run that is being written."
+A run is recognized by its manifest, not by its name. The process of a `killed` run ended before the
+run did: `fedcast resume` continues it. `rm` removes only files that a run writes, and fails for a
+run that another process still writes."
 )]
 pub struct RunsArgs {
     #[command(subcommand)]
@@ -35,29 +35,29 @@ pub struct RunsArgs {
     pub list: ListArgs,
 }
 
-/// What to do with runs.
+/// Subcommand of `fedcast runs`.
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// List the runs below a folder
     Ls(ListArgs),
-    /// Show what is known of a run
+    /// Describe a run: scenario, seeds, machine, digests, metrics
     Show(ShowArgs),
-    /// Remove runs, after a question
+    /// Remove runs, after confirmation
     Rm(RemoveArgs),
 }
 
-/// Which runs are listed, and how.
+/// Filters and order of the list of runs.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// The folder [default: runs if there is one, else the current folder]
+    /// Folder of runs [default: runs/ if it exists, else the current folder]
     pub folder: Option<PathBuf>,
-    /// Only runs that stand so; may be repeated
+    /// List only runs with this status; may be repeated
     #[arg(long, value_name = "STATUS", value_parser = state)]
     pub status: Vec<State>,
-    /// Only runs of this method; may be repeated
+    /// List only runs of this method; may be repeated
     #[arg(long, value_name = "NAME")]
     pub method: Vec<String>,
-    /// The order
+    /// Order of the list
     #[arg(long, value_enum, default_value_t)]
     pub sort: Sort,
     /// How results are written to stdout
@@ -65,7 +65,7 @@ pub struct ListArgs {
     pub format: Format,
 }
 
-/// Which run is shown.
+/// Run to describe.
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// The run directory
@@ -75,34 +75,36 @@ pub struct ShowArgs {
     pub format: Format,
 }
 
-/// Which runs are removed.
+/// Runs to remove.
 #[derive(Debug, Args)]
 pub struct RemoveArgs {
     /// Run directories
     #[arg(required = true)]
     pub runs: Vec<PathBuf>,
-    /// Do not ask
+    /// Remove without confirmation
     #[arg(short, long)]
     pub yes: bool,
 }
 
-/// The order of a list.
+/// Order of a list of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
-    /// By directory.
+    /// By directory
     #[default]
     Path,
-    /// By name, then seed.
+    /// By name, then by seed
     Name,
+    /// By method, then by seed
     Method,
+    /// By status
     Status,
-    /// The best first.
+    /// By final average accuracy, largest first
     Faa,
-    /// The most first.
+    /// By bytes sent, largest first
     Bytes,
-    /// The largest first.
+    /// By size on disk, largest first
     Size,
-    /// The newest first.
+    /// By time of the last change, newest first
     Age,
 }
 
@@ -110,11 +112,11 @@ fn state(word: &str) -> Result<State, String> {
     let known = State::ALL.iter().find(|(_, name)| *name == word);
     known.map(|(state, _)| *state).ok_or_else(|| {
         let words: Vec<&str> = State::ALL.iter().map(|(_, word)| *word).collect();
-        format!("there are {}", words.join(", "))
+        format!("unknown status; use one of {}", words.join(", "))
     })
 }
 
-/// Lists, shows or removes.
+/// Lists, describes or removes runs.
 pub fn execute(args: &RunsArgs) -> Result<Exit, CliError> {
     match &args.action {
         None => table::list(&args.list),

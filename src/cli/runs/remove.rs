@@ -1,4 +1,4 @@
-//! `fedcast runs rm`: removes runs, and nothing else.
+//! `fedcast runs rm`: removal of runs.
 
 use std::io::{BufRead, IsTerminal};
 
@@ -11,7 +11,7 @@ use crate::experiment::{DirectoryError, RunDirectory};
 use crate::quantity::Bytes;
 use crate::results::{RunRecord, State};
 
-/// Asks and removes. Nothing is removed unless everything that was named can be.
+/// Removes runs after confirmation; removes none unless all of them can be removed.
 pub(super) fn remove(args: &RemoveArgs) -> Result<Exit, CliError> {
     let mut runs = Vec::new();
     for path in &args.runs {
@@ -29,7 +29,7 @@ pub(super) fn remove(args: &RemoveArgs) -> Result<Exit, CliError> {
     for run in &runs {
         let whole = RunDirectory::reopen(&run.path)?.delete()?;
         let path = run.path.display();
-        let rest = if whole { "" } else { "; files that are not of a run stay" };
+        let rest = if whole { "" } else { "; files that do not belong to a run are kept" };
         print(&format!("removed {path}{rest}\n"))?;
     }
     Ok(Exit::Done)
@@ -44,7 +44,7 @@ fn confirmed(runs: &[RunRecord]) -> Result<bool, CliError> {
         print_status(&format!("{path}  {method}, seed {seed}, {state}, {size}"));
     }
     if !std::io::stdin().is_terminal() {
-        let what = "nobody is there to be asked; --yes removes without a question";
+        let what = "cannot ask for confirmation: stdin is no terminal\n  help: --yes removes without a question";
         return Err(CliError::Usage(what.to_owned()));
     }
     print_styled(if runs.len() == 1 { "remove it? [y/N] " } else { "remove them? [y/N] " });

@@ -1,4 +1,4 @@
-//! `fedcast runs show`: what is known of one run.
+//! `fedcast runs show`: description of one run.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::experiment::ScenarioId;
 use crate::quantity::Bytes;
 use crate::results::{Metric, RunRecord, State};
 
-/// Shows.
+/// Prints the description of a run.
 pub(super) fn show(args: &ShowArgs) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
     let run = RunRecord::read(&args.run)?;

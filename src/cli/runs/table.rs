@@ -1,4 +1,4 @@
-//! `fedcast runs ls`: one row per run.
+//! `fedcast runs ls`: table with one row per run.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::quantity::Bytes;
 use crate::report::text_table::{TextTable, percent};
 use crate::results::{Metric, RunRecord, State};
 
-/// What a list says of a run.
+/// Row of a run in the list.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     path: PathBuf,
@@ -27,9 +27,9 @@ pub(super) struct Row {
     faa: Option<f64>,
     bytes_up: Option<u64>,
     bytes_down: Option<u64>,
-    /// Of all its files.
+    /// Size of all files of the run, in bytes.
     pub(super) size_bytes: u64,
-    /// When one of its files was last written, in UTC.
+    /// Time of the last write to one of the run's files, in UTC.
     pub(super) changed: Option<String>,
     #[serde(skip)]
     age: Option<Duration>,
@@ -39,7 +39,7 @@ impl Row {
     pub(super) fn of(run: &RunRecord) -> Row {
         let figure = |name| Metric::parse(name).ok().and_then(|metric| run.figure(&metric));
         let whole = |name| figure(name).map(|value| value as u64);
-        // The summary comes at the end; a run on its way has a row per round that is over.
+        // The summary is written at the end; rounds.csv of an unfinished run has a row per closed round.
         let closed = || run.sheet(names::ROUNDS).ok().flatten().map(|rounds| rounds.rows.len());
         let rounds = run.number("/rounds").map_or(closed().unwrap_or(0) as u64, |n| n as u64);
         let (size_bytes, changed) = on_disk(&run.path);
@@ -64,10 +64,10 @@ impl Row {
     }
 }
 
-/// The size of a folder, and when something in it was last changed.
+/// Returns the size of a folder in bytes and the time of the last change in it.
 fn on_disk(path: &Path) -> (u64, Option<SystemTime>) {
     let (mut size, mut changed) = (0, None);
-    // A file that vanishes meanwhile has no size.
+    // A file that another process removes meanwhile has no size.
     for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
         let Ok(meta) = entry.metadata() else { continue };
         let (more, at) = match meta.is_dir() {
@@ -80,7 +80,7 @@ fn on_disk(path: &Path) -> (u64, Option<SystemTime>) {
     (size, changed)
 }
 
-/// In the largest unit that is over.
+/// Formats an age in the largest unit of which at least one has passed.
 fn ago(age: Duration) -> String {
     let seconds = age.as_secs();
     match seconds {
@@ -91,7 +91,7 @@ fn ago(age: Duration) -> String {
     }
 }
 
-/// Lists.
+/// Prints the runs below a folder.
 pub(super) fn list(args: &ListArgs) -> Result<Exit, CliError> {
     let usual = || PathBuf::from(if Path::new("runs").is_dir() { "runs" } else { "." });
     let folder = args.folder.clone().unwrap_or_else(usual);
@@ -117,7 +117,7 @@ pub(super) fn list(args: &ListArgs) -> Result<Exit, CliError> {
             let folder = folder.display();
             let none = match all {
                 0 => format!("no run at or below {folder}\n"),
-                all => format!("none of the {all} runs at or below {folder} is like that\n"),
+                all => format!("none of the {all} runs at or below {folder} matches the filters\n"),
             };
             print(&none)?;
         }

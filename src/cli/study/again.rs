@@ -1,8 +1,8 @@
-//! The command line with which a study goes on: what was chosen is chosen again.
+//! Command line that continues a study with the same options.
 
 use super::StudyArgs;
 
-/// The command, to be typed as it is; with `--retry-failed` where runs failed.
+/// Returns the command for a shell; with `--retry-failed` if runs failed.
 pub(super) fn command(args: &StudyArgs, failed: bool) -> String {
     let mut words = vec!["fedcast".to_owned(), "study".to_owned()];
     words.push(args.file.display().to_string());
@@ -24,7 +24,7 @@ pub(super) fn command(args: &StudyArgs, failed: bool) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// As a shell reads it back.
+/// Quotes a word for a shell, if necessary.
 fn quoted(word: &str) -> String {
     let bare = |c: char| c.is_alphanumeric() || "-_./=,:+@%".contains(c);
     match !word.is_empty() && word.chars().all(bare) {
