@@ -113,7 +113,11 @@ fn removing_asks_and_leaves_foreign_files() {
 
     let told = runs(at, &["rm", "a", "b", "--yes"]);
     assert_eq!(told.code, 0, "{}", told.err);
-    assert!(told.out.contains("removed b; files that do not belong to a run are kept"), "{}", told.out);
+    assert!(
+        told.out.contains("removed b; files that do not belong to a run are kept"),
+        "{}",
+        told.out
+    );
     assert!(!at.join("a").exists());
     let left: Vec<_> =
         fs::read_dir(at.join("b")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
