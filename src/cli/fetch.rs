@@ -98,7 +98,7 @@ pub(super) fn fetch_one(
 ) -> Result<Fetched, CliError> {
     let fetched = fetch::fetch(name, settings)?;
     if !quiet {
-        let how = if fetched.already { "exists already" } else { "fetched" };
+        let how = if fetched.already { "is here already" } else { "fetched" };
         print_status(&format!("{name}: {how}"));
         fetched.notes.iter().for_each(|note| print_status(&format!("  {note}")));
     }

@@ -1,4 +1,4 @@
-//! `[axes]`: what varies, and how.
+//! `[axes]`: axes of the grid, each a key with values or a list of named changes.
 
 use super::clash::refuse_seeds;
 use crate::scenario::reader::{Param, TableReader, nearest};
@@ -7,22 +7,22 @@ use crate::scenario::{Changes, Written};
 /// One axis of the grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// The column it has in tables.
+    /// Name of the axis and of its column in tables.
     pub name: String,
-    /// The key it sets; `None` of an axis whose arms are sets of changes.
+    /// Key that the axis sets; `None` if its arms are sets of changes.
     pub key: Option<String>,
-    /// In the order in which they are written, which is that of tables.
+    /// Arms in written order, which is that of tables.
     pub arms: Vec<Arm>,
 }
 
-/// One place on an axis.
+/// One value of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arm {
-    /// As folders and tables call it.
+    /// Label in folders and tables.
     pub label: String,
-    /// The value of the axis' key; `None` of a set of changes.
+    /// Value of the axis' key; `None` for a set of changes.
     pub value: Option<toml::Value>,
-    /// What it changes.
+    /// Changes of the base.
     pub changes: Changes,
 }
 
@@ -33,7 +33,7 @@ pub struct Pick {
     pub arm: usize,
 }
 
-/// Columns of tables that no axis can be called.
+/// Names of table columns, which no axis may have.
 const TAKEN: [&str; 25] = [
     "cell",
     "label",
@@ -63,7 +63,7 @@ const TAKEN: [&str; 25] = [
 ];
 
 impl Axis {
-    /// Every axis of `[axes]`, in order.
+    /// Reads every axis of `[axes]`, in order.
     pub(super) fn read_all(table: &mut TableReader<'_>) -> Vec<Axis> {
         let axes = table.rest_of_tables(Axis::read);
         axes.into_iter().flatten().collect()
@@ -71,15 +71,15 @@ impl Axis {
 
     fn read(name: &str, table: &mut TableReader<'_>) -> Option<Axis> {
         if !is_word(name) || TAKEN.contains(&name) {
-            let message = format!("an axis cannot be called `{name}`");
-            let help = "use letters, digits, `_` and `-`, and no name of another column";
+            let message = format!("an axis cannot have the name `{name}`");
+            let help = "use letters, digits, `_` and `-`, and not the name of another column";
             table.reject("", &message, "this axis", help);
             return None;
         }
         let keyed = table.given_string("key") || table.given("values");
         let axis = if keyed { Axis::keyed(name, table)? } else { Axis::labelled(name, table) };
         if axis.arms.is_empty() {
-            let help = "write `values = [1, 2]` beside `key`, or an arm such as `a = { method = { name = \"hgp\" } }`";
+            let help = "write `values = [1, 2]` next to `key`, or an arm such as `a = { method = { name = \"hgp\" } }`";
             table.reject("values", &format!("the axis `{name}` has no values"), "empty", help);
         }
         for arm in &axis.arms {
@@ -92,16 +92,16 @@ impl Axis {
             axis.arms[..*index].iter().any(|before| before.label == arm.label)
         });
         if let Some((place, arm)) = twice {
-            let message = format!("`{}` stands twice on the axis `{name}`", arm.label);
+            let message = format!("the axis `{name}` has `{}` twice", arm.label);
             table.reject_item("values", place, &message, "twice", "remove one of them");
         }
         Some(axis)
     }
 
-    /// `{ key = "federation.clients", values = [10, 50] }`.
+    /// Reads an axis of the form `{ key = "federation.clients", values = [10, 50] }`.
     fn keyed(name: &str, table: &mut TableReader<'_>) -> Option<Axis> {
-        let key = Param::required("key", "federation.clients".to_owned(), "the key it sets");
-        let values = "what it is set to";
+        let key = Param::required("key", "federation.clients".to_owned(), "key that the axis sets");
+        let values = "values of the key";
         let example = vec![Written::from(toml::Value::Integer(10))];
         let (key, values) =
             (table.require(&key), table.require(&Param::required("values", example, values)));
@@ -110,8 +110,9 @@ impl Axis {
         for (place, written) in values.into_iter().enumerate() {
             let value = written.value();
             let Some(label) = label(&value) else {
-                let help = "give such values names: `[axes.NAME]` with arms such as `a = { method = { ... } }`";
-                let message = "a list or a table has no short name";
+                let help =
+                    "name such values: `[axes.NAME]` with arms such as `a = { method = { ... } }`";
+                let message = "a list or a table has no short label";
                 table.reject_item("values", place, message, "this one", help);
                 return None;
             };
@@ -125,7 +126,7 @@ impl Axis {
         Some(Axis { name: name.to_owned(), key: Some(key), arms })
     }
 
-    /// Arms with names, each a set of changes.
+    /// Reads an axis of named arms, each a set of changes.
     fn labelled(name: &str, table: &mut TableReader<'_>) -> Axis {
         let arms = table.rest::<Changes>().into_iter();
         let arms = arms.map(|(label, changes)| Arm { label, value: None, changes });
@@ -133,7 +134,7 @@ impl Axis {
     }
 }
 
-/// What a value is called.
+/// Returns the label of a value.
 fn label(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
@@ -148,14 +149,14 @@ fn is_word(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
 }
 
-/// The arm that `name = value` names, or what is wrong and what to do.
+/// Returns the arm that `name = value` names, or an error message and advice.
 pub(super) fn pick(axes: &[Axis], name: &str, value: &str) -> Result<Pick, (String, String)> {
     let Some(axis) = axes.iter().position(|axis| axis.name == name) else {
         let names: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
         let help = match nearest(name, names.iter().copied()) {
             Some(word) => format!("did you mean `{word}`?"),
             None if names.is_empty() => "this study has no axes".to_owned(),
-            None => format!("there are {}", names.join(", ")),
+            None => format!("use one of {}", names.join(", ")),
         };
         return Err((format!("there is no axis `{name}`"), help));
     };
@@ -163,14 +164,14 @@ pub(super) fn pick(axes: &[Axis], name: &str, value: &str) -> Result<Pick, (Stri
     let Some(arm) = labels().position(|label| label == value) else {
         let help = match nearest(value, labels()) {
             Some(word) => format!("did you mean `{word}`?"),
-            None => format!("there are {}", labels().collect::<Vec<_>>().join(", ")),
+            None => format!("use one of {}", labels().collect::<Vec<_>>().join(", ")),
         };
-        return Err((format!("`{value}` is not on the axis `{name}`"), help));
+        return Err((format!("the axis `{name}` has no arm `{value}`"), help));
     };
     Ok(Pick { axis, arm })
 }
 
-/// Every key of a table as a pick, such as `method = "stsa"`, `clients = 500`.
+/// Reads every key of a table as a pick, such as `method = "stsa"`, `clients = 500`.
 pub(super) fn read_picks(table: &mut TableReader<'_>, axes: &[Axis]) -> Vec<Pick> {
     let mut picks = Vec::new();
     for (name, written) in table.rest::<Written>() {

@@ -1,4 +1,4 @@
-//! The cells of a study: points of the grid and extra ones, each with every seed.
+//! Cells of a study: points of the grid and extra ones, each with every seed.
 
 use std::path::PathBuf;
 
@@ -7,31 +7,31 @@ use super::{Arm, Pick, Study};
 use crate::methods::Registry;
 use crate::scenario::{CachePlace, Changed, Changes, Loaded, Override, Scenario, ScenarioError};
 
-/// Cells that differ in their seeds only.
+/// Cells that differ only in their seeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// Of the grid: the index of an arm for every axis.
+    /// Point of the grid: the index of an arm for every axis.
     Grid(Vec<usize>),
-    /// A single one beside it, by its index.
+    /// Extra cell, by its index.
     Extra(usize),
 }
 
 /// One run of a study.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// From 0, in the order in which the study is written, seeds changing fastest.
+    /// Index from 0, in the order of the study file, seeds changing fastest.
     pub index: usize,
     pub point: Point,
     pub replicate: Replicate,
-    /// Its run directory below that of the study, such as `clients=100,method=hgp/seed-2`.
+    /// Run directory relative to the study's, such as `clients=100,method=hgp/seed-2`.
     pub path: PathBuf,
 }
 
-/// Names of folders longer than this are cut.
+/// Length to which names of folders are cut.
 const LONGEST: usize = 120;
 
 impl Study {
-    /// Every point, those of the grid first; the last axis changes fastest.
+    /// Returns every point, those of the grid first; the last axis changes fastest.
     pub fn points(&self) -> Vec<Point> {
         let mut grid = vec![Vec::new()];
         for axis in &self.axes {
@@ -51,13 +51,13 @@ impl Study {
         grid.into_iter().map(Point::Grid).chain(extras).collect()
     }
 
-    /// Every cell.
+    /// Returns every cell.
     pub fn cells(&self) -> Vec<Cell> {
         let mut folders: Vec<String> = Vec::new();
         let mut cells = Vec::new();
         for point in self.points() {
             let mut folder = self.folder(&point);
-            // Labels that differ in what no file name can hold.
+            // Labels may differ only in characters that file names cannot hold.
             while folders.iter().any(|other| other.eq_ignore_ascii_case(&folder)) {
                 folder.push('~');
             }
@@ -74,7 +74,7 @@ impl Study {
         cells
     }
 
-    /// The arm of a point on an axis; `None` of an extra cell.
+    /// Returns the arm of a point on an axis; `None` for an extra cell.
     pub fn arm(&self, point: &Point, axis: usize) -> Option<&Arm> {
         match point {
             Point::Grid(arms) => Some(&self.axes[axis].arms[arms[axis]]),
@@ -82,7 +82,7 @@ impl Study {
         }
     }
 
-    /// `clients=100, method=hgp`, or the label of an extra cell.
+    /// Returns a label such as `clients=100, method=hgp`, or that of an extra cell.
     pub fn label(&self, point: &Point) -> String {
         match point {
             Point::Grid(_) if self.axes.is_empty() => "base".to_owned(),
@@ -106,21 +106,21 @@ impl Study {
             folder.push('~');
             folder.push_str(&blake3::hash(label.as_bytes()).to_hex()[..8]);
         }
-        // No hidden folders, and none that leads elsewhere.
+        // No hidden folders, and none that points elsewhere.
         if folder.starts_with('.') { folder.replacen('.', "-", 1) } else { folder }
     }
 
-    /// Where the run of a point and a seed lies below the study's directory.
+    /// Returns the run directory of a point and a seed, relative to the study's directory.
     pub fn run_path(&self, point: &Point, seed: u64) -> Option<PathBuf> {
         let cells = self.cells();
         let found = cells.into_iter().find(|c| c.point == *point && c.replicate.label == seed);
         found.map(|cell| cell.path)
     }
 
-    /// The scenario of a cell: the base, `set`, the arms, `overrides` of the command line, the seeds.
+    /// Returns the scenario of a cell: the base, `set`, the arms, `overrides` of the command line, the seeds.
     ///
     /// # Errors
-    /// Base and changes together make no scenario; errors point into the file at fault.
+    /// Fails if base and changes together give no valid scenario; errors point into the file at fault.
     pub fn scenario(
         &self,
         cell: &Cell,
@@ -144,7 +144,7 @@ impl Study {
         Ok(loaded)
     }
 
-    /// Lets a cell keep features in the study's folder, where it would keep them for itself.
+    /// Keeps a cell's features in the study's shared folder instead of in memory, if `run.share_features` is set.
     pub(super) fn share(&self, scenario: &mut Scenario, folder: PathBuf) {
         if self.run.share_features && scenario.cache.features == CachePlace::Memory {
             scenario.cache.features = CachePlace::File;

@@ -1,8 +1,8 @@
-//! One cell as a process of the program itself, on a leash.
+//! Child process that runs one cell of a study.
 //!
-//! The child reads its standard input and ends, resumable, when that closes (see [`LEASH`]). So it hears of Ctrl-C by
-//! its parent letting go, and a parent that is killed leaves no child behind. A group of its own keeps the terminal's
-//! Ctrl-C from reaching it twice.
+//! The child reads its standard input and stops, resumable, when that closes (see [`LEASH`]). So Ctrl-C in the parent
+//! stops it, and a parent that is killed leaves no child running. Its own process group keeps the terminal's Ctrl-C
+//! from reaching it a second time.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -20,28 +20,28 @@ use crate::experiment::DirectoryError;
 use crate::federation::Interrupt;
 use crate::files::Disk;
 
-/// The variable that tells a process to end, as on Ctrl-C, when its standard input closes.
+/// Environment variable that makes a process stop, as on Ctrl-C, when its standard input closes.
 pub const LEASH: &str = "FEDCAST_LEASH";
 
-/// How often a process that waits for a child looks whether it was asked to end.
+/// Interval at which a parent that waits for a child checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How a process ended.
+/// Outcome of a cell's process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     Done,
     Failed(Failure),
-    /// It was told to stop, and goes on another time.
+    /// The process was stopped and can be resumed.
     Interrupted,
 }
 
-/// The exit code of a process that was told to stop.
+/// Exit code of a process that was stopped.
 const INTERRUPTED: i32 = 130;
 
-/// Runs or resumes a cell that is held. What it took stands in the run's manifest.
+/// Runs or resumes a cell whose lock is held. Its cost is in the run's manifest.
 ///
 /// # Errors
-/// Its files cannot be written. What goes wrong in the process is an answer.
+/// Fails if the cell's files cannot be written. A failure of the process is an outcome, not an error.
 pub(super) fn run(
     prepared: &Prepared,
     directory: &StudyDirectory,
@@ -50,7 +50,7 @@ pub(super) fn run(
 ) -> Result<Ended, DirectoryError> {
     let cell = &prepared.cell;
     let (path, log) = (directory.run(cell), directory.log(cell));
-    // What came to its end and is tried again all the same begins again.
+    // A complete run that is tried again starts from the beginning.
     let anew = directory.is_over(cell);
     directory.set_failed(cell, None)?;
     let scenario = directory.scenario(cell);
@@ -104,7 +104,7 @@ fn settle(
     Ok(ended)
 }
 
-/// The process, and where in the log it begins to speak.
+/// Starts the process; returns it and the position in the log at which its messages begin.
 fn start(arguments: &[&OsStr], log: &Path) -> io::Result<(Child, u64)> {
     let mut log = OpenOptions::new().create(true).append(true).open(log)?;
     let said = log.seek(SeekFrom::End(0))?;
@@ -116,32 +116,36 @@ fn start(arguments: &[&OsStr], log: &Path) -> io::Result<(Child, u64)> {
     Ok((command.spawn()?, said))
 }
 
-/// The file is written whenever its cell begins or goes on, so it need not outlive a power cut: to make sure of that
-/// would take longer than all else that is done for a cell.
+/// Writes the scenario of a cell, without flushing it to the disk.
+///
+/// The file is written at every start of its cell, so it need not survive a power failure. Flushing would take longer
+/// than all other work for a cell.
 fn write(scenario: &Path, text: &str) -> Result<(), DirectoryError> {
     let written =
         Disk::default().create(scenario).and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|source| DirectoryError::Write { path: scenario.to_path_buf(), source })
 }
 
-/// Waits for the end; lets go of the leash when asked to.
+/// Waits for the end of a child; closes its standard input on an interrupt.
 fn watch(mut child: Child, halt: &Interrupt) -> io::Result<ExitStatus> {
     let mut leash = child.stdin.take();
     let (send, ended) = mpsc::channel();
-    // A thread that only waits knows of the end at once.
+    // A thread that only waits notices the end at once.
     thread::spawn(move || drop(send.send(child.wait())));
     loop {
         match ended.recv_timeout(LOOK) {
             Ok(status) => return status,
             Err(RecvTimeoutError::Timeout) if halt.is_requested() => leash = None,
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("nobody waits")),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("the waiting thread ended"));
+            }
         }
         let _held = &leash;
     }
 }
 
-/// What the process said of its error.
+/// Returns the error that the process wrote to its log after position `from`, if any.
 fn told(log: &Path, from: u64) -> Option<String> {
     let mut file = fs::File::open(log).ok()?;
     file.seek(SeekFrom::Start(from)).ok()?;
@@ -159,8 +163,8 @@ fn told(log: &Path, from: u64) -> Option<String> {
 fn nothing_said(status: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        let why = if signal == 9 { "; was memory short?" } else { "" };
+        let why = if signal == 9 { "; was memory exhausted?" } else { "" };
         return format!("the process was ended by signal {signal}{why}");
     }
-    format!("the process ended with {status} and said nothing")
+    format!("the process ended with {status} and without a message")
 }

@@ -1,28 +1,29 @@
-//! Changes that make a cell something else than it is called: two axes that set one key, and seeds.
+//! Checks for changes that contradict a cell's label: two axes that set one key, and seeds.
 
 use super::axes::{Axis, Pick};
 use crate::scenario::Changes;
 use crate::scenario::reader::TableReader;
 
-/// Refuses changes that set a seed: every cell has those of its repetition.
+/// Rejects changes that set a seed, because every cell has the seeds of its repetition.
 pub(super) fn refuse_seeds(table: &mut TableReader<'_>, name: &str, changes: &Changes) {
     if let Some(key) = changes.seed() {
         let message = format!("`{key}` cannot be changed in a study");
-        let help = "a study's seeds are its `replicates` or `seeds`, the same for all cells";
+        let help = "set seeds with `replicates` or `seeds`, the same for all cells";
         table.reject(name, &message, "a seed", help);
     }
 }
 
-/// Refuses axes of which a later one sets, or takes away, what an earlier one sets in the same cell. `table` is the
-/// whole file.
+/// Rejects axes if a later one sets or removes a key that an earlier one sets in the same cell.
+///
+/// `table` is the whole file.
 pub(super) fn refuse_clashes(table: &mut TableReader<'_>, axes: &[Axis], excluded: &[Vec<Pick>]) {
     for (later, axis) in axes.iter().enumerate() {
         for (earlier, before) in axes[..later].iter().enumerate() {
             if let Some((arm, key)) = clash((earlier, before), (later, axis), excluded) {
                 let message =
                     format!("the axes `{}` and `{}` both set `{key}`", before.name, axis.name);
-                let label = format!("goes over what `{}` sets", before.name);
-                let help = "set it on one axis only, or leave the cells out with [[exclude]]";
+                let label = format!("replaces what `{}` sets", before.name);
+                let help = "set it on one axis only, or exclude the cells with [[exclude]]";
                 let below = if axis.key.is_some() { "key" } else { axis.arms[arm].label.as_str() };
                 table.reject_at(&format!("axes.{}.{below}", axis.name), &message, &label, help);
             }
@@ -30,7 +31,7 @@ pub(super) fn refuse_clashes(table: &mut TableReader<'_>, axes: &[Axis], exclude
     }
 }
 
-/// The first arm of the later axis that clashes with an arm of the earlier one in a cell that is not left out, and the key.
+/// Returns the first arm of the later axis that clashes with the earlier one in an included cell, and the key.
 fn clash(
     (earlier, before): (usize, &Axis),
     (later, axis): (usize, &Axis),

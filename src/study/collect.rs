@@ -1,4 +1,4 @@
-//! What all cells left behind, read once each.
+//! Results of all cells, each read once.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use super::prepare::Prepared;
 use super::{Cell, Pace, Point, Study};
 use crate::results::{Metric, RunRecord};
 
-/// A cell and what became of it.
+/// A cell with its state and results.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub cell: Cell,
-    /// Of its scenario.
+    /// Hash of the cell's scenario.
     pub hash: String,
     pub state: CellState,
-    /// Its run, once that is done.
+    /// Run of the cell, once it is complete.
     pub run: Option<RunRecord>,
-    /// Its figures in the study's tables, by the names of metrics.
+    /// Metrics in the study's tables, by name.
     pub(super) figures: BTreeMap<String, Option<f64>>,
 }
 
 impl Outcome {
-    /// A figure of the run, if there is one that has it.
+    /// Returns a metric of the run, if the run exists and has it.
     pub fn figure(&self, metric: &Metric) -> Option<f64> {
         match self.figures.get(metric.name()) {
             Some(known) => *known,
@@ -29,7 +29,7 @@ impl Outcome {
         }
     }
 
-    /// Looks again, unless it is known to be done.
+    /// Reads the cell again, unless it is known to be done.
     fn refresh(&mut self, directory: &StudyDirectory, metrics: &[Metric]) {
         if self.run.is_some() {
             return;
@@ -44,7 +44,7 @@ impl Outcome {
                 self.figures = names.zip(run.figures(metrics)).collect();
                 self.run = Some(run);
             }
-            // One damaged run must not take the tables of all others with it.
+            // One damaged run must not prevent the tables of the others.
             Err(error) => {
                 let (hash, error) = (self.hash.clone(), error.to_string());
                 self.state = CellState::Failed(Failure { hash, exit: None, error });
@@ -53,7 +53,7 @@ impl Outcome {
     }
 }
 
-/// The outcomes of a study, in the order of its cells. What is done is read once.
+/// Outcomes of a study, in the order of its cells. Complete runs are read once.
 #[derive(Clone, Debug)]
 pub struct Outcomes {
     pub all: Vec<Outcome>,
@@ -61,7 +61,7 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
-    /// Of these cells of a study, as the directory has them.
+    /// Reads the outcomes of these cells from the directory.
     pub fn read(study: &Study, cells: &[Prepared], directory: &StudyDirectory) -> Outcomes {
         let unknown = |prepared: &Prepared| Outcome {
             cell: prepared.cell.clone(),
@@ -76,12 +76,12 @@ impl Outcomes {
         outcomes
     }
 
-    /// Looks again at every cell that was not done.
+    /// Reads every cell again that was not done.
     pub fn refresh(&mut self, directory: &StudyDirectory) {
         self.all.iter_mut().for_each(|outcome| outcome.refresh(directory, &self.metrics));
     }
 
-    /// Looks again at one cell, while others still run.
+    /// Reads one cell again, while others still run.
     pub fn refresh_one(&mut self, cell: &Cell, directory: &StudyDirectory) {
         if let Some(outcome) = self.all.iter_mut().find(|outcome| outcome.cell.index == cell.index)
         {
@@ -89,24 +89,24 @@ impl Outcomes {
         }
     }
 
-    /// Of one point, in the order of seeds.
+    /// Returns the outcomes of one point, in the order of seeds.
     pub fn of<'a>(&'a self, point: &'a Point) -> impl Iterator<Item = &'a Outcome> {
         self.all.iter().filter(move |outcome| outcome.cell.point == *point)
     }
 
-    /// A figure of the done runs of a point, with their seeds.
+    /// Returns a metric of the complete runs of a point, with their seeds.
     pub fn figures(&self, point: &Point, metric: &Metric) -> Vec<(u64, f64)> {
         let figure =
             |outcome: &Outcome| Some((outcome.cell.replicate.label, outcome.figure(metric)?));
         self.of(point).filter_map(figure).collect()
     }
 
-    /// How many cells are in a state of this word.
+    /// Returns the number of cells in the state with this word.
     pub fn count(&self, word: &str) -> usize {
         self.all.iter().filter(|outcome| outcome.state.word() == word).count()
     }
 
-    /// How long finished cells took.
+    /// Returns the fitted durations of finished cells.
     pub fn pace(&self) -> Pace {
         let mut pace = Pace::default();
         let (passes, wall) = (metric("sample_passes"), metric("wall_s"));
@@ -122,7 +122,7 @@ impl Outcomes {
 }
 
 impl Study {
-    /// Every metric that stands in tables of this study, those with fixed names first.
+    /// Returns every metric in tables of this study, those with fixed names first.
     pub(super) fn metrics(&self) -> Vec<Metric> {
         let mut metrics: Vec<Metric> = Metric::all().collect();
         for wanted in self.compare.metrics.iter().chain(&self.compare.warn_if_unequal) {

@@ -1,38 +1,38 @@
-//! `[compare]`: what tables show, against what, and what must be equal for a comparison to be fair.
+//! `[compare]`: metrics of tables, the baseline, and metrics that should be equal.
 
 use super::axes::{Axis, Pick, read_picks};
 use crate::results::Metric;
 use crate::scenario::reader::{Keys, Param, TableReader};
 
-/// What is compared.
+/// Metrics and baseline of a study's comparison.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(given(axes: &[Axis], extras: &[String]))]
 pub struct Compare {
-    /// What the others are compared with.
+    /// Baseline of the comparison.
     #[key(read = table.optional_table("against", |table| read_against(table, axes, extras)).flatten())]
     pub against: Option<Baseline>,
-    /// Columns of the tables.
+    /// Metrics that are columns of the tables.
     #[key(read = read_metrics(table, "metrics", &COLUMNS, doc))]
     pub metrics: Vec<Metric>,
-    /// Metrics of which a note under the tables says where arms differ.
+    /// Metrics for which a note below the tables reports differences between arms.
     #[key(read = read_metrics(table, "warn_if_unequal", &["seats", "sample_passes"], doc))]
     pub warn_if_unequal: Vec<Metric>,
 }
 
-/// Columns of the tables unless a study names others.
+/// Default columns of the tables.
 const COLUMNS: [&str; 5] = ["faa", "average_incremental", "forgetting", "bytes_up", "bytes_down"];
 
-/// The arm that others are compared with.
+/// Baseline that other cells are compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// Of every cell the one that has these arms in place of its own.
+    /// For every cell, the one with these arms in place of its own.
     Arms(Vec<Pick>),
     /// An extra cell, by its label.
     Extra(String),
 }
 
 fn read_against(table: &mut TableReader<'_>, axes: &[Axis], extras: &[String]) -> Option<Baseline> {
-    let label = Param::<String>::unset("label", "an extra cell");
+    let label = Param::<String>::unset("label", "label of an extra cell");
     if let Some(label) = table.optional(&label) {
         if !extras.contains(&label) {
             let message = format!("there is no extra cell `{label}`");
@@ -44,7 +44,7 @@ fn read_against(table: &mut TableReader<'_>, axes: &[Axis], extras: &[String]) -
     (!picks.is_empty()).then_some(Baseline::Arms(picks))
 }
 
-/// A list of names of metrics.
+/// Reads a list of metric names.
 pub(super) fn read_metrics(
     table: &mut TableReader<'_>,
     name: &'static str,
@@ -57,7 +57,7 @@ pub(super) fn read_metrics(
     for (place, word) in names.iter().enumerate() {
         match Metric::parse(word) {
             Ok(metric) if metrics.contains(&metric) => {
-                let message = format!("`{word}` stands twice");
+                let message = format!("`{word}` occurs twice");
                 table.reject_item(name, place, &message, "twice", "remove one of them");
             }
             Ok(metric) => metrics.push(metric),

@@ -1,12 +1,12 @@
-//! The directory of a study: where everything of a cell lies, and what is there already.
+//! Directory of a study: paths and states of its cells.
 //!
 //! ```text
 //! clients=10,method=hgp/seed-1/             the run directory of a cell
 //! clients=10,method=hgp/seed-1.toml         its scenario
-//! clients=10,method=hgp/seed-1.log          what its processes said on stderr
-//! clients=10,method=hgp/seed-1.failed.json  why it failed, until it is tried again
+//! clients=10,method=hgp/seed-1.log          stderr of its processes
+//! clients=10,method=hgp/seed-1.failed.json  reason of its failure, until it is retried
 //! clients=10,method=hgp/seed-1.lock         held by the process that runs it
-//! features/                                 features of frozen backbones, where they are shared
+//! features/                                 features of frozen backbones, if they are shared
 //! study.effective.toml  cells.csv ...       see the tables
 //! study.lock                                held while tables are written
 //! ```
@@ -26,37 +26,37 @@ use crate::experiment::{
 use crate::files::{Disk, is_locked};
 use crate::report::Summary;
 
-/// The file in the directory of a study that holds the study with every default.
+/// Name of the effective study file, with every default, in a study's directory.
 pub const STUDY_FILE: &str = crate::scenario::EFFECTIVE_STUDY;
 
-/// What is known of a cell from its files.
+/// State of a cell, from its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CellState {
-    /// Nothing is there.
+    /// The cell has no files.
     Waiting,
-    /// A process holds it.
+    /// A process holds the cell's lock.
     Running,
-    /// A run is there that can be resumed.
+    /// A run exists that can be resumed.
     Unfinished,
     Done,
     Failed(Failure),
-    /// There is a run of another scenario: its name and hash.
+    /// A run of another scenario exists; its name and hash.
     Foreign(String),
 }
 
-/// Why a cell failed.
+/// Failure of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Of its scenario.
+    /// Hash of the cell's scenario.
     pub hash: String,
-    /// The exit code of its process; none where a signal ended it.
+    /// Exit code of the process; `None` if a signal ended it.
     pub exit: Option<i32>,
-    /// What the process said.
+    /// Error message of the process.
     pub error: String,
 }
 
 impl CellState {
-    /// As tables have it.
+    /// Returns the word for the state in tables.
     pub fn word(&self) -> &'static str {
         match self {
             CellState::Waiting => "waiting",
@@ -69,29 +69,29 @@ impl CellState {
     }
 }
 
-/// The exit code of a run that ended without one aggregated update.
+/// Exit code of a run that aggregated no update.
 pub(super) const NO_TRAINING: u8 = 7;
 
-/// What is said of such a run.
+/// Error message for a run that aggregated no update.
 pub(super) const LEARNT_NOTHING: &str =
-    "no update was ever aggregated: the model is the one the run began with";
+    "no update was ever aggregated: the model is still the initial one";
 
-/// A study's directory. Nothing is made before something is written.
+/// Directory of a study; created with the first file.
 #[derive(Clone, Debug)]
 pub struct StudyDirectory {
     root: PathBuf,
 }
 
 impl StudyDirectory {
-    /// At this place.
+    /// Returns the directory at a path.
     pub fn new(root: PathBuf) -> StudyDirectory {
         StudyDirectory { root }
     }
 
-    /// Refuses the directory of a run.
+    /// Checks that the directory is no run directory.
     ///
     /// # Errors
-    /// It is one: a study has files of the same names.
+    /// Fails if it is one, because a study has files of the same names.
     pub fn refuse_run(&self) -> Result<(), StudyError> {
         match self.root.join(names::MANIFEST).exists() {
             true => Err(StudyError::InsideRun(self.root.clone())),
@@ -103,17 +103,17 @@ impl StudyDirectory {
         &self.root
     }
 
-    /// The run directory of a cell.
+    /// Returns the run directory of a cell.
     pub fn run(&self, cell: &Cell) -> PathBuf {
         self.root.join(&cell.path)
     }
 
-    /// The scenario of a cell.
+    /// Returns the path of a cell's scenario.
     pub fn scenario(&self, cell: &Cell) -> PathBuf {
         self.beside(cell, "toml")
     }
 
-    /// What the processes of a cell said.
+    /// Returns the path of the log of a cell's processes.
     pub fn log(&self, cell: &Cell) -> PathBuf {
         self.beside(cell, "log")
     }
@@ -122,7 +122,7 @@ impl StudyDirectory {
         self.beside(cell, "failed.json")
     }
 
-    /// Shared features; absolute, as scenarios have paths.
+    /// Returns the absolute path of the folder of shared features.
     pub fn features(&self) -> PathBuf {
         let folder = self.root.join("features");
         std::path::absolute(&folder).unwrap_or(folder)
@@ -135,7 +135,7 @@ impl StudyDirectory {
         path.into()
     }
 
-    /// What is there of a cell whose scenario has this hash.
+    /// Returns the state of a cell whose scenario has this hash.
     pub fn state(&self, cell: &Cell, hash: &str) -> CellState {
         match self.is_held(cell) {
             true => CellState::Running,
@@ -143,7 +143,7 @@ impl StudyDirectory {
         }
     }
 
-    /// The same, whoever holds it.
+    /// Returns the state of a cell as [`state`](Self::state) does, without checking its lock.
     pub(super) fn found(&self, cell: &Cell, hash: &str) -> CellState {
         let manifest = read_manifest(&self.run(cell)).ok();
         if let Some(manifest) = &manifest
@@ -152,11 +152,11 @@ impl StudyDirectory {
             let found = format!("{}, {}", manifest.scenario.name, manifest.scenario.hash);
             return CellState::Foreign(found);
         }
-        // Before what the manifest says: a run that learned nothing came to its end, and failed.
+        // Checked before the manifest: a run that aggregated no update is complete, but counts as failed.
         if let Some(failure) = self.failed(cell).filter(|failure| failure.hash == hash) {
             return CellState::Failed(failure);
         }
-        // Where no file says so its parent was gone before it could.
+        // Without a file for the failure, the parent ended before it could write one.
         let failed =
             |exit, error| CellState::Failed(Failure { hash: hash.to_owned(), exit, error });
         match manifest {
@@ -172,13 +172,14 @@ impl StudyDirectory {
         }
     }
 
-    /// Whether the run of a cell came to its end without aggregating one update: its figures are those of a model that
-    /// was never trained.
+    /// Returns true if a cell's run is complete but aggregated no update.
+    ///
+    /// Its metrics are those of an untrained model.
     pub(super) fn learnt_nothing(&self, cell: &Cell) -> bool {
         read_summary(&self.run(cell)).is_ok_and(|text| Summary::json_learnt_nothing(&text))
     }
 
-    /// Whether the run of a cell came to its end, whatever it is worth: there is nothing to resume.
+    /// Returns true if a cell's run is complete, even without an update, so that nothing can be resumed.
     pub(super) fn is_over(&self, cell: &Cell) -> bool {
         read_manifest(&self.run(cell)).is_ok_and(|manifest| manifest.status == Status::Done)
     }
@@ -187,7 +188,7 @@ impl StudyDirectory {
         serde_json::from_str(&fs::read_to_string(self.failure(cell)).ok()?).ok()
     }
 
-    /// Says that a cell failed, or takes that back.
+    /// Writes or removes the file that marks a cell as failed.
     pub(super) fn set_failed(
         &self,
         cell: &Cell,
@@ -209,11 +210,11 @@ impl StudyDirectory {
         is_locked(&self.beside(cell, "lock"))
     }
 
-    /// Holds a cell until the file is dropped; `None` where another process has it.
+    /// Locks a cell until the file is dropped; `None` if another process holds the lock.
     pub(super) fn hold(&self, cell: &Cell) -> Result<Option<File>, DirectoryError> {
         let path = self.beside(cell, "lock");
         let file = open_lock(&path)?;
-        // Who looks whether a cell is held holds it for a moment.
+        // A process that checks the lock holds it for a moment.
         for _ in 0..5 {
             match file.try_lock() {
                 Ok(()) => return Ok(Some(file)),
@@ -226,7 +227,7 @@ impl StudyDirectory {
         Ok(None)
     }
 
-    /// Holds the tables, so that two processes do not write them at once.
+    /// Locks the tables, so that two processes do not write them at the same time.
     pub(super) fn hold_tables(&self) -> Result<File, DirectoryError> {
         let path = self.root.join("study.lock");
         let file = open_lock(&path)?;
@@ -234,7 +235,7 @@ impl StudyDirectory {
         Ok(file)
     }
 
-    /// Bytes of everything in it; what goes away meanwhile counts nothing.
+    /// Returns the size of all files in bytes; files that are removed meanwhile count 0.
     pub(super) fn size(&self) -> u64 {
         let mut sum = 0;
         let mut folders = vec![self.root.clone()];

@@ -1,4 +1,4 @@
-//! A study as text with every default written out.
+//! Effective study file, with every default written out.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -11,8 +11,9 @@ use crate::results::Metric;
 use crate::scenario::reader::{Choice, Readable};
 
 impl Study {
-    /// The study with every default, as a study file in `folder` that gives the same cells. Its base is named from there
-    /// where both lie in one tree, so that the tree can be moved and handed on.
+    /// Returns the study with every default, as a study file in `folder` that gives the same cells.
+    ///
+    /// The path of its base is relative if both are in one tree, so that the tree can be moved.
     pub fn to_effective_toml(&self, folder: &Path) -> String {
         let mut text = String::from("# The study with every default written out.\n");
         let mut root = vec![
@@ -137,7 +138,7 @@ fn write_axis(text: &mut String, axis: &Axis) {
             let values: Vec<Value> = axis.arms.iter().filter_map(|arm| arm.value.clone()).collect();
             lines(text, [("key", key.as_str().into()), ("values", values.into())]);
         }
-        // One line each: the order of arms is that of tables.
+        // One line per arm, in the order of tables.
         None => {
             lines(text, axis.arms.iter().map(|arm| (arm.label.as_str(), arm.changes.to_toml())))
         }

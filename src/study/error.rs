@@ -1,4 +1,4 @@
-//! Why a study cannot be read, selected or run.
+//! Errors of reading, selecting and running studies.
 
 use std::path::PathBuf;
 
@@ -9,42 +9,42 @@ use crate::experiment::DirectoryError;
 use crate::results::ResultsError;
 use crate::scenario::ScenarioError;
 
-/// What is wrong with a study, and what to do.
+/// Error of a study, with advice.
 #[derive(Debug, Error)]
 pub enum StudyError {
     /// The file cannot be read.
     #[error("cannot read the study {}: {source}\n  help: {help}", path.display())]
     Unreadable {
-        /// As it was named.
+        /// Path as given.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
-        /// What to do.
+        /// Advice.
         help: String,
     },
     /// The study, its base or a change is wrong.
     #[error("{0}")]
     Scenario(#[from] ScenarioError),
-    /// `--only`, `--shard` or `--set` says something that this study cannot do.
+    /// `--only`, `--shard` or `--set` does not fit this study.
     #[error("{0}")]
     Selection(String),
     /// A cell's directory holds a run of another scenario.
     #[error(
-        "{} holds a run of another scenario ({found}): the study or its base changed since. \
-         Keep it and choose another -o, or remove that folder to run the cell anew{}",
+        "{} holds a run of another scenario ({found}){}: the study or its base has changed since\n  \
+         help: keep it and choose another -o, or remove that folder to run the cell again",
         path.display(), others(*.more)
     )]
     OtherScenario {
         /// The first such directory.
         path: PathBuf,
-        /// Its name and hash.
+        /// Name and hash of the other scenario.
         found: String,
-        /// How many more cells are so.
+        /// Number of further cells with a run of another scenario.
         more: usize,
     },
     /// The study's directory is that of a run.
     #[error(
-        "{} is the directory of a run: the tables of a study would replace its own. Choose another -o",
+        "{} is a run directory: the tables of a study would replace its own\n  help: choose another -o",
         .0.display()
     )]
     InsideRun(PathBuf),
@@ -59,7 +59,7 @@ pub enum StudyError {
 fn others(more: usize) -> String {
     match more {
         0 => String::new(),
-        more => format!(" ({more} more cells are so)"),
+        more => format!(", as do {more} more cells"),
     }
 }
 

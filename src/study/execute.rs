@@ -1,4 +1,4 @@
-//! Runs cells as processes, some at once, until all are over or something says stop.
+//! Execution of cells as simultaneous processes, until all have ended or the study stops.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -14,31 +14,31 @@ use super::{Limit, OnError};
 use crate::experiment::DirectoryError;
 use crate::federation::Interrupt;
 
-/// How cells are run; changes no result.
+/// Processes and workers that run cells; they change no result.
 #[derive(Clone, Debug)]
 pub struct ProcessPool {
-    /// Processes at once.
+    /// Number of simultaneous processes.
     pub jobs: usize,
-    /// Worker threads of each; `None` leaves it to the scenario, as GPUs do.
+    /// Worker threads of each process; `None` means those of the scenario, as for GPUs.
     pub workers: Option<usize>,
-    /// Cells whose tasks are of a client's own train every slot alone first.
+    /// True to train every client task alone first, in cells whose clients have their own tasks.
     pub direct: bool,
     pub on_error: OnError,
     pub limit: Limit,
-    /// Asks for the end, as Ctrl-C does.
+    /// Interrupt that stops the study, as Ctrl-C does.
     pub stop: Interrupt,
 }
 
-/// What happens on the way.
+/// Event during the execution of a study.
 #[derive(Debug)]
 pub enum StudyEvent<'a> {
     Begun(&'a Prepared),
     Ended(&'a Prepared, Ended, Duration),
-    /// Another process runs this cell or has finished it: it is left alone.
+    /// A cell is skipped because another process runs it or has finished it.
     Taken(&'a Prepared),
 }
 
-/// Why cells were left before all were over.
+/// Reason why a study stopped before all cells had ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// Ctrl-C.
@@ -51,16 +51,16 @@ pub enum StopReason {
     Error,
 }
 
-/// How often limits are looked at while nothing happens.
+/// Interval at which limits are checked while nothing happens.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often the directory is measured.
+/// Interval at which the directory's size is measured.
 const MEASURE: Duration = Duration::from_secs(10);
 
 impl ProcessPool {
-    /// Runs the cells in this order. `tell` hears of everything, on this thread.
+    /// Runs the cells in this order and passes every event to `tell`, on this thread.
     ///
     /// # Errors
-    /// A file beside a run cannot be written. Cells that fail are news, not errors.
+    /// Fails if a cell's file next to its run cannot be written. Failed cells are events, not errors.
     pub fn execute(
         &self,
         cells: &[Prepared],
@@ -68,7 +68,7 @@ impl ProcessPool {
         mut tell: impl FnMut(&StudyEvent<'_>) -> Result<(), DirectoryError>,
     ) -> Result<Option<StopReason>, DirectoryError> {
         let queue: Mutex<VecDeque<&Prepared>> = Mutex::new(cells.iter().collect());
-        // Children are told to end; no more are begun.
+        // Running children are interrupted; no others start.
         let (halt, closed) = (Interrupt::default(), AtomicBool::new(false));
         let (send, news) = mpsc::channel();
         let began = Instant::now();
@@ -112,7 +112,7 @@ impl ProcessPool {
         });
         failed?;
         let left = !queue.lock().is_empty();
-        // Nobody asked for the end, and cells were left: a failure closed the queue.
+        // Cells are left without an interrupt: a failure closed the queue.
         Ok(reason.or((left && closed.load(Ordering::SeqCst)).then_some(StopReason::Error)))
     }
 
@@ -146,7 +146,7 @@ fn next<'a>(queue: &Mutex<VecDeque<&'a Prepared>>, closed: &AtomicBool) -> Optio
 
 type StudyEventResult<'a> = Result<StudyEvent<'a>, DirectoryError>;
 
-/// Runs a cell, unless somebody else does or did. Answers whether it failed.
+/// Runs a cell, unless another process does or did. Returns true if it failed.
 fn one<'a>(
     prepared: &'a Prepared,
     directory: &StudyDirectory,
@@ -154,7 +154,7 @@ fn one<'a>(
     halt: &Interrupt,
     send: &mpsc::Sender<StudyEventResult<'a>>,
 ) -> bool {
-    // Nobody listens any more only when this process ends.
+    // Sending fails only when this process is about to end.
     let say = |news: StudyEventResult<'a>| {
         drop(send.send(news));
         false

@@ -1,4 +1,4 @@
-//! The study file: read strictly, with places, as scenarios are.
+//! Reader of study files; like that of scenarios it is strict and reports positions.
 
 use std::path::{Path, PathBuf};
 
@@ -16,33 +16,33 @@ use crate::files::{self, Kind};
 use crate::scenario::reader::{Keys, Param, TableReader, explore, json_schema, read_document};
 use crate::scenario::{Changes, GivenFolder, Origin};
 
-/// The schema this program reads; a file says `schema = 1`.
+/// Schema version of study files, written as `schema = 1`.
 pub const SCHEMA: u32 = 1;
 
-/// Many runs, described by one file.
+/// Many runs, described by one study file.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// Names its default directory.
+    /// Name of the study and of its default directory.
     pub name: String,
-    /// The scenario that every cell changes; absolute.
+    /// Absolute path of the scenario that every cell changes.
     pub base: PathBuf,
     /// Changes of all cells.
     pub set: Changes,
     /// Repetitions of every cell.
     pub replicates: Vec<Replicate>,
     pub axes: Vec<Axis>,
-    /// Cells of the grid that have all arms of one of these are left out.
+    /// Excluded cells: those of the grid that have all arms of one of these lists.
     pub excluded: Vec<Vec<Pick>>,
-    /// Cells beside the grid.
+    /// Cells in addition to the grid.
     pub extras: Vec<Extra>,
     pub compare: Compare,
     pub run: RunSection,
     pub report: ReportSection,
-    /// Where it was read from.
+    /// Place from which the study was read.
     pub(super) origin: Origin,
 }
 
-/// A cell outside of the grid.
+/// A cell outside the grid.
 #[derive(Clone, Debug, Default, PartialEq, Keys)]
 #[keys(check = section.check(table))]
 pub struct Extra {
@@ -55,17 +55,17 @@ pub struct Extra {
 }
 
 impl Study {
-    /// Reads a study file. Its base is opened when the scenario of a cell is asked for.
+    /// Reads a study file; its base is read with the scenario of a cell.
     ///
     /// # Errors
-    /// The file cannot be read, or everything that is wrong with it.
+    /// Fails if the file cannot be read; returns all errors of its content.
     pub fn load(path: &Path) -> Result<Study, StudyError> {
         if let Some(GivenFolder { what, help }) = GivenFolder::at(path, "study") {
             let source = std::io::Error::other(what);
             return Err(StudyError::Unreadable { path: path.to_owned(), source, help });
         }
         let unreadable = |source| {
-            let help = "a study is a readable text in TOML; `scenarios/studies` has examples";
+            let help = "a study is a readable TOML file; `scenarios/studies` has examples";
             StudyError::Unreadable { path: path.to_owned(), source, help: help.to_owned() }
         };
         let text = files::read_text(path, Kind::Scenario).map_err(unreadable)?;
@@ -76,10 +76,10 @@ impl Study {
         Study::from_toml(&text, &path.display().to_string(), stem, &folder)
     }
 
-    /// Reads a text as if it were a file in `folder`; `shown` stands for it in errors.
+    /// Reads a text as a file in `folder`; `shown` is its name in errors.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// Returns all errors of the text.
     pub fn from_toml(
         text: &str,
         shown: &str,
@@ -100,9 +100,10 @@ impl Study {
             let message = format!("this program reads schema {SCHEMA}");
             table.reject("schema", &message, "another format", help);
         }
-        let doc = "names the directory of its results; the file's name unless given";
+        let doc =
+            "name of the study and of the directory of its results [default: the file's name]";
         let name = table.get(&Param::new("study", name.to_owned(), doc));
-        let base = "the scenario that all cells change, relative to this file";
+        let base = "scenario that all cells change, relative to this file";
         let base = table.get(&Param::required("base", "base.toml".to_owned(), base));
         let set = table.get(&Param::new("set", Changes::default(), "changes of all cells"));
         let replicates = Replicate::read_all(table);
@@ -129,28 +130,28 @@ impl Study {
         study
     }
 
-    /// Two cells that tables would call the same. `table` is the whole file.
+    /// Rejects two cells with the same label in tables. `table` is the whole file.
     fn refuse_same_labels(&self, table: &mut TableReader<'_>) {
         let points = self.points().into_iter().filter(|point| matches!(point, Point::Grid(_)));
         let mut labels: Vec<String> = points.map(|point| self.label(&point)).collect();
         for (place, Extra { label, .. }) in self.extras.iter().enumerate() {
             if labels.contains(label) {
-                let message = format!("another cell is called `{label}` as well");
-                let help = "give every [[extra]] a label of its own, and none that the grid has";
+                let message = format!("another cell has the label `{label}`, too");
+                let help = "give every [[extra]] a unique label that no cell of the grid has";
                 table.reject_item("extra", place, &message, "the same label", help);
             }
             labels.push(label.clone());
         }
     }
 
-    /// The file format as JSON Schema.
+    /// Returns the file format as JSON Schema.
     pub fn json_schema() -> serde_json::Value {
         let (name, text, folder) = (String::new(), String::new(), PathBuf::new());
         let origin = Origin { name, text, folder };
         let catalogue = explore(|table| Study::read(table, "", origin.clone()));
         let required = ["schema", "base"];
         let mut schema = json_schema(&catalogue, "a study of fedcast", &required, None);
-        // Names of axes, arms and changes are the writer's own.
+        // Names of axes, arms and changes are free.
         let own = json!({ "type": "object" });
         schema["properties"]["axes"] = json!({ "type": "object", "additionalProperties": own });
         schema["properties"]["exclude"] = json!({ "type": "array", "items": own });
@@ -158,7 +159,7 @@ impl Study {
         schema
     }
 
-    /// `studies/<name>`, below the current folder.
+    /// Returns `studies/<name>`, below the current folder.
     pub fn default_directory(&self) -> PathBuf {
         let keep = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' };
         let name: String = self.name.chars().map(keep).collect();
@@ -166,20 +167,20 @@ impl Study {
     }
 }
 
-/// Says of a scenario that it is one, before everything in it is called unknown.
+/// Rejects a scenario with one clear error, instead of an unknown key for each of its keys.
 fn refuse_scenario(table: &mut TableReader<'_>, shown: &str) {
     table.accept_rest();
     let found = ["method", "federation", "data", "tasks"].into_iter().find(|key| table.given(key));
     if let Some(key) = found.filter(|_| !table.given("base") && !table.given("axes")) {
         let help = format!("run it with `fedcast run {shown}`, or name it as `base` in a study");
-        table.reject(key, "this is a scenario, not a study", "stands in a scenario only", &help);
+        table.reject(key, "this is a scenario, not a study", "belongs in a scenario", &help);
     }
 }
 
 impl Extra {
     fn check(&self, table: &mut TableReader<'_>) {
         if self.label.trim().is_empty() {
-            table.reject("label", "a label needs a letter", "empty", "write what is different");
+            table.reject("label", "the label is empty", "empty", "write what is different");
         }
         refuse_seeds(table, "set", &self.set);
     }

@@ -1,14 +1,14 @@
-//! A study: many runs described by one file, run as processes, resumable, brought together in tables.
+//! Studies: many runs from one file, executed as resumable processes, with common tables.
 //!
 //! ```text
 //! study file ──load──▶ Study ──cells──▶ Cell ──scenario──▶ Scenario (base + changes + seeds)
 //!                                         └──execute──▶ processes of `fedcast run`, jobs at once
 //! directory  ──collect──▶ Results ──▶ cells, rounds, table, paired
 //! ```
-//! A cell is a point of the grid (or an extra one) with one of the seeds. Its scenario's hash decides what is there
-//! already: finished with the same hash is done, unfinished is resumed, another hash is refused. Cells are processes of
-//! the program itself, so that a crash of one is the crash of one; neither their order nor how many run at once changes a
-//! result.
+//! A cell is a point of the grid (or an extra one) with one of the seeds. An existing run is identified by its
+//! scenario's hash: a finished run with the same hash is done, an unfinished one is resumed, and another hash is an
+//! error. Cells are separate processes of the program, so that a crash affects only one of them. Neither their order
+//! nor the number of simultaneous processes changes a result.
 //!
 //! ```
 //! use std::path::Path;

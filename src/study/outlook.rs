@@ -1,4 +1,4 @@
-//! What a study will cost, before anything runs: `--plan`.
+//! Forecast of a study's costs before anything runs: `--plan`.
 
 use serde::Serialize;
 
@@ -14,39 +14,39 @@ use crate::quantity::{Bytes, WallSeconds};
 use crate::report::{TextTable, grouped};
 use crate::scenario::Scenario;
 
-/// What is known of the cells of a study beforehand.
+/// Forecast of the cells of a study.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StudyForecast {
     pub cells: Vec<PlannedCell>,
-    /// Processes at once.
+    /// Number of simultaneous processes.
     pub jobs: usize,
-    /// Seconds until all cells that are not done are, as finished cells tell; none before one of them is.
+    /// Seconds until all cells are done, estimated from finished cells; `None` before the first one.
     pub seconds_left: Option<f64>,
 }
 
-/// One cell.
+/// Forecast of one cell.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlannedCell {
-    /// `clients=10, method=hgp`.
+    /// Label of the cell, such as `clients=10, method=hgp`.
     pub label: String,
     pub seed: u64,
-    /// What is there of it.
+    /// Status of the cell.
     pub status: &'static str,
-    /// What a run of it sends and computes.
+    /// Bytes and work of a run of the cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<Total>,
-    /// Its wall seconds, as finished cells of this study tell, else as it is estimated.
+    /// Wall time in seconds, from finished cells of this study, else as estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// What it will take of this machine, where its costs are known.
+    /// Estimate for this machine, if its costs are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
-    /// Why it cannot be run.
+    /// Reason why the cell cannot run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What a run of this scenario sends and computes, with nothing failing.
+/// Returns the bytes and work of a run of this scenario without faults.
 pub(super) fn total(scenario: &Scenario, methods: &Registry) -> Result<Total, RunError> {
     Ok(planned(scenario, methods)?.total)
 }
@@ -55,11 +55,11 @@ fn planned(scenario: &Scenario, methods: &Registry) -> Result<Plan, RunError> {
     plan(&blueprint(scenario, methods)?, Faults::Off)
 }
 
-/// Estimates a planned run, where it can.
+/// Function that estimates a planned run, if it can.
 pub type Estimated<'a> = &'a mut dyn FnMut(&Scenario, &Plan) -> Option<Estimate>;
 
 impl StudyForecast {
-    /// Plans every cell.
+    /// Plans every cell of the study.
     pub fn of(
         study: &Study,
         cells: &[(&Prepared, &Outcome)],
@@ -116,12 +116,12 @@ impl StudyForecast {
         StudyForecast { cells, jobs, seconds_left }
     }
 
-    /// Whether a cell cannot be run.
+    /// Returns true if a cell cannot run.
     pub fn has_errors(&self) -> bool {
         self.cells.iter().any(|cell| cell.error.is_some())
     }
 
-    /// Every error once, with the cells that have it.
+    /// Returns every error once, with the cells that have it.
     fn errors(&self) -> Vec<(&str, Vec<String>)> {
         let mut errors: Vec<(&str, Vec<String>)> = Vec::new();
         for cell in &self.cells {
@@ -135,7 +135,7 @@ impl StudyForecast {
         errors
     }
 
-    /// Memory and disk, where they are known of every cell.
+    /// Formats memory and disk space, if they are known for every cell.
     fn room(&self) -> String {
         let valid = || self.cells.iter().filter(|cell| cell.error.is_none());
         let of: Option<Vec<&Estimate>> = valid().map(|cell| cell.estimate.as_ref()).collect();
@@ -148,7 +148,7 @@ impl StudyForecast {
         format!("disk: about {disk}\n{memory}")
     }
 
-    /// For a terminal.
+    /// Formats the forecast for a terminal.
     pub fn to_text(&self) -> String {
         let heads = ["cell", "seed", "status", "down", "up", "passes", "jobs", "wall"];
         let mut table = TextTable::new(heads);
@@ -183,18 +183,18 @@ impl StudyForecast {
             if self.jobs == 1 { "1 process".into() } else { format!("{} processes", self.jobs) };
         let mut valid = self.cells.iter().filter(|cell| cell.error.is_none()).peekable();
         text.push_str(&match self.seconds_left {
-            _ if self.cells.is_empty() => "no run is chosen\n".to_owned(),
-            _ if valid.peek().is_none() => "none of these runs can be run:\n".to_owned(),
+            _ if self.cells.is_empty() => "no run is selected\n".to_owned(),
+            _ if valid.peek().is_none() => "none of these runs is valid:\n".to_owned(),
             _ if valid.all(|cell| cell.status == "done") => match self.has_errors() {
-                true => "all runs that can be run are done\n".to_owned(),
+                true => "all valid runs are done\n".to_owned(),
                 false => "all runs are done\n".to_owned(),
             },
             Some(seconds) => format!(
-                "about {} left with {jobs}, as finished cells of this study took it and trials say\n",
+                "about {} left with {jobs}, estimated from finished cells and trials\n",
                 WallSeconds(seconds)
             ),
             None => {
-                "wall time: unknown until a cell has run here (--estimate measures, --only runs one)\n"
+                "wall time: unknown until a cell has run here (--estimate measures costs, --only runs one cell)\n"
                     .to_owned()
             }
         });

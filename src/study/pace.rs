@@ -1,18 +1,18 @@
-//! How long cells take here, learned from those that are finished: seconds to begin, and seconds per sample pass.
+//! Durations of cells, fitted to finished ones: seconds to start, and seconds per sample pass.
 
 use std::collections::BTreeMap;
 
-/// Wall seconds of a run as a line over its sample passes, by method.
+/// Linear model of a run's wall seconds over its sample passes, by method.
 ///
-/// What a pass takes depends on the method, the backbone and the machine, and what a run takes before its first pass
-/// (reading data and weights, features) matters where there are few. So a study learns both from its own finished
-/// cells; nothing is known before one has run. A measure from elsewhere enters by [`learn`](Self::learn), too.
+/// The time per pass depends on the method, the backbone and the machine. The time before the first pass (reading data
+/// and weights, features) matters for short runs. A study estimates both from its own finished cells; nothing is known
+/// before one has run. Other measurements are added with [`learn`](Self::learn), too.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pace {
     by_method: BTreeMap<String, Runs>,
 }
 
-/// Sums over runs.
+/// Sums over runs for the least squares fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Runs {
     count: f64,
@@ -37,8 +37,10 @@ impl Runs {
         }
     }
 
-    /// Seconds of so many passes on the line of least squares; in proportion to them where runs have about as many
-    /// passes, or where by the line longer runs would be sooner done or time would begin before a run.
+    /// Returns the seconds of a number of passes on the least squares line.
+    ///
+    /// They are proportional to the passes if all runs have about the same number of passes, or if the line has a
+    /// negative slope or intercept.
     fn seconds(&self, passes: f64) -> f64 {
         let spread = self.count * self.squares - self.passes * self.passes;
         let slope = self.count * self.products - self.passes * self.seconds;
@@ -54,7 +56,7 @@ impl Runs {
 }
 
 impl Pace {
-    /// Takes in a run of so many passes in so many seconds.
+    /// Adds a run with its passes and wall seconds.
     pub fn learn(&mut self, method: &str, passes: f64, seconds: f64) {
         if passes > 0.0 && seconds > 0.0 {
             let runs = self.by_method.entry(method.to_owned()).or_default();
@@ -62,8 +64,9 @@ impl Pace {
         }
     }
 
-    /// Seconds that so many passes will take; of a method that has not run yet as of all that have. `None` before
-    /// any has.
+    /// Estimates the seconds of a number of passes.
+    ///
+    /// For a method that has not run yet, the estimate is over all methods that have. `None` before any has run.
     pub fn seconds(&self, method: &str, passes: f64) -> Option<f64> {
         let all = || self.by_method.values().copied().reduce(Runs::and);
         let runs = self.by_method.get(method).copied().or_else(all)?;

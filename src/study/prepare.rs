@@ -1,26 +1,26 @@
-//! The scenarios of all cells, before anything runs.
+//! Scenarios of all cells, read before anything runs.
 
 use super::{Cell, Study, StudyDirectory, StudyError};
 use crate::methods::Registry;
 use crate::scenario::{Changes, Override, Scenario, ScenarioError, Written};
 
-/// A cell with what it runs.
+/// A cell with its scenario.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     pub cell: Cell,
     pub scenario: Scenario,
-    /// Of the scenario; says whether a run that is there is this one.
+    /// Hash of the scenario, which identifies an existing run of this cell.
     pub hash: String,
 }
 
-/// A cell whose base and changes make no scenario.
+/// A cell whose base and changes give no valid scenario.
 #[derive(Debug)]
 pub struct Invalid {
     pub cell: Cell,
     pub error: ScenarioError,
 }
 
-/// Reads the scenarios of all cells. `overrides` are those of the command line.
+/// Reads the scenarios of all cells, with the `overrides` of the command line.
 pub fn prepare(
     study: &Study,
     directory: &StudyDirectory,
@@ -41,20 +41,20 @@ pub fn prepare(
     (valid, invalid)
 }
 
-/// Overrides for all cells from the command line.
+/// Parses overrides for all cells from the command line.
 ///
 /// # Errors
-/// One of them sets what an axis or the seeds set, so that cells would no longer be what they are called.
+/// Fails if an override sets a key of an axis or a seed, so that labels of cells would be wrong.
 pub fn overrides(study: &Study, texts: &[String]) -> Result<Vec<Override>, StudyError> {
     for text in texts {
         let key = text.split('=').next().unwrap_or_default().trim();
-        // What the key is set to does not matter for what it goes over.
+        // The value of the key does not matter for the check.
         let changes = Changes::at(key, &Written::from(toml::Value::Boolean(true)));
         let over = |before: &Changes| changes.as_ref().and_then(|changes| changes.clash(before));
         for axis in &study.axes {
             if let Some(key) = axis.arms.iter().find_map(|arm| over(&arm.changes)) {
                 return Err(StudyError::Selection(format!(
-                    "--set {text}: the axis `{0}` sets `{key}`; choose some of its arms with --only {0}=...",
+                    "--set {text}: the axis `{0}` sets `{key}`\n  help: choose some of its arms with --only {0}=...",
                     axis.name
                 )));
             }
@@ -63,19 +63,19 @@ pub fn overrides(study: &Study, texts: &[String]) -> Result<Vec<Override>, Study
             study.extras.iter().find_map(|extra| Some((&extra.label, over(&extra.set)?)))
         {
             return Err(StudyError::Selection(format!(
-                "--set {text}: the extra cell `{label}` sets `{key}`; change it in the file"
+                "--set {text}: the extra cell `{label}` sets `{key}`\n  help: change it in the file"
             )));
         }
         if key == "seed" || key.starts_with("seed.") {
             return Err(StudyError::Selection(format!(
-                "--set {text}: a study's seeds are its `replicates` or `seeds`"
+                "--set {text}: `replicates` or `seeds` of the study set its seeds\n  help: change them in the file"
             )));
         }
     }
     Ok(texts.iter().map(Override::new).collect())
 }
 
-/// What is wrong with cells, each error once however many cells have it.
+/// Returns the errors of all cells, each error once even if several cells have it.
 pub fn first_errors(invalid: Vec<Invalid>) -> Option<ScenarioError> {
     let mut found = Vec::new();
     for Invalid { error, .. } in invalid {

@@ -1,4 +1,4 @@
-//! How far a study is, on stderr: a bar on a terminal, one line per finished cell otherwise.
+//! Progress of a study on stderr: a bar on a terminal, else one line per finished cell.
 
 use std::io::IsTerminal;
 
@@ -12,7 +12,7 @@ use super::{Pace, Study};
 use crate::quantity::WallSeconds;
 use crate::report::say;
 
-/// Tells what cells do.
+/// Progress display of a study.
 pub struct StudyProgress<'a> {
     study: &'a Study,
     queue: &'a Queue,
@@ -20,17 +20,17 @@ pub struct StudyProgress<'a> {
     pace: Pace,
     bar: Option<ProgressBar>,
     quiet: bool,
-    /// All cells of this call: those that were done before, too.
+    /// Number of cells of this call, including those that were done before.
     all: usize,
     over: usize,
     running: Vec<usize>,
-    /// Indices of cells that are over.
+    /// Indices of cells that have ended.
     gone: Vec<usize>,
     failed: usize,
 }
 
 impl<'a> StudyProgress<'a> {
-    /// `done` cells of `all` are over already.
+    /// Creates the display; `done` of `all` cells have ended before.
     pub fn new(
         study: &'a Study,
         queue: &'a Queue,
@@ -61,7 +61,7 @@ impl<'a> StudyProgress<'a> {
         }
     }
 
-    /// Takes in what happened.
+    /// Shows an event of the study.
     pub fn tell(&mut self, news: &StudyEvent<'_>) {
         match news {
             StudyEvent::Begun(prepared) => {
@@ -105,14 +105,14 @@ impl<'a> StudyProgress<'a> {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the progress bar.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 
-    /// `hgp clients=200 seed 2`: values that speak for themselves stand without their axis.
+    /// Returns a short name such as `hgp clients=200 seed 2`; arms with names appear without their axis.
     fn name(&self, prepared: &Prepared) -> String {
         let cell = &prepared.cell;
         let parts = (0..self.study.axes.len()).filter_map(|axis| {

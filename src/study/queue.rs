@@ -1,4 +1,4 @@
-//! Which cells are left, in which order they run, and how long they will take.
+//! Queue of cells to run: their order and estimated duration.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -11,22 +11,22 @@ use super::prepare::Prepared;
 use super::{CellState, Order, Outcomes, Pace};
 use crate::methods::Registry;
 
-/// Cells to run, in order.
+/// Cells to run, in the order of their start.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    /// In the order in which they are begun.
+    /// Cells in the order of their start.
     pub cells: Arc<[Prepared]>,
     passes: Arc<OnceLock<Passes>>,
 }
 
-/// Planned sample passes by the index of a cell; none where it cannot be planned.
+/// Planned sample passes by index of the cell; `None` if it cannot be planned.
 type Passes = BTreeMap<usize, Option<f64>>;
 
 impl Queue {
-    /// Of those cells that are `wanted`, cell by cell, and that are left. Failed ones are when they are tried again.
+    /// Returns the queue of the `wanted` cells that are left to run; failed ones only if they are retried.
     ///
-    /// What they take is planned aside, unless their order hangs on it: a plan of many large cells takes a while, and
-    /// runs need not wait for it.
+    /// Their costs are planned on another thread, unless the order depends on them: plans of many large cells take a
+    /// while, and runs need not wait for them.
     pub fn of(
         cells: &[Prepared],
         outcomes: &Outcomes,
@@ -51,7 +51,7 @@ impl Queue {
         queue
     }
 
-    /// Seconds until all of those that `left` names are over, so many at once; none while one is unknown.
+    /// Estimates the seconds until all cells in `left` have ended; `None` while one of them is unknown.
     pub fn seconds_left(
         &self,
         pace: &Pace,
@@ -65,13 +65,13 @@ impl Queue {
         Some(seconds?.iter().sum::<f64>() / jobs.max(1) as f64)
     }
 
-    /// Planned sample passes of a cell; none before it is planned.
+    /// Returns the planned sample passes of a cell; `None` before it is planned.
     pub fn passes(&self, prepared: &Prepared) -> Option<f64> {
         *self.passes.get()?.get(&prepared.cell.index)?
     }
 }
 
-/// What these cells take, planned on all cores.
+/// Plans the sample passes of these cells, on all cores.
 fn planned(cells: &[Prepared], methods: &Registry) -> Passes {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
@@ -90,16 +90,16 @@ fn planned(cells: &[Prepared], methods: &Registry) -> Passes {
     })
 }
 
-/// Puts cells in the order in which they shall run: cheap ones first, those of unknown cost last.
+/// Sorts cells by cost: cheap ones first, those of unknown cost last.
 fn cheap_first(cells: &mut [Prepared], passes: &Passes) {
     let cost = |prepared: &Prepared| {
         passes.get(&prepared.cell.index).copied().flatten().unwrap_or(f64::INFINITY)
     };
-    // Stable: cells of one cost stay as they are written.
+    // Stable: cells of equal cost keep their written order.
     cells.sort_by(|one, other| cost(one).total_cmp(&cost(other)));
 }
 
-/// Whether a cell is left to run: failed ones only when they are tried again.
+/// Returns true if a cell is left to run; failed ones only if they are retried.
 fn is_left(state: &CellState, retry_failed: bool) -> bool {
     match state {
         CellState::Waiting | CellState::Unfinished => true,

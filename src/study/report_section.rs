@@ -1,4 +1,4 @@
-//! `[report]`: what the report of a study draws.
+//! `[report]`: content of a study's report.
 
 use std::fmt;
 
@@ -6,38 +6,38 @@ use super::axes::Axis;
 use crate::results::{Metric, ResultsError};
 use crate::scenario::reader::{Param, TableReader, nearest};
 
-/// What the report shall show; read and checked here, drawn by the report.
+/// Axes and plots of a study's report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportSection {
-    /// The axis along the bottom: by default the first with a key, else the first.
+    /// Horizontal axis: by default the first axis with a key, else the first.
     pub x: Option<String>,
-    /// The axis with a line for each arm: by default the first other one.
+    /// Axis with one line for each arm: by default the first other axis.
     pub series: Option<String>,
-    /// Empty: the report's own choice.
+    /// Plots to draw; empty means a default selection.
     pub plots: Vec<Plot>,
 }
 
-/// One picture.
+/// One plot of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plot {
-    /// A metric over `x`, with a line for each arm of `series`.
+    /// A metric over `x`, with one line for each arm of `series`.
     Metric(Metric),
-    /// Learning curves.
+    /// Accuracy by round.
     AccuracyByRound,
-    /// Stacked bytes.
+    /// Bytes by kind, stacked.
     BytesByKind,
     /// One metric against another.
     Pareto(Metric, Metric),
 }
 
-/// Plots that are no metric.
+/// Names of plots that are no metric.
 const WORDS: [&str; 3] = ["accuracy_by_round", "bytes_by_kind", "pareto:bytes_up:faa"];
 
 impl Plot {
-    /// From `faa`, `accuracy_by_round`, `bytes_by_kind` or `pareto:bytes_up:faa`.
+    /// Parses a metric such as `faa`, `accuracy_by_round`, `bytes_by_kind` or `pareto:bytes_up:faa`.
     ///
     /// # Errors
-    /// There is no such plot or metric.
+    /// Fails if there is no such plot or metric.
     pub fn parse(text: &str) -> Result<Plot, ResultsError> {
         match text {
             "accuracy_by_round" => return Ok(Plot::AccuracyByRound),
@@ -46,7 +46,7 @@ impl Plot {
         }
         if let Some(both) = text.strip_prefix("pareto:") {
             let words: Vec<&str> = both.split(':').collect();
-            // A metric may have a colon of its own: `pareto:rounds_to:0.8:faa`.
+            // A metric may itself contain a colon: `pareto:rounds_to:0.8:faa`.
             let split = (1..words.len()).find_map(|at| {
                 let one = Metric::parse(&words[..at].join(":")).ok()?;
                 Some((one, Metric::parse(&words[at..].join(":")).ok()?))
@@ -86,19 +86,19 @@ impl ReportSection {
             if axes.iter().all(|axis| axis.name != name) {
                 let help = match nearest(&name, known.clone()) {
                     Some(word) => format!("did you mean \"{word}\"?"),
-                    None => format!("there are {}", known.collect::<Vec<_>>().join(", ")),
+                    None => format!("use one of {}", known.collect::<Vec<_>>().join(", ")),
                 };
                 table.reject(key, &format!("there is no axis `{name}`"), "no such axis", &help);
             }
             Some(name)
         };
-        let x = axis("x", "the axis along the bottom");
-        let series = axis("series", "the axis with a line for each arm");
+        let x = axis("x", "horizontal axis");
+        let series = axis("series", "axis with one line for each arm");
         let first = || axes.iter().find(|axis| axis.key.is_some()).or(axes.first());
         let x = x.or_else(|| Some(first()?.name.clone()));
         let other = || axes.iter().find(|axis| Some(&axis.name) != x.as_ref());
         let series = series.or_else(|| Some(other()?.name.clone()));
-        let doc = "metrics, accuracy_by_round, bytes_by_kind, pareto:METRIC:METRIC";
+        let doc = "plots: metrics, accuracy_by_round, bytes_by_kind, pareto:METRIC:METRIC";
         let names: Vec<String> = table.get(&Param::new("plots", Vec::new(), doc));
         let mut plots = Vec::new();
         for (place, word) in names.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `[run]`: how the cells of a study are run. Nothing here changes a result.
+//! `[run]`: execution of the cells of a study. Nothing here changes a result.
 
 use std::time::Duration;
 
@@ -7,57 +7,55 @@ use clap::ValueEnum;
 use super::selection::Shard;
 use crate::scenario::reader::{Choice, Keys, Param, TableReader};
 
-/// How cells are run.
+/// Options of executing the cells of a study.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct RunSection {
-    /// Processes at once; each has cores / jobs workers.
+    /// Number of simultaneous processes; each has cores / jobs workers.
     ///
-    /// `None`: as many as there are cores.
+    /// `None` means one per core.
     #[key(read = read_jobs(table, doc))]
     pub jobs: Option<u32>,
-    /// Order in which cells are run.
+    /// Order in which cells run.
     #[key(default = Order::CheapFirst)]
     pub order: Order,
-    /// Rule for the other cells when one fails.
+    /// Rule for the other cells when a cell fails.
     #[key(default = OnError::Continue)]
     pub on_error: OnError,
     /// Limits at which a study stops by itself.
     #[key(table)]
     pub limit: Limit,
-    /// Keep features of frozen backbones in a folder of the study.
-    ///
-    /// For all cells.
+    /// True to keep features of frozen backbones in a folder of the study, shared by all cells.
     #[key(default = false)]
     pub share_features: bool,
-    /// Train every slot alone first, for forward transfer.
+    /// True to train every client task alone first, as the reference of forward transfer.
     ///
-    /// As `fedcast run --direct` does, where tasks are of a client's own.
+    /// The same as `fedcast run --direct`, for scenarios whose clients have their own tasks.
     #[key(default = false)]
     pub direct: bool,
-    /// Part of the cells that this process runs: "env" (SLURM), or k/n.
+    /// Part of the cells that this process runs: "env" (SLURM job array) or "k/n".
     #[key(read = ShardChoice::read(table, doc))]
     pub shard: Option<ShardChoice>,
 }
 
-/// Which cells come first.
+/// Order in which cells run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Order {
-    /// Those with the fewest planned sample passes.
+    /// Cells with the fewest planned sample passes first.
     CheapFirst,
-    /// As the axes are written, the last one changing fastest.
+    /// In the order of the axes, the last one changing fastest.
     AsWritten,
 }
 
-/// What happens when a cell fails.
+/// Rule for the other cells when a cell fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum OnError {
-    /// The others are run all the same.
+    /// The other cells still run.
     Continue,
-    /// Cells that run are finished, and no more are begun.
+    /// Running cells finish, and no other cells start.
     Stop,
 }
 
-/// Limits at which a study stops by itself, resumable.
+/// Limits at which a study stops by itself and can be continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Keys)]
 pub struct Limit {
     /// Wall time, such as "2h" or "90m".
@@ -68,16 +66,16 @@ pub struct Limit {
     pub disk: Option<u64>,
 }
 
-/// Where the shard is said.
+/// Source of the shard that a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardChoice {
-    /// In SLURM_ARRAY_TASK_ID and its neighbors.
+    /// SLURM_ARRAY_TASK_ID and related variables.
     Environment,
-    /// Here.
+    /// This value.
     Fixed(Shard),
 }
 
-/// The one word that `jobs` may be.
+/// Value of `jobs` that is not a number.
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum JobsWord {
     /// One per core; or a number.
@@ -126,10 +124,10 @@ impl ShardChoice {
         }
     }
 
-    /// `env`, or `k/n`.
+    /// Parses `env` or `k/n`.
     ///
     /// # Errors
-    /// It is neither.
+    /// Fails if the text is neither.
     pub fn parse(text: &str) -> Result<ShardChoice, String> {
         match text {
             "env" => Ok(ShardChoice::Environment),
@@ -138,7 +136,7 @@ impl ShardChoice {
     }
 }
 
-/// `20GB` and its like, in powers of 1000.
+/// Parses a size such as `20GB`, in powers of 1000, to bytes.
 fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

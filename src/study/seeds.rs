@@ -1,12 +1,12 @@
-//! `replicates` and `seeds`: how often every cell runs, and from which seeds.
+//! `replicates` and `seeds`: seeds of the runs of every cell.
 
 use crate::scenario::Override;
 use crate::scenario::reader::{Param, TableReader};
 
-/// One repetition. All cells share it, so that their runs are pairs.
+/// Seeds of one repetition, shared by all cells so that their runs form pairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replicate {
-    /// As folders and tables call it: the seed of the run, or a number from 1 where these are not distinct.
+    /// Label in folders and tables: the seed of the run, or a number from 1 if these are not distinct.
     pub label: u64,
     pub run: u64,
     pub partition: u64,
@@ -14,7 +14,7 @@ pub struct Replicate {
 }
 
 impl Replicate {
-    /// What it changes of a scenario.
+    /// Returns the overrides that set the seeds in a scenario.
     pub(super) fn overrides(&self) -> [Override; 3] {
         let Replicate { run, partition, class_order, .. } = self;
         [("run", run), ("partition", partition), ("class_order", class_order)]
@@ -22,16 +22,17 @@ impl Replicate {
     }
 
     pub(super) fn read_all(table: &mut TableReader<'_>) -> Vec<Replicate> {
-        let doc = "runs of every cell, from seeds 1, 2, ... of run, partition and class order";
+        let doc =
+            "number of runs of every cell, with seeds 1, 2, ... of run, partition and class order";
         let count = table.get(&Param::<u32>::new("replicates", 1, doc).at_least(1.0).at_most(1e6));
         let both = table.given("replicates");
         let listed = table.optional_table("seeds", |seeds| {
             if both {
-                let help = "remove one of them: `seeds` spells out what `replicates` counts";
+                let help = "remove one of them: `seeds` lists the seeds, `replicates` their number";
                 seeds.reject(
                     "",
-                    "`replicates` and `seeds` say the same",
-                    "beside `replicates`",
+                    "`replicates` and `seeds` exclude each other",
+                    "together with `replicates`",
                     help,
                 );
             }
@@ -47,9 +48,9 @@ impl Replicate {
     fn listed(table: &mut TableReader<'_>) -> Vec<Replicate> {
         let run = Param::required("run", vec![1, 2, 3], "seeds of the run");
         let run: Vec<u64> = table.get(&run);
-        let partition = "seeds of who holds which samples; those of the run unless given";
+        let partition = "seeds of the partition; by default those of the run";
         let partition = table.get(&Param::new("partition", run.clone(), partition));
-        let class_order = "seeds of the order of classes; those of the partition unless given";
+        let class_order = "seeds of the class order; by default those of the partition";
         let class_order = table.get(&Param::new("class_order", partition.clone(), class_order));
         let n = run.len();
         if n == 0 {
@@ -63,7 +64,12 @@ impl Replicate {
         for (name, seeds) in [("partition", &partition), ("class_order", &class_order)] {
             if seeds.len() != n && seeds.len() != 1 {
                 let message = format!("`seeds.{name}` has {} seeds and `run` has {n}", seeds.len());
-                table.reject(name, &message, "another number", "write as many, or one for all");
+                table.reject(
+                    name,
+                    &message,
+                    "another number",
+                    "write the same number of seeds, or one for all runs",
+                );
             }
         }
         let distinct = (0..n).all(|index| !run[..index].contains(&run[index]));
@@ -81,7 +87,7 @@ impl Replicate {
         };
         if (0..n).any(|at| replicates[..at].iter().any(|one| same(one, &replicates[at]))) {
             let help =
-                "every repetition needs a seed of its own: a run of equal seeds is the same run";
+                "every repetition needs a different seed: runs with equal seeds are identical";
             table.reject("run", "two repetitions have the same seeds", "the same twice", help);
         }
         replicates
@@ -113,7 +119,7 @@ mod tests {
     #[test]
     fn seeds_that_do_not_match_are_refused() {
         for (text, hint) in [
-            ("replicates = 2\nseeds = { run = [1] }", "say the same"),
+            ("replicates = 2\nseeds = { run = [1] }", "exclude each other"),
             ("seeds = { run = [1, 2, 3], partition = [1, 2] }", "has 2 seeds and `run` has 3"),
             ("seeds = { run = [1, 1] }", "have the same seeds"),
             ("seeds = { run = [] }", "at least one seed"),

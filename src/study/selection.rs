@@ -1,22 +1,22 @@
-//! Which cells of a study are meant: `--only`, `--shard`.
+//! Selection of cells of a study: `--only` and `--shard`.
 
 use super::axes::pick;
 use super::cell::{Cell, Point};
 use super::{Axis, Study, StudyError};
 
-/// One of `n` equal parts of a study.
+/// One of several equal parts of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// From 1.
+    /// Number of the part, from 1.
     pub part: usize,
     pub of: usize,
 }
 
 impl Shard {
-    /// From `2/8`.
+    /// Parses a part such as `2/8`.
     ///
     /// # Errors
-    /// It is no part of a whole.
+    /// Fails if the text is no such part.
     pub fn parse(text: &str) -> Result<Shard, String> {
         let parts = text
             .split_once('/')
@@ -27,14 +27,16 @@ impl Shard {
         }
     }
 
-    /// The part of this task of a SLURM job array; `None` outside of one. `variable` looks up the environment.
+    /// Returns the part of this task of a SLURM job array; `None` outside of one.
+    ///
+    /// `variable` looks up an environment variable.
     ///
     /// # Errors
-    /// The variables make no sense.
+    /// Fails if the variables are no numbers or contradict each other.
     pub fn of_slurm(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Shard>, String> {
         let number = |name: &str| -> Result<Option<usize>, String> {
             let Some(text) = variable(name) else { return Ok(None) };
-            text.parse().map(Some).map_err(|_| format!("{name} is `{text}`, which is no number"))
+            text.parse().map(Some).map_err(|_| format!("{name} is `{text}`, not a number"))
         };
         let (Some(id), Some(of)) =
             (number("SLURM_ARRAY_TASK_ID")?, number("SLURM_ARRAY_TASK_COUNT")?)
@@ -46,19 +48,21 @@ impl Shard {
         let part = id.checked_sub(least).map_or(0, |above| above / step + 1);
         if part == 0 || part > of {
             return Err(format!(
-                "SLURM_ARRAY_TASK_ID {id} is none of the {of} tasks that begin at {least} by {step}"
+                "SLURM_ARRAY_TASK_ID {id} is none of the {of} tasks from {least} in steps of {step}"
             ));
         }
         Ok(Some(Shard { part, of }))
     }
 
-    /// Whether a cell belongs to it. Neighbors go to different parts: cells of one size come in a row.
+    /// Returns true if a cell belongs to this part.
+    ///
+    /// Adjacent cells belong to different parts, because they tend to have the same size.
     pub fn has(self, cell: &Cell) -> bool {
         cell.index % self.of == self.part - 1
     }
 }
 
-/// What `--only` asks for: cells that fit one of its arguments.
+/// Selection of `--only`: cells that match one of its arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Only(Vec<Vec<Wanted>>);
 
@@ -70,10 +74,12 @@ enum Wanted {
 }
 
 impl Only {
-    /// Every argument is a list `axis=arm,axis=arm`; `seed=2` and `label=...` stand for repetitions and extra cells.
+    /// Parses arguments, each a list `axis=arm,axis=arm`.
+    ///
+    /// `seed=2` and `label=...` select repetitions and extra cells.
     ///
     /// # Errors
-    /// There is no such axis, arm, seed or label in the study.
+    /// Fails if the study has no such axis, arm, seed or label.
     pub fn parse(arguments: &[String], study: &Study) -> Result<Only, StudyError> {
         let all = arguments
             .iter()
@@ -81,7 +87,7 @@ impl Only {
         all.collect::<Result<_, _>>().map(Only).map_err(StudyError::Selection)
     }
 
-    /// Whether a cell is meant; without arguments all are.
+    /// Returns true if a cell is selected; without arguments all are.
     pub fn has(&self, study: &Study, cell: &Cell) -> bool {
         let fits = |wanted: &Wanted| match (wanted, &cell.point) {
             (Wanted::Seed(seed), _) => cell.replicate.label == *seed,
@@ -93,7 +99,7 @@ impl Only {
     }
 }
 
-/// At commas that begin a new `name=`: labels may have commas in them.
+/// Splits an argument at commas before a new `name=`, since labels may contain commas.
 fn split(argument: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = argument;
@@ -120,14 +126,14 @@ fn wanted(part: &str, study: &Study) -> Result<Wanted, String> {
             let found = seeds().find(|seed| seed.to_string() == value);
             found.map(Wanted::Seed).ok_or_else(|| {
                 let all: Vec<String> = seeds().map(|seed| seed.to_string()).collect();
-                format!("--only {part}: there is no seed {value}; there are {}", all.join(", "))
+                format!("--only {part}: there is no seed {value}, only {}", all.join(", "))
             })
         }
         "label" if !is_axis => {
             let known = study.extras.iter().any(|extra| extra.label == value);
             known
                 .then(|| Wanted::Label(value.to_owned()))
-                .ok_or_else(|| format!("--only {part}: there is no [[extra]] cell with this label"))
+                .ok_or_else(|| format!("--only {part}: no [[extra]] cell has this label"))
         }
         _ => pick(&study.axes, name, value)
             .map(Wanted::Arm)

@@ -35,7 +35,7 @@ fn what_is_no_run_is_named_for_what_it_is() {
         ("studies/x/seed-1/rounds.csv", "name its directory: studies/x/seed-1"),
         ("studies", "a folder of runs; name one of them, such as studies/x/seed-1"),
         ("data", "it is a folder without a manifest.json"),
-        ("nowhere", "there is no such file or folder"),
+        ("nowhere", "no such file or folder"),
     ] {
         for words in of_a_run(path) {
             let told = tell(folder, &words);

@@ -426,7 +426,7 @@ fn the_directory_of_a_run_is_refused_before_anything_is_written() {
     for more in [&[][..], &["--status"]] {
         let told = study(folder, &[&["-o", "run"], more].concat());
         assert_eq!(told.code, 2, "{}", told.err);
-        assert!(told.err.contains("is the directory of a run"), "{}", told.err);
+        assert!(told.err.contains("is a run directory"), "{}", told.err);
     }
     assert_eq!(read(folder.join("run/rounds.csv")), before);
     assert!(!folder.join("run/cells.csv").exists() && !folder.join("run/study.lock").exists());
@@ -466,7 +466,7 @@ fn a_plan_and_a_status_run_nothing_and_a_changed_study_is_refused() {
     assert_eq!(told["cells"][0]["figures"]["bytes_up"].as_f64(), planned.as_f64());
     assert!(folder.join("studies/a/all---more/seed-1/manifest.json").exists());
     let told = runs(folder, &["--plan"]);
-    assert!(told.out.contains("as finished cells of this study took it"), "{}", told.out);
+    assert!(told.out.contains("estimated from finished cells"), "{}", told.out);
 
     fs::write(folder.join("a.study.toml"), text.replace("clients = 4", "clients = 5")).unwrap();
     let told = study(folder, &["-q"]);
@@ -502,7 +502,7 @@ fn typos_point_at_their_place_and_nothing_runs() {
         (
             "[run]",
             "[[extra]]\nlabel = \"clients=2, method=long\"\nset = { federation.rounds = 1 }\n\n[run]",
-            ["a.study.toml:16:1", "another cell is called `clients=2, method=long`"],
+            ["a.study.toml:16:1", "another cell has the label `clients=2, method=long`"],
         ),
         ("base.toml", "bse.toml", ["bse.toml", "cannot read the scenario"]),
         (
@@ -564,12 +564,12 @@ fn a_plan_without_a_run_does_not_call_them_done() {
     let none = STUDY.replace("[compare]", "[[exclude]]\nclients = 2\nmethod = \"long\"\n[compare]");
     let folder = folder(&none);
     let told = study(folder.path(), &["--plan", "--only", "clients=2,method=long"]);
-    assert!(told.out.contains("no run is chosen"), "{}", told.out);
+    assert!(told.out.contains("no run is selected"), "{}", told.out);
     assert!(!told.out.contains("all runs"), "{}", told.out);
     let invalid = self::folder(&STUDY.replace("[2, 3]", "[-2, -3]"));
     let told = study(invalid.path(), &["--plan"]);
     assert_eq!(told.code, 3, "{}", told.out);
-    assert!(told.out.contains("none of these runs can be run"), "{}", told.out);
+    assert!(told.out.contains("none of these runs is valid"), "{}", told.out);
     assert!(!told.out.contains("all runs") && !told.out.contains("left with"), "{}", told.out);
 }
 

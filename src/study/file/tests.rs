@@ -125,7 +125,7 @@ fn what_is_wrong_with_a_study_is_told_at_its_place() {
             "14:9",
             "did you mean `method`?",
         ),
-        ("clients = 6\n", "clients = 7\n", "15:11", "`7` is not on the axis `clients`"),
+        ("clients = 6\n", "clients = 7\n", "15:11", "the axis `clients` has no arm `7`"),
         (
             "against = { method = \"fedavg\" }",
             "against = { method = \"fedag\" }",
@@ -133,7 +133,7 @@ fn what_is_wrong_with_a_study_is_told_at_its_place() {
             "`fedavg`",
         ),
         ("\"faa\", ", "\"fa\", ", "23:12", "did you mean `faa`?"),
-        ("values = [4, 6]", "values = [4, 4]", "7:54", "stands twice"),
+        ("values = [4, 6]", "values = [4, 4]", "7:54", "has `4` twice"),
         ("values = [4, 6]", "value = [4, 6]", "7:41", "did you mean `values`?"),
         (
             "hgp = { method.prompt_len = 8, client.epochs = 2 }",
@@ -153,7 +153,7 @@ fn what_is_wrong_with_a_study_is_told_at_its_place() {
             "[axes]\n",
             "[axes]\nseed = { key = \"a\", values = [1] }\n",
             "7:8",
-            "cannot be called `seed`",
+            "cannot have the name `seed`",
         ),
     ] {
         assert!(STUDY.contains(from), "{from}");
@@ -219,7 +219,7 @@ fn seeds_are_changed_by_no_axis_arm_set_or_extra() {
     ] {
         let told = study(&STUDY.replacen(from, to, 1)).unwrap_err();
         assert!(told.contains(&format!("a.study.toml:{place}\n")), "{to}: {told}");
-        assert!(told.contains("its `replicates` or `seeds`"), "{to}: {told}");
+        assert!(told.contains("with `replicates` or `seeds`"), "{to}: {told}");
     }
 }
 
@@ -240,7 +240,7 @@ fn only_chooses_by_axes_seeds_and_labels() {
     for (wrong, hint) in [
         ("method=hpg", "did you mean `hgp`?"),
         ("clint=4", "did you mean `clients`?"),
-        ("seed=3", "there are 1, 2"),
+        ("seed=3", "no seed 3, only 1, 2"),
         ("hgp", "write axis=arm, such as clients=4"),
     ] {
         let told = chosen(&[wrong]).unwrap_err();

@@ -1,4 +1,4 @@
-//! `cells.csv`: a row per run.
+//! `cells.csv` of a study: one row per run.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ fn text<const N: usize>(names: [&str; N]) -> impl Iterator<Item = (String, CellT
     names.map(|name| (name.to_owned(), CellType::Text)).into_iter()
 }
 
-/// Bytes and counts of a run are whole, but for passes, which a schedule may take parts of.
+/// Returns the type of a metric: bytes and counts are whole, except passes, which a schedule may split.
 fn kind(metric: &Metric) -> CellType {
     match metric.unit() {
         Unit::Bytes => CellType::Int,
@@ -44,7 +44,7 @@ fn kind(metric: &Metric) -> CellType {
     }
 }
 
-/// A column for every kind that any run sent in a direction.
+/// Returns one column per direction and kind of payload that any run sent.
 fn by_kind(outcomes: &Outcomes) -> Vec<Metric> {
     let mut metrics = Vec::new();
     for way in ["down", "up"] {
@@ -61,7 +61,7 @@ fn row(study: &Study, metrics: &[Metric], outcome: &Outcome) -> Vec<Cell> {
     let seeds = &cell.replicate;
     let mut row = point_cells(study, &cell.point);
     for seed in [seeds.label, seeds.run, seeds.partition, seeds.class_order] {
-        // Seeds are read from TOML, whose integers end there.
+        // Seeds come from TOML, whose integers end at `i64::MAX`.
         row.push(Cell::Integer(i64::try_from(seed).unwrap_or(i64::MAX)));
     }
     row.push(state.word().into());

@@ -1,7 +1,7 @@
-//! The table of a study: a row per point, mean and sample deviation over seeds, the best arm in bold.
+//! Main table of a study: one row per point, mean and standard deviation over seeds, the best arm in bold.
 //!
-//! Arms are compared within rows that are otherwise alike: at the same number of clients, the best method. What makes such
-//! a comparison unfair (`compare.warn_if_unequal`) stands in a note below.
+//! Arms are compared within rows that are otherwise equal: the best method for each number of clients, for example. A
+//! note below the table reports unequal conditions (`compare.warn_if_unequal`).
 
 use super::point_columns;
 use crate::report::TextTable;
@@ -10,10 +10,10 @@ use crate::results::{Cell, Metric, Spread, Table, best};
 use crate::study::collect::Outcomes;
 use crate::study::{Baseline, Point, Study};
 
-/// The table, to be written in several forms.
+/// Main table of a study, with output in several formats.
 #[derive(Clone, Debug)]
 pub struct MainTable {
-    /// The first columns: axes, then the label of extra cells where there are such.
+    /// First columns: the axes, then the label of extra cells if there are any.
     heads: Vec<String>,
     metrics: Vec<Metric>,
     rows: Vec<Row>,
@@ -25,7 +25,7 @@ pub struct MainTable {
 struct Row {
     names: Vec<String>,
     cells: Vec<Cell>,
-    /// Runs that are done.
+    /// Number of complete runs.
     n: usize,
     spreads: Vec<Option<Spread>>,
     best: Vec<bool>,
@@ -33,7 +33,7 @@ struct Row {
 }
 
 impl MainTable {
-    /// Of what is done.
+    /// Returns the table of the complete runs.
     pub fn of(study: &Study, outcomes: &Outcomes) -> MainTable {
         let points = study.points();
         let metrics = study.compare.metrics.clone();
@@ -64,7 +64,7 @@ impl MainTable {
                 if note == notes.len() {
                     notes.push(text);
                 }
-                // What has no run is compared with nothing.
+                // A point without runs is not compared.
                 let compared = group.iter().copied().filter(|row| rows[*row].n > 0);
                 let compared: Vec<usize> = compared.collect();
                 compared.into_iter().for_each(|row| rows[row].note = Some(note));
@@ -73,7 +73,7 @@ impl MainTable {
         MainTable { heads, metrics, rows, notes, columns: point_columns(study) }
     }
 
-    /// Numbers in base units: `METRIC_mean`, `METRIC_sd`, `METRIC_n`.
+    /// Returns numbers in base units in columns `METRIC_mean`, `METRIC_sd` and `METRIC_n`.
     pub fn to_table(&self) -> Table {
         let mut columns = self.columns.clone();
         columns.push(("n".into(), CellType::Int));
@@ -98,9 +98,9 @@ impl MainTable {
         table
     }
 
-    /// For a terminal; the best are marked with `*`.
+    /// Formats the table for a terminal; the best values are marked with `*`.
     pub fn to_text(&self) -> String {
-        // Names in place of titles: a terminal is narrow.
+        // Names instead of titles, because a terminal is narrow.
         let short = self.metrics.iter().map(|metric| match metric.unit().symbol() {
             "" => metric.name().to_owned(),
             symbol => format!("{metric}, {symbol}"),
@@ -119,7 +119,7 @@ impl MainTable {
         table.render() + &notes.collect::<String>()
     }
 
-    /// As Markdown.
+    /// Formats the table as Markdown.
     pub fn to_markdown(&self) -> String {
         let head = self.head();
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
@@ -135,8 +135,8 @@ impl MainTable {
             text.push_str(&line(cells));
         }
         text.push_str(
-            "\nMean ± sample deviation over n runs; (k) where k of them have the figure. Bold: the best arm of rows that \
-             are otherwise alike, over the seeds that all of them have; so are notes.\n",
+            "\nMean ± standard deviation over n runs; (k) if only k have the metric. Bold: the best arm among rows \
+             that are otherwise equal, over the seeds that all of them have. Notes compare the same seeds.\n",
         );
         for (index, note) in self.notes.iter().enumerate() {
             text.push_str(&format!("\n[{}] {note}\n", index + 1));
@@ -144,7 +144,7 @@ impl MainTable {
         text
     }
 
-    /// As LaTeX, for `\input`.
+    /// Formats the table as LaTeX, for `\input`.
     pub fn to_tex(&self) -> String {
         let (left, right) = ("l".repeat(self.heads.len()), "r".repeat(self.metrics.len() + 1));
         let line = |cells: Vec<String>| format!("{} \\\\\n", cells.join(" & "));
@@ -177,10 +177,10 @@ impl MainTable {
         self.heads.iter().cloned().chain(["n".to_owned()]).chain(metrics).collect()
     }
 
-    /// Names, with the mark of a note behind the last, and n.
+    /// Returns the first columns: names, the last with the mark of a note, and n.
     fn first(&self, row: &Row, shown: impl Fn(&str) -> String) -> Vec<String> {
         let mut cells: Vec<String> = row.names.iter().map(|name| shown(name)).collect();
-        // Rows of the grid have nothing in the column of extra cells.
+        // Rows of the grid have an empty entry in the column of extra cells.
         let last = cells.iter_mut().rev().find(|name| !name.is_empty());
         if let (Some(note), Some(last)) = (row.note, last) {
             last.push_str(&format!(" [{}]", note + 1));
@@ -221,8 +221,9 @@ fn spread(outcomes: &Outcomes, point: &Point, metric: &Metric) -> Option<Spread>
     Spread::of(&figures.iter().map(|(_, figure)| *figure).collect::<Vec<_>>())
 }
 
-/// Rows that differ in what is compared only: the baseline's axes, else those of arms with names. Extra cells are
-/// compared with nothing.
+/// Returns groups of rows that differ only in the compared axes.
+///
+/// These are the baseline's axes, else those of arms with names. Extra cells are not compared.
 fn groups(study: &Study, points: &[Point]) -> Vec<Vec<usize>> {
     let compared: Vec<usize> = match &study.compare.against {
         Some(Baseline::Arms(picks)) => picks.iter().map(|pick| pick.axis).collect(),
@@ -233,7 +234,7 @@ fn groups(study: &Study, points: &[Point]) -> Vec<Vec<usize>> {
         let Point::Grid(arms) = point else { continue };
         let kept = arms.iter().enumerate().filter(|(axis, _)| !compared.contains(axis));
         let key: Vec<usize> = match compared.is_empty() {
-            // Nothing has a name of its own: all rows are compared.
+            // No arm has a name: all rows are compared.
             true => Vec::new(),
             false => kept.map(|(_, arm)| *arm).collect(),
         };
@@ -245,8 +246,9 @@ fn groups(study: &Study, points: &[Point]) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, rows)| rows).filter(|rows| rows.len() > 1).collect()
 }
 
-/// Of every row of a group that has the figure its mean over the seeds that all of these have it of: means over
-/// different seeds cannot be compared.
+/// Returns the mean of every row of a group that has the metric, over the seeds that all of these have.
+///
+/// Means over different seeds cannot be compared.
 fn shared_means(
     outcomes: &Outcomes,
     points: &[Point],
@@ -264,7 +266,7 @@ fn shared_means(
     figures.iter().filter_map(mean).collect()
 }
 
-/// Marks the best of a group.
+/// Marks the best rows of a group, by metric.
 fn mark_best(
     rows: &mut [Row],
     group: &[usize],
@@ -278,7 +280,7 @@ fn mark_best(
     }
 }
 
-/// What differs between the arms of a group and should not.
+/// Returns a note on metrics that should be equal in a group and are not, if there are any.
 fn unequal(
     study: &Study,
     outcomes: &Outcomes,
@@ -301,7 +303,7 @@ fn unequal(
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// The arms of a row that are not the same in the whole group.
+/// Returns the labels of a row's arms that differ within the group.
 fn varying(study: &Study, points: &[Point], group: &[usize], row: usize) -> String {
     let arms = |row: usize| match &points[row] {
         Point::Grid(arms) => arms.as_slice(),

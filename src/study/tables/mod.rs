@@ -1,14 +1,14 @@
-//! The files of a study: one row per run, all rounds, means with deviations, paired differences.
+//! Tables of a study: one row per run, all rounds, means with standard deviations, paired differences.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `cells.csv`, `cells.parquet` | a row per run: axes, seeds, status, every metric, bytes by kind, digests |
+//! | `cells.csv`, `cells.parquet` | one row per run: axes, seeds, status, every metric, bytes by kind, digests |
 //! | `rounds.csv`, `rounds.parquet` | the rounds of all runs, with their axes |
-//! | `table.md`, `table.tex`, `table.csv` | a row per point: mean and sample deviation over seeds |
-//! | `paired.csv` | differences against the baseline, seed by seed |
+//! | `table.md`, `table.tex`, `table.csv` | one row per point: mean and standard deviation over seeds |
+//! | `paired.csv` | differences from the baseline, paired by seed |
 //!
-//! All of them follow from the runs alone and are written whole, so that shards that are copied together give the same
-//! files as one process. Only the columns `wall_s` and `peak_memory_mb` are of a machine.
+//! All of them are computed from the runs alone and are written as a whole, so that merged shards give the same files
+//! as one process. Only the columns `wall_s` and `peak_memory_mb` depend on the machine.
 
 mod cells;
 mod main_table;
@@ -27,10 +27,10 @@ use crate::experiment::write_atomically;
 use crate::report::column::CellType;
 use crate::results::{Cell, Table};
 
-/// Writes all of them.
+/// Writes all tables of a study.
 ///
 /// # Errors
-/// A run's tables cannot be read, or a file cannot be written.
+/// Fails if a run's tables cannot be read, or a file cannot be written.
 pub fn write(
     study: &Study,
     directory: &StudyDirectory,
@@ -56,13 +56,13 @@ pub fn write(
     Ok(())
 }
 
-/// The columns that say which point a row is of.
+/// Returns the columns that identify the point of a row.
 fn point_columns(study: &Study) -> Vec<(String, CellType)> {
     let axes = study.axes.iter().map(|axis| (axis.name.clone(), kind_of(axis)));
     std::iter::once(("label".to_owned(), CellType::Text)).chain(axes).collect()
 }
 
-/// Their entries.
+/// Returns the entries of a point in the columns of [`point_columns`].
 fn point_cells(study: &Study, point: &Point) -> Vec<Cell> {
     let axes = (0..study.axes.len()).map(|axis| match study.arm(point, axis) {
         None => Cell::Empty,
@@ -75,7 +75,7 @@ fn point_cells(study: &Study, point: &Point) -> Vec<Cell> {
     std::iter::once(Cell::Text(study.label(point))).chain(axes).collect()
 }
 
-/// What all values of an axis are.
+/// Returns the type of an axis' values.
 fn kind_of(axis: &Axis) -> CellType {
     let all = |fits: fn(&toml::Value) -> bool| {
         axis.arms.iter().all(|arm| arm.value.as_ref().is_some_and(fits))
@@ -89,7 +89,7 @@ fn kind_of(axis: &Axis) -> CellType {
     }
 }
 
-/// With `/` on every system.
+/// Formats a path with `/` on every system.
 fn portable(path: &Path) -> String {
     path.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/")
 }

@@ -1,4 +1,4 @@
-//! `paired.csv`: what every cell has more than its baseline, seed by seed.
+//! `paired.csv`: differences of every cell from its baseline, paired by seed.
 
 use super::{point_cells, point_columns};
 use crate::report::column::CellType;
@@ -6,17 +6,17 @@ use crate::results::{Cell, Metric, Paired, Table};
 use crate::study::collect::Outcomes;
 use crate::study::{Baseline, Point, Study};
 
-/// A cell against its baseline in one metric.
+/// Difference of a cell from its baseline in one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     pub point: Point,
     pub against: Point,
     pub metric: Metric,
-    /// Of `point - against`, in base units.
+    /// Paired differences `point - against`, in base units.
     pub paired: Paired,
 }
 
-/// Every cell that has a baseline, in every metric of which there are pairs.
+/// Returns the differences of every cell that has a baseline, in every metric with pairs.
 pub fn differences(study: &Study, outcomes: &Outcomes) -> Vec<Difference> {
     let points = study.points();
     let mut differences = Vec::new();
@@ -42,7 +42,7 @@ pub fn differences(study: &Study, outcomes: &Outcomes) -> Vec<Difference> {
     differences
 }
 
-/// What a point is compared with; `None` of the baseline itself and of what has none.
+/// Returns the baseline of a point; `None` for the baseline itself and for points without one.
 fn baseline(study: &Study, point: &Point) -> Option<Point> {
     let against = match (study.compare.against.as_ref()?, point) {
         (Baseline::Arms(picks), Point::Grid(arms)) => {
@@ -50,7 +50,7 @@ fn baseline(study: &Study, point: &Point) -> Option<Point> {
             picks.iter().for_each(|pick| arms[pick.axis] = pick.arm);
             Point::Grid(arms)
         }
-        // An extra cell has no place on the axes: only a baseline that is one cell fits it.
+        // An extra cell has no arms, so only a baseline that is one cell applies to it.
         (Baseline::Arms(picks), Point::Extra(_)) => {
             let arm = |axis| picks.iter().find(|pick| pick.axis == axis).map(|pick| pick.arm);
             Point::Grid((0..study.axes.len()).map(arm).collect::<Option<_>>()?)
@@ -89,7 +89,7 @@ pub(super) fn table(study: &Study, differences: &[Difference]) -> Table {
     table
 }
 
-/// The second table of `table.md`.
+/// Formats the differences as the second table of `table.md`.
 pub(super) fn to_markdown(study: &Study, differences: &[Difference]) -> String {
     if differences.is_empty() {
         return String::new();

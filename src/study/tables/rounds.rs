@@ -1,4 +1,4 @@
-//! `rounds.csv` of all runs, one below the other.
+//! `rounds.csv` of a study: the rounds of all runs.
 
 use super::{point_cells, point_columns};
 use crate::experiment::names;
@@ -16,7 +16,7 @@ pub(super) fn table(study: &Study, outcomes: &Outcomes) -> Result<Table, Results
             sheets.push((&outcome.cell, sheet));
         }
     }
-    // Runs of one version have the same columns; of several, what one lacks is empty.
+    // Runs of one version have the same columns; columns that another version lacks are empty.
     let mut measured: Vec<String> = Vec::new();
     for column in sheets.iter().flat_map(|(_, sheet)| &sheet.columns) {
         if !measured.contains(column) {
@@ -27,7 +27,7 @@ pub(super) fn table(study: &Study, outcomes: &Outcomes) -> Result<Table, Results
     columns.push(("seed".to_owned(), CellType::Int));
     for name in &measured {
         let kind = kind(sheets.iter().map(|(_, sheet)| sheet), name);
-        // A round has no axis of this name; an axis may have that of a column.
+        // An axis may have the name of a column.
         let taken = columns.iter().any(|(other, _)| other == name);
         columns.push((if taken { format!("round_{name}") } else { name.clone() }, kind));
     }
@@ -50,8 +50,9 @@ pub(super) fn table(study: &Study, outcomes: &Outcomes) -> Result<Table, Results
     Ok(table)
 }
 
-/// What the cells of a column are: as the dictionary says, whether or not a loss happens to be whole. A column of another
-/// version holds numbers if all of it reads as such.
+/// Returns the type of a column from the dictionary, even if all of its numbers are whole.
+///
+/// A column of another version holds numbers if every entry parses as a number.
 fn kind<'a>(mut sheets: impl Iterator<Item = &'a Sheet>, name: &str) -> CellType {
     let file = dictionary::file(names::ROUNDS);
     let declared = file.iter().flat_map(|file| file.columns).find(|column| column.name == name);
