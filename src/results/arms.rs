@@ -1,4 +1,4 @@
-//! Runs sorted into arms: runs that differ in nothing but their seeds are one arm.
+//! Arms: groups of runs that differ only in their seeds.
 //!
 //! ```
 //! use fedcast::results::{Arm, RunRecord};
@@ -16,7 +16,7 @@ use super::differences::{Flat, flatten};
 use super::{Metric, Paired, RunRecord, Spread};
 use crate::experiment::Seeds;
 
-/// Keys, or tables of keys, in which runs of one arm may differ: seeds, and what changes no result.
+/// Keys and tables in which runs of one arm may differ: seeds, and settings that change no result.
 const FREE: [&str; 8] = [
     "seed.",
     "name",
@@ -28,30 +28,30 @@ const FREE: [&str; 8] = [
     "record.checkpoint.",
 ];
 
-/// The longest value that a label takes.
+/// Length to which values in labels are cut.
 const LONGEST: usize = 40;
 
-/// Runs that differ in their seeds only.
+/// Group of runs that differ only in their seeds.
 #[derive(Clone, Debug)]
 pub struct Arm {
-    /// What tells it from the others: key and value, in the order of axes. Empty where there is only one.
+    /// Key and value on every axis that distinguishes arms, in order; empty for a single arm.
     pub axes: Vec<(String, String)>,
-    /// In order of seeds, one of each.
+    /// Runs by seeds, one for each.
     pub runs: Vec<RunRecord>,
-    /// Runs that are there once more: they say nothing new and count in nothing.
+    /// Duplicate runs, which are not counted.
     pub repeats: Vec<Repeat>,
-    /// Its scenario but for what runs may differ in.
+    /// Scenario without the keys in which runs may differ.
     pub scenario: Flat,
 }
 
-/// A run left out of its arm, as another of the same scenario and seeds is in it.
+/// Run left out of its arm, because the arm has another one with the same scenario and seeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeat {
-    /// Where it lies.
+    /// Directory of the duplicate.
     pub path: PathBuf,
-    /// Where the one lies that counts.
+    /// Directory of the run that counts.
     pub same_as: PathBuf,
-    /// Both are done and ended with other digests: one program or machine did not do what the other did.
+    /// True if both are complete but have different digests, as from different programs or machines.
     pub differs: bool,
 }
 
@@ -61,18 +61,19 @@ impl fmt::Display for Repeat {
         match self.differs {
             false => write!(f, "{path} is the same run as {same_as}"),
             true => {
-                write!(f, "{path} has the scenario and seeds of {same_as}, but other digests")
+                write!(f, "{path} has the scenario and seeds of {same_as}, but different digests")
             }
         }
     }
 }
 
 impl Arm {
-    /// The only axis of an arm that stands apart from a grid: its value is what the arm is called.
+    /// Name of the only axis of an arm outside a grid; its value is the arm's label.
     pub const CELL: &'static str = "cell";
 
-    /// Sorts runs into arms, in the order in which the first run of each comes. Axes are as few keys as tell
-    /// all arms apart.
+    /// Groups runs into arms, in the order of each arm's first run.
+    ///
+    /// The axes are a small set of keys that distinguishes all arms.
     pub fn sort(runs: Vec<RunRecord>) -> Vec<Arm> {
         let mut arms: Vec<Arm> = Vec::new();
         for run in runs {
@@ -96,8 +97,7 @@ impl Arm {
         arms
     }
 
-    /// Runs of an arm differ in nothing but their seeds, so that those of equal seeds are one run. What is done stays,
-    /// and of several the first.
+    /// Moves duplicates (equal seeds in an arm) to `repeats`; keeps a complete run if any, else the first.
     fn leave_out_repeats(&mut self) {
         self.runs.sort_by_key(|run| (seeds(&run.manifest.seeds), !run.is_done()));
         let mut kept: Vec<RunRecord> = Vec::new();
@@ -116,7 +116,7 @@ impl Arm {
         self.runs = kept;
     }
 
-    /// `clients=100, method=hgp`; the method's name of a single arm.
+    /// Returns a label such as `clients=100, method=hgp`; for a single arm the method's name.
     pub fn label(&self) -> String {
         let axis = |(key, value): &(String, String)| format!("{key}={value}");
         match self.axes.as_slice() {
@@ -126,27 +126,27 @@ impl Arm {
         }
     }
 
-    /// The value on an axis.
+    /// Returns the arm's value on an axis.
     pub fn axis(&self, key: &str) -> Option<&str> {
         self.axes.iter().find(|(axis, _)| axis == key).map(|(_, value)| value.as_str())
     }
 
-    /// Runs that came to their end.
+    /// Returns the complete runs.
     pub fn done(&self) -> impl Iterator<Item = &RunRecord> {
         self.runs.iter().filter(|run| run.is_done())
     }
 
-    /// Figures of the runs that are done and have it.
+    /// Returns the values of a metric in the complete runs that have it.
     pub fn figures(&self, metric: &Metric) -> Vec<f64> {
         self.done().filter_map(|run| run.figure(metric)).collect()
     }
 
-    /// Their mean and deviation.
+    /// Returns mean and deviation of a metric over the complete runs.
     pub fn spread(&self, metric: &Metric) -> Option<Spread> {
         Spread::of(&self.figures(metric))
     }
 
-    /// The differences from another arm over runs of the same seeds, this one minus the other.
+    /// Returns the paired differences from another arm, this one minus the other, over equal seeds.
     pub fn against(&self, other: &Arm, metric: &Metric) -> Option<Paired> {
         let pairs = self.pairs(other);
         let figures = |(one, two): &(&RunRecord, &RunRecord)| {
@@ -155,7 +155,7 @@ impl Arm {
         Paired::of(&pairs.iter().filter_map(figures).collect::<Vec<_>>())
     }
 
-    /// Runs of both that have all three seeds in common and are done.
+    /// Returns the pairs of complete runs of both arms with all three seeds equal.
     pub fn pairs<'a>(&'a self, other: &'a Arm) -> Vec<(&'a RunRecord, &'a RunRecord)> {
         let by_seeds: BTreeMap<_, &RunRecord> =
             other.done().map(|run| (seeds(&run.manifest.seeds), run)).collect();
@@ -173,8 +173,9 @@ fn is_below(key: &str, table: &str) -> bool {
     if table.ends_with('.') { key.starts_with(table) } else { key == table }
 }
 
-/// As few keys as tell all scenarios apart, each taken because it tells most pairs apart that are not yet; the method
-/// comes last, as tables read best that way.
+/// Chooses keys that distinguish all scenarios, greedily: each key yields the most distinct scenarios.
+///
+/// The method is last, which is best for tables.
 fn telling(scenarios: &[&Flat]) -> Vec<String> {
     let all: BTreeSet<&String> = scenarios.iter().flat_map(|flat| flat.keys()).collect();
     let mut keys: Vec<&String> = Vec::new();
@@ -185,13 +186,13 @@ fn telling(scenarios: &[&Flat]) -> Vec<String> {
     while classes(&keys) < scenarios.len() {
         let more = |key: &&String| {
             let with: Vec<&String> = keys.iter().copied().chain([*key]).collect();
-            // A name says more than a number that follows from it, and what everybody has more than what some have.
+            // Names are better than numbers that follow from them, and keys in all scenarios better than others.
             let everywhere = scenarios.iter().all(|flat| flat.contains_key(*key));
             let named = ["method.name", "federation.clients"].contains(&key.as_str());
             let brief = usize::MAX - key.split('.').count();
             (classes(&with), named, everywhere, key.ends_with("preset"), brief)
         };
-        // The first of equals: `max_by_key` takes the last.
+        // The first of equals, because `max_by_key` takes the last.
         let Some(best) = all.iter().copied().rev().max_by_key(more) else { break };
         if keys.contains(&best) {
             break;
@@ -202,7 +203,7 @@ fn telling(scenarios: &[&Flat]) -> Vec<String> {
     keys.into_iter().cloned().collect()
 }
 
-/// What people call a key.
+/// Returns the short form of a key.
 fn short(key: &str) -> String {
     match key {
         "method.name" => "method".to_owned(),
@@ -211,7 +212,7 @@ fn short(key: &str) -> String {
     }
 }
 
-/// A value of TOML as a label has it.
+/// Returns a TOML value for a label, without quotes and cut to [`LONGEST`].
 fn said(value: &str) -> String {
     let value = value.trim_matches('"');
     match value.chars().count() > LONGEST {

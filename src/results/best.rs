@@ -1,11 +1,11 @@
-//! Which of several is the best in a metric: one answer for every table.
+//! Selection of the best values of a metric, the same for every table.
 
 use super::Metric;
 
-/// Marks the best of some figures, and all that look the same as it. A figure may be missing: of a run that is done and
-/// has no cost of an accuracy, that is worse than any, as it never came so far (`tried`).
+/// Marks the best values of a metric, including those that are displayed equally.
 ///
-/// Nothing is best where nothing is worse.
+/// A value may be missing. For costs of reaching an accuracy, a missing value of a complete run (`tried`) is worse than
+/// any other, because the run never reached it. If no value is worse, none is marked.
 pub fn best(metric: &Metric, figures: &[(Option<f64>, bool)]) -> Vec<bool> {
     let means = figures.iter().filter_map(|(mean, _)| *mean);
     let best = means.reduce(|best, mean| if metric.prefers(mean, best) { mean } else { best });

@@ -1,39 +1,39 @@
-//! Every metric that has a name of its own: where a run keeps it, what it is called, and which way is better.
+//! Catalogue of metrics with fixed names: source, title, unit, and which direction is better.
 
 use super::metric::{Better, Unit};
 
-/// Where a figure of a run comes from.
+/// Source of a metric in a run's files.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Source {
-    /// A number in `summary.json`, by its path.
+    /// Number in `summary.json`, by its path.
     Summary(&'static str),
-    /// A field of all frames of one direction (both: `None`), whatever became of them.
+    /// Field summed over all frames of one direction (`None` for both), including lost and rejected ones.
     Frames(Option<&'static str>, &'static str),
-    /// Payload of one kind, or `control`.
+    /// Payload of one kind in one direction, or `control`.
     Kind(&'static str, String),
     /// Sum of a column of `rounds.csv`.
     Rounds(&'static str),
-    /// Share of the bytes sent to the server that came to nothing: lost, late, refused.
+    /// Fraction of the bytes sent to the server that were not used: lost, late or rejected.
     Wasted,
-    /// Share of the participants whose uploads were not aggregated.
+    /// Fraction of the participants whose uploads were not aggregated.
     Silent,
-    /// Mean over the events of one type in the journal of a figure that they tell, by its name.
+    /// Mean of a named number over the events of one type in the journal.
     Told(&'static str, String),
     /// Sum of a column of `clients.csv`.
     Clients(&'static str),
-    /// Distinct clients that were sampled.
+    /// Number of distinct clients that were sampled.
     ClientsSampled,
-    /// Predicted from the scenario, as no run counts them.
+    /// Sample passes, predicted from the scenario because runs do not count them.
     Passes,
-    /// Wall seconds of all processes that worked on the run.
+    /// Wall seconds of all processes of the run.
     Wall,
-    /// Largest memory of any of them.
+    /// Peak memory of the largest process of the run.
     Memory,
-    /// Cost until the accuracy on all classes seen first reached this.
+    /// Cost until the accuracy on all classes seen first reached this value.
     Until(Cost, f64),
 }
 
-/// What it took to reach an accuracy.
+/// Unit of the cost of reaching an accuracy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cost {
     Rounds,
@@ -41,7 +41,7 @@ pub(super) enum Cost {
     VirtualSeconds,
 }
 
-/// One line of the catalogue.
+/// Entry of the catalogue.
 pub(super) struct Known {
     pub name: &'static str,
     pub title: &'static str,
@@ -100,7 +100,7 @@ pub(super) const KNOWN: &[Known] = {
         ),
         of(
             "forgetting",
-            "forgetting since a task was learnt",
+            "forgetting since a task was trained",
             Points,
             Lower,
             Summary("/accuracy/forgetting"),
@@ -140,29 +140,41 @@ pub(super) const KNOWN: &[Known] = {
             Lower,
             Summary("/accuracy/forgetting_consecutive_old_micro"),
         ),
-        of("avg", "slots: mean accuracy at the end", Share, Higher, Summary("/slots/own/avg")),
-        of("aia", "slots: mean accuracy over periods", Share, Higher, Summary("/slots/own/aia")),
-        of("fm", "slots: forgetting since best", Points, Lower, Summary("/slots/own/fm")),
-        of("ft", "slots: forward transfer", Points, Higher, Summary("/slots/own/ft")),
-        of("bt", "slots: backward transfer", Points, Higher, Summary("/slots/own/bt")),
-        of("tt", "slots: total transfer", Points, Higher, Summary("/slots/own/tt")),
+        of(
+            "avg",
+            "client tasks: mean accuracy at the end",
+            Share,
+            Higher,
+            Summary("/slots/own/avg"),
+        ),
+        of(
+            "aia",
+            "client tasks: mean accuracy over periods",
+            Share,
+            Higher,
+            Summary("/slots/own/aia"),
+        ),
+        of("fm", "client tasks: forgetting since best", Points, Lower, Summary("/slots/own/fm")),
+        of("ft", "client tasks: forward transfer", Points, Higher, Summary("/slots/own/ft")),
+        of("bt", "client tasks: backward transfer", Points, Higher, Summary("/slots/own/bt")),
+        of("tt", "client tasks: total transfer", Points, Higher, Summary("/slots/own/tt")),
         of(
             "response_entropy",
-            "entropy of answers before synchronisation",
+            "entropy of predictions before synchronization",
             Number,
             Higher,
             Summary("/bias/mean/response_entropy"),
         ),
         of(
             "response_entropy_relative",
-            "the same, of that of uniform answers",
+            "entropy of predictions before synchronization, relative to uniform",
             Number,
             Higher,
             Summary("/bias/mean/response_entropy_relative"),
         ),
         of(
             "prototype_distance",
-            "distance of client prototypes before synchronisation",
+            "distance of client prototypes before synchronization",
             Number,
             Lower,
             Summary("/bias/mean/prototype_distance"),
@@ -170,7 +182,7 @@ pub(super) const KNOWN: &[Known] = {
         of("bytes", "bytes, both ways", Bytes, Lower, Frames(None, "bytes")),
         of("bytes_down", "bytes to clients", Bytes, Lower, Frames(Some("down"), "bytes")),
         of("bytes_up", "bytes to the server", Bytes, Lower, Frames(Some("up"), "bytes")),
-        of("wasted_up", "uploads that came to nothing", Share, Lower, Wasted),
+        of("wasted_up", "unused upload bytes", Share, Lower, Wasted),
         of("frames", "messages, both ways", Count, Lower, Frames(None, "frames")),
         of("rounds", "rounds", Count, Neither, Summary("/rounds")),
         of("seats", "clients sampled, summed over rounds", Count, Neither, Rounds("seats")),
@@ -185,7 +197,7 @@ pub(super) const KNOWN: &[Known] = {
         ),
         of("sample_passes", "sample passes (planned)", Count, Lower, Passes),
         of("failed", "sampled clients that sent nothing", Count, Lower, Summary("/failed")),
-        of("rejected", "uploads refused", Count, Lower, Summary("/rejected")),
+        of("rejected", "uploads rejected", Count, Lower, Summary("/rejected")),
         of("client_memory", "bytes that clients keep", Bytes, Lower, Summary("/memory/bytes")),
         of("virtual_s", "virtual time", Seconds, Lower, Summary("/virtual_s")),
         of("wall_s", "wall time", Seconds, Lower, Wall),
@@ -193,7 +205,7 @@ pub(super) const KNOWN: &[Known] = {
     ]
 };
 
-/// Metrics that take an accuracy behind a colon.
+/// Metrics that take an accuracy after a colon.
 pub(super) const UNTIL: [(&str, &str, Unit, Cost); 3] = [
     ("rounds_to", "rounds until accuracy", Unit::Count, Cost::Rounds),
     ("bytes_to", "bytes until accuracy", Unit::Bytes, Cost::Bytes),
@@ -204,8 +216,9 @@ pub(super) const UNTIL: [(&str, &str, Unit, Cost); 3] = [
 pub(super) const BY_KIND: [(&str, &str, &str); 2] =
     [("bytes_down_", "down", "bytes to clients"), ("bytes_up_", "up", "bytes to the server")];
 
-/// Prefixes of metrics that average a figure of the journal, the type of the events that tell it, and over what the
-/// mean is: the server tells of its rounds, a client of its training in one.
+/// Prefixes of metrics that average a number of the journal, with the type of its events and the mean's description.
+///
+/// Servers report numbers of rounds; clients report numbers of their training in a round.
 pub(super) const TOLD: [(&str, &str, &str); 2] = [
     ("figure", "round_closed", "mean over rounds"),
     ("client", "trained", "mean over trainings of clients"),

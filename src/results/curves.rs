@@ -1,11 +1,11 @@
-//! Learning curves of arms: accuracy over rounds, bytes and virtual time, as means over runs.
+//! Learning curves of arms: mean accuracy over rounds, bytes and virtual time.
 
 use std::collections::BTreeMap;
 
 use super::{Arm, RunRecord, Spread};
 use crate::experiment::names;
 
-/// A round after which a run was tested.
+/// Round after which a run was tested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Tested {
     round: u64,
@@ -14,20 +14,20 @@ struct Tested {
     accuracy: f64,
 }
 
-/// A round of an arm.
+/// Point of an arm's learning curve: one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CurvePoint {
-    /// Counted from 1.
+    /// Number of the round, from 1.
     pub round: u64,
-    /// Mean bytes of both directions up to its end.
+    /// Mean bytes of both directions until its end.
     pub bytes: f64,
-    /// Mean virtual seconds up to its end.
+    /// Mean virtual seconds until its end.
     pub closed_s: f64,
-    /// On all classes seen, over the runs that were tested then.
+    /// Accuracy on all classes seen, over the runs that were tested after this round.
     pub accuracy: Spread,
 }
 
-/// The rounds of a run with an accuracy; none where its table is missing or damaged.
+/// Returns the rounds of a run with an accuracy; none if its table is missing or damaged.
 fn tested(run: &RunRecord) -> Vec<Tested> {
     let Ok(Some(rounds)) = run.sheet(names::ROUNDS) else { return Vec::new() };
     let column = |name| rounds.numbers(name).unwrap_or_else(|| vec![None; rounds.rows.len()]);
@@ -46,7 +46,7 @@ fn tested(run: &RunRecord) -> Vec<Tested> {
 }
 
 impl Arm {
-    /// Its learning curve.
+    /// Returns the learning curve of the arm.
     pub fn curve(&self) -> Vec<CurvePoint> {
         let mut rounds: BTreeMap<u64, Vec<Tested>> = BTreeMap::new();
         for point in self.done().flat_map(tested) {
@@ -67,7 +67,7 @@ impl Arm {
     }
 }
 
-/// So many of the points at most, evenly taken; the first and the last are among them.
+/// Returns at most `most` of the points, evenly spaced, including the first and the last.
 pub fn thinned<T: Clone>(points: &[T], most: usize) -> Vec<T> {
     if points.len() <= most || most < 2 {
         return points.to_vec();

@@ -1,7 +1,7 @@
-//! In what scenarios differ: keys as dotted paths, and only those that differ.
+//! Differences of scenarios, as dotted paths of the keys that differ.
 //!
-//! Two methods have keys of their own, most of them at their defaults. A key that the other method has not, at the
-//! default of the method that has it, says nothing: such keys are counted apart, so that one line can hold them.
+//! Different methods have different keys, most of them at their defaults. A key that only one method has, at that
+//! method's default, is not informative: such keys are listed separately, in one line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,29 +10,29 @@ use toml::{Table, Value};
 
 use crate::methods::Registry;
 
-/// A scenario as dotted paths and values in TOML.
+/// Scenario as a map from dotted paths to values in TOML.
 pub type Flat = BTreeMap<String, String>;
 
-/// A key with the value that each scenario has there.
+/// A key with its value in each scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// Dotted path.
     pub key: String,
-    /// By scenario, in order; `None` where it has no such key.
+    /// Values by scenario, in order; `None` if a scenario has no such key.
     pub values: Vec<Option<String>>,
 }
 
-/// In what scenarios differ.
+/// Differences of several scenarios.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Differences {
     /// Keys that differ, in order of their paths.
     pub keys: Vec<Difference>,
-    /// Keys of a method that others have not, at its defaults: scenario by scenario, as `key = value`.
+    /// Keys that only the scenario's method has, at its defaults: by scenario, as `key = value`.
     pub defaults: Vec<Vec<String>>,
 }
 
 impl Differences {
-    /// Of scenarios, in order.
+    /// Compares scenarios, in order.
     pub fn of(scenarios: &[&Flat]) -> Differences {
         let methods = Registry::builtin();
         let paths: BTreeSet<&String> = scenarios.iter().flat_map(|flat| flat.keys()).collect();
@@ -59,13 +59,13 @@ impl Differences {
         found
     }
 
-    /// Whether the scenarios are the same.
+    /// Returns true if the scenarios are equal.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.defaults.iter().all(Vec::is_empty)
     }
 }
 
-/// Whether a key of `[method]` has the value that the method gives it where nobody writes it.
+/// Returns true if a key of `[method]` has the method's default value.
 fn is_default(methods: &Registry, scenario: &Flat, path: &str, value: &str) -> bool {
     let of = |table: &str| {
         let key = path.strip_prefix(table)?;
@@ -77,7 +77,7 @@ fn is_default(methods: &Registry, scenario: &Flat, path: &str, value: &str) -> b
     default.is_some_and(|default| default == value)
 }
 
-/// The scenario as dotted paths; lists of tables have their places in brackets.
+/// Converts a scenario to dotted paths; elements of lists of tables have their number in brackets.
 pub fn flatten(scenario: &Table) -> Flat {
     let mut flat = Flat::new();
     walk("", scenario, &mut flat);

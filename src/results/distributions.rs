@@ -1,16 +1,16 @@
-//! Distributions that runs write beside their tables: `histograms/NAME.hgrm`.
+//! Distributions in the files `histograms/NAME.hgrm` of runs.
 
 use std::collections::BTreeMap;
 
 use super::{Arm, RunRecord};
 use crate::experiment::names;
 
-/// Values and how often each came, in order.
+/// Values with their counts, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Distribution(pub Vec<(f64, u64)>);
 
 impl Distribution {
-    /// Reads the percentile lines: value, percentile, how many came up to here.
+    /// Parses the percentile lines: value, percentile, cumulative count.
     fn parse(text: &str) -> Distribution {
         let mut before = 0;
         let mut values = Vec::new();
@@ -32,25 +32,26 @@ impl Distribution {
         std::fs::read_to_string(path).map_or_else(|_| Distribution::default(), |t| Self::parse(&t))
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|(_, count)| count).sum()
     }
 }
 
 impl Arm {
-    /// The distribution of this name over all runs that are done.
+    /// Returns the distribution of this name over all complete runs.
     pub fn distribution(&self, name: &str) -> Distribution {
         let mut all: BTreeMap<u64, u64> = BTreeMap::new();
         for (value, count) in self.done().flat_map(|run| Distribution::of_run(run, name).0) {
-            // Not negative: bits are in the order of values.
+            // Values are not negative, so their bits have the same order.
             *all.entry(f64::max(value, 0.0).to_bits()).or_default() += count;
         }
         Distribution(all.into_iter().map(|(bits, count)| (f64::from_bits(bits), count)).collect())
     }
 
-    /// How often clients were sampled: by client and run, load clients left out. Those of a fixed population that never
-    /// were are among them, with 0: `clients.csv` has no rows for them.
+    /// Returns the number of rounds in which each client of each run was sampled, without load clients.
+    ///
+    /// Clients of a fixed population that were never sampled are included with 0; `clients.csv` has no rows for them.
     pub fn sampled(&self) -> Vec<u64> {
         let mut sampled = Vec::new();
         for run in self.done() {

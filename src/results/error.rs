@@ -1,4 +1,4 @@
-//! Why results cannot be read.
+//! Errors of reading results.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use thiserror::Error;
 use crate::exit::{CommandError, Exit};
 use crate::experiment::DirectoryError;
 
-/// What is wrong with results, and what to do.
+/// Error of reading results, with advice.
 #[derive(Debug, Error)]
 pub enum ResultsError {
-    /// No run is there, or its manifest cannot be read.
+    /// There is no run, or its manifest cannot be read.
     #[error(transparent)]
     Run(#[from] DirectoryError),
     /// A file or folder cannot be read.
@@ -18,37 +18,37 @@ pub enum ResultsError {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// A file of a run is not what fedcast writes there.
+    /// A file of a run is damaged.
     #[error(
-        "{} is damaged: {why}; `fedcast replay RUN -o FOLDER` writes the tables of a run again",
+        "{} is damaged: {why}\n  help: `fedcast replay RUN -o FOLDER` writes the tables of a run again",
         path.display()
     )]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Problem.
         why: String,
     },
-    /// No such figure.
+    /// There is no such metric.
     #[error("there is no metric `{name}`; {help}")]
     UnknownMetric {
-        /// As it was written.
+        /// Name as given.
         name: String,
-        /// What was meant, or what there is.
+        /// Advice: a similar name, or the known ones.
         help: String,
     },
-    /// A threshold that no accuracy can reach or that every one does.
+    /// A threshold that no accuracy can reach or that every accuracy reaches.
     #[error(
-        "`{name}` needs an accuracy above 0 and at most 1 behind the colon, such as `rounds_to:0.8`"
+        "`{name}` needs an accuracy above 0 and at most 1 after the colon, such as `rounds_to:0.8`"
     )]
     Threshold {
-        /// As it was written.
+        /// Name as given.
         name: String,
     },
-    /// A table cannot become a file of this format.
+    /// A table cannot be written in this format.
     #[error("cannot write Parquet: {0}")]
     Parquet(String),
 }

@@ -1,4 +1,4 @@
-//! A figure of a run by its name.
+//! Metrics of runs, by name.
 
 use std::fmt;
 
@@ -6,34 +6,34 @@ use super::ResultsError;
 use super::catalogue::{BY_KIND, KNOWN, Source, TOLD, UNTIL};
 use crate::scenario::reader::nearest;
 
-/// Which way a metric is better.
+/// Direction in which a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     Higher,
     Lower,
-    /// It describes a run and does not judge it.
+    /// The metric describes a run; no direction is better.
     Neither,
 }
 
-/// What a metric is counted in. Values are kept in base units; [`Metric::show`] scales them for people.
+/// Unit of a metric. Values are in base units; [`Metric::show`] scales them for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// In `0..=1`, shown in %.
+    /// Fraction in `0..=1`, shown in %.
     Share,
-    /// A difference of shares, shown in percentage points.
+    /// Difference of fractions, shown in percentage points.
     Points,
-    /// Shown in MB (10^6 bytes).
+    /// Bytes, shown in MB (10^6 bytes).
     Bytes,
     Seconds,
-    /// 10^6 bytes already.
+    /// Megabytes (10^6 bytes), shown unscaled.
     Megabytes,
     Count,
-    /// Without a unit: an entropy, a cosine, a share of something as a server says it.
+    /// Number without a unit: an entropy, a cosine, a fraction as a server reports it.
     Number,
 }
 
 impl Unit {
-    /// What a value is multiplied with to be shown.
+    /// Returns the factor from base unit to shown unit.
     pub fn scale(self) -> f64 {
         match self {
             Unit::Share | Unit::Points => 100.0,
@@ -42,12 +42,12 @@ impl Unit {
         }
     }
 
-    /// What stands behind a shown difference.
+    /// Returns the symbol after a shown difference.
     pub fn of_differences(self) -> &'static str {
         if self == Unit::Share { Unit::Points.symbol() } else { self.symbol() }
     }
 
-    /// What stands behind a shown value.
+    /// Returns the symbol after a shown value.
     pub fn symbol(self) -> &'static str {
         match self {
             Unit::Share => "%",
@@ -59,7 +59,7 @@ impl Unit {
     }
 }
 
-/// A figure that runs have, such as `faa`, `bytes_up_prompt` or `rounds_to:0.8`.
+/// Metric of a run, such as `faa`, `bytes_up_prompt` or `rounds_to:0.8`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
     name: String,
@@ -70,10 +70,10 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// The metric of this name.
+    /// Returns the metric of this name.
     ///
     /// # Errors
-    /// There is none; the message says which was meant.
+    /// Fails if there is none; the message suggests a similar name.
     pub fn parse(name: &str) -> Result<Metric, ResultsError> {
         if let Some(known) = KNOWN.iter().find(|known| known.name == name) {
             return Ok(Metric {
@@ -113,7 +113,7 @@ impl Metric {
         Metric::of_kind(name).ok_or_else(|| unknown(name))
     }
 
-    /// `bytes_up_prompt` and its like. Any word may be a kind: it is for runs to have it.
+    /// Returns a metric such as `bytes_up_prompt`. Any word is accepted as a kind, since kinds depend on runs.
     fn of_kind(name: &str) -> Option<Metric> {
         let (prefix, way, title) = BY_KIND.iter().find(|by| name.starts_with(by.0))?;
         let kind = name.strip_prefix(prefix).filter(|kind| !kind.is_empty())?;
@@ -126,42 +126,44 @@ impl Metric {
         })
     }
 
-    /// Payload of one kind in one direction (`up` or `down`); kind `control` is everything else of frames.
+    /// Returns the metric of one kind of payload in one direction (`up` or `down`).
+    ///
+    /// Kind `control` is everything else in frames.
     pub fn bytes_of_kind(way: &str, kind: &str) -> Option<Metric> {
         Metric::of_kind(&format!("bytes_{way}_{kind}"))
     }
 
-    /// Every metric with a fixed name, in the order of tables.
+    /// Returns every metric with a fixed name, in the order of tables.
     pub fn all() -> impl Iterator<Item = Metric> {
         KNOWN.iter().filter_map(|known| Metric::parse(known.name).ok())
     }
 
-    /// As [`parse`](Self::parse) takes it, and as columns are called.
+    /// Returns the name, as in [`parse`](Self::parse) and in columns.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// In words, for headings.
+    /// Returns the title, for headings.
     pub fn title(&self) -> &str {
         &self.title
     }
 
-    /// What it is counted in.
+    /// Returns the unit.
     pub fn unit(&self) -> Unit {
         self.unit
     }
 
-    /// Which way is better.
+    /// Returns the direction that is better.
     pub fn better(&self) -> Better {
         self.better
     }
 
-    /// Whether it is the cost of reaching something: a run without the figure never reached it.
+    /// Returns true for the cost of reaching an accuracy; a run without the value never reached it.
     pub fn is_until(&self) -> bool {
         matches!(self.source, Source::Until(..))
     }
 
-    /// `final average accuracy, %`.
+    /// Returns title and unit, such as `final average accuracy, %`.
     pub fn heading(&self) -> String {
         match self.unit.symbol() {
             "" => self.title.clone(),
@@ -169,7 +171,7 @@ impl Metric {
         }
     }
 
-    /// A value in the unit that people read, without its symbol. All values of one metric have as many decimals.
+    /// Formats a value in its shown unit, without symbol, with the same decimals for all values of a metric.
     pub fn show(&self, value: f64) -> String {
         let decimals = match self.unit {
             Unit::Share | Unit::Points | Unit::Seconds => 2,
@@ -177,26 +179,26 @@ impl Metric {
             Unit::Megabytes | Unit::Count => 1,
         };
         let shown = format!("{:.decimals$}", value * self.unit.scale());
-        // What is shown as nothing has no sign.
+        // A value shown as 0 has no sign.
         let shown = match shown.strip_prefix('-') {
             Some(bare) if bare.chars().all(|c| c == '0' || c == '.') => bare.to_owned(),
             _ => shown,
         };
         match self.unit {
-            // Counts are whole but for their means.
+            // Counts are whole, but not their means.
             Unit::Count => shown.strip_suffix(".0").map(str::to_owned).unwrap_or(shown),
             _ => shown,
         }
     }
 
-    /// A difference as [`show`](Self::show) has it, with its sign; what is shown as 0 has none.
+    /// Formats a difference as [`show`](Self::show) does, with its sign; 0 has none.
     pub fn show_signed(&self, value: f64) -> String {
         let shown = self.show(value);
         let is_more = value > 0.0 && shown != self.show(0.0);
         if is_more { format!("+{shown}") } else { shown }
     }
 
-    /// Whether `one` is better than `other`.
+    /// Returns true if `one` is better than `other`.
     pub fn prefers(&self, one: f64, other: f64) -> bool {
         match self.better {
             Better::Higher => one > other,
@@ -213,7 +215,7 @@ impl fmt::Display for Metric {
 }
 
 fn unknown(name: &str) -> ResultsError {
-    // Words of the field that stand for others here.
+    // Common words for metrics that have other names here.
     let other = match name {
         "accuracy" | "average_accuracy" | "final_accuracy" => Some("faa"),
         "average_incremental_accuracy" => Some("average_incremental"),
@@ -230,7 +232,7 @@ fn unknown(name: &str) -> ResultsError {
         None => {
             let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
             format!(
-                "there are {}, bytes_up_KIND, bytes_down_KIND, figure:NAME for what the server says of its rounds, client:NAME for what clients say of their training, and rounds_to:A, bytes_to:A and virtual_s_to:A for an accuracy A",
+                "use one of {}, bytes_up_KIND, bytes_down_KIND, figure:NAME for numbers of the server's rounds, client:NAME for numbers of clients' training, or rounds_to:A, bytes_to:A, virtual_s_to:A for an accuracy A",
                 names.join(", ")
             )
         }

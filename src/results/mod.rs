@@ -1,9 +1,9 @@
-//! Run directories read back: figures of runs by name, spreads over seeds, paired differences, tables as files.
+//! Results of recorded runs: metrics by name, deviations over seeds, paired differences, tables as files.
 //!
-//! A run leaves a [directory](crate::experiment::RunDirectory). A [`RunRecord`] is one of them, read; a [`Metric`] is a
-//! figure that any run may have, found by its name (`faa`, `bytes_up`, `rounds_to:0.8`); [`Spread`] and [`Paired`] say
-//! what several runs have in common and in what two arms differ. A [`Table`] holds typed columns and becomes CSV or
-//! Parquet from the same rows. Nothing here computes a run or writes into its directory.
+//! A run writes a [directory](crate::experiment::RunDirectory). A [`RunRecord`] reads one of them. A [`Metric`] is a
+//! number that runs may have, by its name (`faa`, `bytes_up`, `rounds_to:0.8`). [`Spread`] summarizes several runs, and
+//! [`Paired`] the difference of two arms. A [`Table`] has typed columns and is written as CSV or Parquet. Nothing here
+//! computes a run or writes into its directory.
 //!
 //! ```
 //! use fedcast::results::{Metric, Paired, RunRecord, Spread};

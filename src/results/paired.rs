@@ -1,24 +1,24 @@
-//! Differences between two arms whose runs belong together, seed by seed.
+//! Paired differences between two arms, by seed.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::Spread;
 
-/// What the differences of pairs say: their mean, how sure it is, and the test that says so.
+/// Mean of paired differences with its confidence interval and test.
 ///
-/// Runs of one seed share partition and class order, so that much of what makes them differ from other seeds cancels in
-/// their difference.
+/// Runs of one seed share partition and class order, so much of the variation between seeds cancels in their
+/// difference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Paired {
-    /// Pairs.
+    /// Number of pairs.
     pub n: usize,
     /// Mean of `one - other`.
     pub mean: f64,
-    /// Sample deviation of the differences; `None` of one pair.
+    /// Sample standard deviation of the differences; `None` for one pair.
     pub deviation: Option<f64>,
-    /// 95 % confidence interval of the mean by Student's t; `None` of one pair.
+    /// Confidence interval of the mean at 95 %, by Student's t; `None` for one pair.
     pub interval: Option<(f64, f64)>,
-    /// Two-sided p; `None` of one pair and where all differences are equal, as t has no scale then.
+    /// Two-sided p value; `None` for one pair and if all differences are equal, as t is undefined then.
     pub p: Option<f64>,
 }
 
@@ -26,7 +26,7 @@ impl Paired {
     /// Name of the test.
     pub const TEST: &'static str = "paired t";
 
-    /// Of pairs `(one, other)`; `None` of none.
+    /// Computes the statistics of pairs `(one, other)`; `None` without pairs.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Paired> {
         let differences: Vec<f64> = pairs.iter().map(|(one, other)| one - other).collect();
         let Spread { n, mean, deviation } = Spread::of(&differences)?;
@@ -43,7 +43,7 @@ impl Paired {
         Some(Paired { n, mean, deviation, interval, p })
     }
 
-    /// A p as people read it: three decimals, and no p is 0.
+    /// Formats a p value with three decimals; small ones as `<0.001`.
     pub fn show_p(p: f64) -> String {
         if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
     }

@@ -1,4 +1,4 @@
-//! One run directory, read.
+//! Reader of one run directory.
 
 use std::cell::OnceCell;
 use std::io::{BufRead, BufReader};
@@ -17,20 +17,20 @@ use crate::methods::Registry;
 use crate::report::words::CONTROL;
 use crate::scenario::Scenario;
 
-/// What a run left behind.
+/// Record of a run: manifest, scenario, summary and tables.
 ///
-/// A run that is not finished has a manifest and a scenario; its `summary` comes at its end. Tables are read when a
-/// figure asks for them.
+/// An unfinished run has a manifest and a scenario; its `summary` is written at its end. Tables are read when a metric
+/// needs them.
 #[derive(Clone, Debug)]
 pub struct RunRecord {
-    /// The directory.
+    /// Run directory.
     pub path: PathBuf,
     pub manifest: Manifest,
-    /// The effective scenario, as text.
+    /// Text of the effective scenario.
     pub scenario_text: String,
-    /// The same as a table.
+    /// Effective scenario as a table.
     pub scenario: toml::Table,
-    /// The content of `summary.json`, once the run ended.
+    /// Content of `summary.json`, once the run has ended.
     pub summary: Option<Value>,
     passes: OnceLock<Option<f64>>,
 }
@@ -39,7 +39,7 @@ impl RunRecord {
     /// Reads the run at `path`.
     ///
     /// # Errors
-    /// There is no run, or one of its files is damaged.
+    /// Fails if there is no run, or if one of its files is damaged.
     pub fn read(path: &Path) -> Result<RunRecord, ResultsError> {
         let manifest = read_manifest(path)?;
         let scenario_path = path.join(names::SCENARIO);
@@ -58,11 +58,12 @@ impl RunRecord {
         })
     }
 
-    /// Every run at or below a folder, finished or not, in the order of their paths. What has no manifest that can be
-    /// read is no run; links are not followed.
+    /// Finds every run at or below a folder, finished or not, in the order of their paths.
+    ///
+    /// A folder without a readable manifest is no run; links are not followed.
     ///
     /// # Errors
-    /// A folder cannot be read, or a file of a run is damaged. A folder that does not exist holds no runs.
+    /// Fails if a folder cannot be read, or if a file of a run is damaged. A missing folder holds no runs.
     pub fn find(root: &Path) -> Result<Vec<RunRecord>, ResultsError> {
         let mut found = Vec::new();
         let mut folders = vec![root.to_owned()];
@@ -87,17 +88,17 @@ impl RunRecord {
         Ok(found)
     }
 
-    /// Whether the run came to its end.
+    /// Returns true if the run is complete.
     pub fn is_done(&self) -> bool {
         self.manifest.status == Status::Done
     }
 
-    /// The number at a path of `summary.json`, such as `/accuracy/faa`.
+    /// Returns the number at a path of `summary.json`, such as `/accuracy/faa`.
     pub fn number(&self, pointer: &str) -> Option<f64> {
         self.summary.as_ref()?.pointer(pointer)?.as_f64()
     }
 
-    /// The number of clients that own data; `None` where they are new in every round, or the scenario does not say.
+    /// Returns the number of clients that own data; `None` for a fresh population or if the scenario has no number.
     pub fn fixed_population(&self) -> Option<usize> {
         let key = |section: &str, key: &str| self.scenario.get(section)?.get(key).cloned();
         let is_fresh =
@@ -106,23 +107,23 @@ impl RunRecord {
         usize::try_from(clients).ok().filter(|_| !is_fresh)
     }
 
-    /// A table of the run by its file name; `None` where the run has none such.
+    /// Reads a table of the run by its file name; `None` if there is no such file.
     ///
     /// # Errors
-    /// It is damaged.
+    /// Fails if the file is damaged.
     pub fn sheet(&self, name: &str) -> Result<Option<Sheet>, ResultsError> {
         Sheet::read(&self.path.join(name))
     }
 
-    /// The figure; `None` where the run does not have it (yet).
+    /// Returns the value of a metric; `None` if the run does not have it (yet).
     pub fn figure(&self, metric: &Metric) -> Option<f64> {
         self.figures(std::slice::from_ref(metric)).pop().flatten()
     }
 
-    /// Several figures; each table they stand in is read once.
+    /// Returns the values of several metrics; each table that they need is read once.
     pub fn figures(&self, metrics: &[Metric]) -> Vec<Option<f64>> {
         let tables = Tables { run: self, rounds: OnceCell::new(), clients: OnceCell::new() };
-        // A sum of nothing is -0, and so is what is turned around: 0 is 0.
+        // An empty sum is -0, and so is a negated 0: adding 0 gives +0.
         metrics.iter().map(|metric| Some(self.value(metric, &tables)? + 0.0)).collect()
     }
 
@@ -152,7 +153,7 @@ impl RunRecord {
         }
     }
 
-    /// Kinds of payload in one direction (`up` or `down`), in order of their names.
+    /// Returns the kinds of payload in one direction (`up` or `down`), by name.
     pub fn kinds(&self, way: &str) -> Vec<String> {
         let outcomes = self.outcomes(way).into_iter().flatten();
         let kinds = outcomes.filter_map(|sums| sums.get("kinds")?.as_object());
@@ -164,7 +165,7 @@ impl RunRecord {
 
     fn outcomes(&self, way: &str) -> Option<Vec<&Value>> {
         let bytes = self.summary.as_ref()?.get("bytes")?;
-        // Nothing was sent that way.
+        // Nothing was sent in this direction.
         let Some(outcomes) = bytes.get(way) else { return Some(Vec::new()) };
         Some(outcomes.as_object()?.values().collect())
     }
@@ -180,7 +181,7 @@ impl RunRecord {
         (sent > 0.0).then(|| 1.0 - delivered / sent)
     }
 
-    /// Mean over the events of a type that tell the figure; each counts alike.
+    /// Returns the unweighted mean of a number over the events of a type that contain it.
     fn told(&self, event: &str, name: &str) -> Option<f64> {
         let journal = files::open(&self.path.join(names::EVENTS), Kind::Journal).ok()?;
         let lines = BufReader::new(journal).lines().map_while(Result::ok);
@@ -202,7 +203,7 @@ impl RunRecord {
     }
 }
 
-/// The tables of a run, each read when first asked for.
+/// Tables of a run, each read at its first use.
 struct Tables<'a> {
     run: &'a RunRecord,
     rounds: OnceCell<Option<Sheet>>,
@@ -225,7 +226,7 @@ fn clients_sampled(clients: &Sheet) -> Option<f64> {
     Some(sampled.count() as f64)
 }
 
-/// What it cost until an accuracy was reached.
+/// Returns the cost until an accuracy was first reached.
 fn until(rounds: &Sheet, cost: Cost, accuracy: f64) -> Option<f64> {
     let seen = rounds.numbers("accuracy_seen")?;
     let row = seen.iter().position(|seen| seen.is_some_and(|seen| seen >= accuracy))?;
@@ -239,7 +240,7 @@ fn until(rounds: &Sheet, cost: Cost, accuracy: f64) -> Option<f64> {
     }
 }
 
-/// A file of JSON; `None` where there is none.
+/// Reads a JSON file; `None` if there is none.
 fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, ResultsError> {
     let text = match files::read_text(path, Kind::Manifest) {
         Ok(text) => text,

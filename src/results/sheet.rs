@@ -1,4 +1,4 @@
-//! A CSV table of a run as it stands, read back.
+//! Reader of a run's CSV tables.
 
 use std::path::Path;
 
@@ -9,15 +9,15 @@ use crate::files::{self, Kind};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sheet {
     pub columns: Vec<String>,
-    /// Every row has as many entries as there are columns.
+    /// Rows, each with one entry per column.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Sheet {
-    /// Reads a file; `None` where there is none.
+    /// Reads a file; `None` if there is none.
     ///
     /// # Errors
-    /// It cannot be read, or is no such table.
+    /// Fails if the file cannot be read or is no CSV table.
     pub fn read(path: &Path) -> Result<Option<Sheet>, ResultsError> {
         let file = match files::open(path, Kind::Journal) {
             Ok(file) => file,
@@ -35,20 +35,20 @@ impl Sheet {
         Ok(Some(Sheet { columns, rows: rows.collect::<Result<_, _>>().map_err(damaged)? }))
     }
 
-    /// Where the column of this name stands.
+    /// Returns the index of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column == name)
     }
 
-    /// The numbers of a column, row by row; `None` where there is no such column, and of entries that are empty.
+    /// Returns the numbers of a column by row, `None` for empty entries; `None` if there is no such column.
     pub fn numbers(&self, name: &str) -> Option<Vec<Option<f64>>> {
         let column = self.column(name)?;
         Some(self.rows.iter().map(|row| row.get(column)?.parse().ok()).collect())
     }
 
-    /// The sum of a column; `None` where there is no such column.
+    /// Returns the sum of a column; `None` if there is no such column.
     pub fn sum(&self, name: &str) -> Option<f64> {
-        // From 0: the sum of nothing is not -0.
+        // Starts from 0, so that an empty sum is not -0.
         Some(self.numbers(name)?.into_iter().flatten().fold(0.0, |sum, number| sum + number))
     }
 }

@@ -1,25 +1,25 @@
-//! How a figure spreads over seeds.
+//! Mean and standard deviation of a metric over seeds.
 
 use serde::Serialize;
 
-/// Mean and sample deviation of a figure over runs.
+/// Mean and sample standard deviation of a metric over runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// Runs that have the figure.
+    /// Number of runs that have the metric.
     pub n: usize,
     pub mean: f64,
-    /// Sample deviation, with `n - 1`; `None` of a single run.
+    /// Sample standard deviation (divisor `n - 1`); `None` for a single run.
     pub deviation: Option<f64>,
 }
 
 impl Spread {
-    /// Of these values; `None` of nothing.
+    /// Computes mean and deviation of values; `None` without values.
     pub fn of(values: &[f64]) -> Option<Spread> {
         let n = values.len();
         if n == 0 {
             return None;
         }
-        // From 0: the mean of zeroes is not -0.
+        // Starts from 0, so that the mean of zeros is not -0.
         let mean = values.iter().fold(0.0, |sum, value| sum + value) / n as f64;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let deviation = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());

@@ -1,4 +1,4 @@
-//! How a run stands: what its manifest says, and whether somebody still writes it.
+//! State of a run, from its manifest and its lock.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use serde::Serialize;
 use super::RunRecord;
 use crate::experiment::{Status, was_killed};
 
-/// How a run stands.
+/// State of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// A process writes it.
+    /// A process writes the run.
     Running,
-    /// Its manifest says that it is running, but nobody writes it any more.
+    /// The manifest says `running`, but no process writes the run any more.
     Killed,
     Done,
     /// Stopped by the user.
@@ -32,7 +32,7 @@ impl State {
         (State::Failed, "failed"),
     ];
 
-    /// Of a run.
+    /// Returns the state of a run.
     pub fn of(run: &RunRecord) -> State {
         match run.manifest.status {
             Status::Running if was_killed(&run.path, &run.manifest) => State::Killed,

@@ -1,11 +1,11 @@
-//! A table of typed columns: one set of rows, written as CSV and as Parquet.
+//! Tables of typed columns, written as CSV and as Parquet.
 
 use crate::report::column::CellType;
 use crate::report::csv::number as csv_number;
 use crate::report::parquet::{Values, encode};
 use crate::results::ResultsError;
 
-/// One entry; what is not known is [`Cell::Empty`].
+/// Entry of a table; an unknown one is [`Cell::Empty`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Empty,
@@ -27,7 +27,7 @@ impl From<&str> for Cell {
 }
 
 impl Cell {
-    /// What a column of this kind makes of it; `Empty` of what is of another kind.
+    /// Converts the entry to the type of a column; `Empty` if it is of another type.
     pub(super) fn as_kind(&self, kind: CellType) -> Cell {
         match (kind, self) {
             (CellType::Float, Cell::Integer(number)) => Cell::Number(*number as f64),
@@ -60,13 +60,13 @@ impl Cell {
             Cell::Empty => String::new(),
             Cell::Text(text) => text.clone(),
             Cell::Integer(number) => number.to_string(),
-            // The shortest text that reads back to the same bits.
+            // The shortest text that parses to the same bits.
             Cell::Number(number) => csv_number(*number),
         }
     }
 }
 
-/// Rows under named and typed columns.
+/// Table with named and typed columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     columns: Vec<(String, CellType)>,
@@ -74,13 +74,14 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with these columns and no rows.
+    /// Creates a table with these columns and no rows.
     pub fn new(columns: Vec<(String, CellType)>) -> Table {
         Table { columns, rows: Vec::new() }
     }
 
-    /// Adds a row. Entries stand under the columns in order; missing ones are empty, and one that is not of its
-    /// column's kind is empty, too.
+    /// Adds a row with entries in the order of columns.
+    ///
+    /// Missing entries are empty, and so are entries that are not of their column's type.
     pub fn push(&mut self, row: Vec<Cell>) {
         let mut cells = row.into_iter();
         let row = self.columns.iter().map(|(_, kind)| match cells.next() {
@@ -98,7 +99,7 @@ impl Table {
         &self.rows
     }
 
-    /// With a head and a line per row.
+    /// Formats the table as CSV, with a header line.
     pub fn to_csv(&self) -> String {
         let mut out = csv::Writer::from_writer(Vec::new());
         let head = self.columns.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
@@ -111,10 +112,10 @@ impl Table {
         String::from_utf8(bytes).expect("written from texts")
     }
 
-    /// One row group of nullable columns: `UTF8`, `INT64` and `DOUBLE`.
+    /// Formats the table as Parquet: one row group of nullable `UTF8`, `INT64` and `DOUBLE` columns.
     ///
     /// # Errors
-    /// The format cannot hold it, such as two columns of one name.
+    /// Fails if the format cannot hold the table, for example with two columns of one name.
     pub fn to_parquet(&self) -> Result<Vec<u8>, ResultsError> {
         let columns = self.columns.iter().enumerate();
         let columns: Vec<_> =

@@ -1,4 +1,4 @@
-//! Round by round from the journal: who was sampled, what was sent, what was right. Where two runs first differ.
+//! Traces of runs by round, from their journals: cohorts, bytes and scores. Finds the first difference of two runs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,32 +10,32 @@ use crate::federation::ledger::Charge;
 use crate::federation::{Direction, Entry, Event, EventSink, SinkError};
 use crate::quantity::{ClientId, Round};
 
-/// A round as far as runs are compared.
+/// Facts about a round that are compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Traced {
     cohort: Vec<ClientId>,
     down: u64,
     up: u64,
-    /// Right answers and questions, by task.
+    /// Numbers of correct predictions and of test samples, by task.
     scores: Vec<(u64, u64)>,
 }
 
-/// The rounds of a run.
+/// Rounds of a run, for comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     rounds: BTreeMap<Round, Traced>,
 }
 
 impl Trace {
-    /// Of the run at `path`; of one that is not whole as far as its journal is.
+    /// Reads the run at `path`, an incomplete one up to the end of its journal.
     pub fn of(path: &Path) -> Trace {
         let mut trace = Trace::default();
-        // What comes before a cut or a damaged line is compared; `replay` and `verify` tell about the rest.
+        // The part before a cut or a damaged line is compared; `replay` and `verify` report the rest.
         let _ = replay(path, &mut [&mut trace]);
         trace
     }
 
-    /// Where two runs first differ.
+    /// Returns the first rounds in which two runs differ.
     pub fn first_differences(&self, other: &Trace) -> FirstDifferences {
         let first = |differ: &dyn Fn(&Traced, &Traced) -> bool| {
             let both =
@@ -51,21 +51,21 @@ impl Trace {
     }
 }
 
-/// As people count rounds.
+/// Returns the number of a round, from 1.
 fn number(round: &Round) -> u64 {
     u64::from(round.0) + 1
 }
 
-/// The first rounds in which two runs differ, counted from 1; `None` where they agree in all that both have.
+/// First rounds in which two runs differ, from 1; `None` if they agree in all rounds that both have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FirstDifferences {
-    /// How many rounds each has.
+    /// Number of rounds of each run.
     pub rounds: [usize; 2],
-    /// Other clients were sampled.
+    /// First round in which different clients were sampled.
     pub cohort: Option<u64>,
-    /// Other numbers of bytes went down or up.
+    /// First round in which different numbers of bytes were sent.
     pub bytes: Option<u64>,
-    /// Other answers were right.
+    /// First round in which test scores differ.
     pub accuracy: Option<u64>,
 }
 

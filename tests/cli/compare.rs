@@ -97,7 +97,7 @@ fn the_first_round_that_differs_is_told() {
     let same = json(at, &["a", "a"]);
     assert_eq!(same["comparison"]["parting"][0]["accuracy"], Value::Null);
     let text = compare(at, &["a", "a"]).out;
-    assert!(text.contains("the scenarios are the same but for seeds"), "{text}");
+    assert!(text.contains("the scenarios differ only in seeds"), "{text}");
 
     // Other clients are sampled from the first round on in which the draw falls otherwise.
     let some = ["--set", "participation={kind=\"count\",count=2}"];

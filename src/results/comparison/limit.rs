@@ -1,42 +1,44 @@
-//! How much worse a group may be before a comparison counts as regressed.
+//! Tolerances of a comparison, beyond which a group counts as regressed.
 
 use super::{Comparison, MetricRow};
 use crate::results::{Better, Metric};
 
-/// How much worse than the first a group may be in a metric.
+/// Tolerance for how much worse than the first a group may be in a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     pub metric: Metric,
     tolerance: f64,
-    /// Of the first group's mean, rather than in the unit of `summary.json`.
+    /// True for a fraction of the first group's mean, false for the unit of `summary.json`.
     relative: bool,
 }
 
 impl Limit {
-    /// Reads `METRIC=TOLERANCE`: a number in the unit of `summary.json` (accuracies are shares: `faa=0.01` is a point),
-    /// or a part of the first group's mean in per cent (`bytes_up=5%`).
+    /// Parses `METRIC=TOLERANCE`.
+    ///
+    /// The tolerance is a number in the unit of `summary.json` (accuracies are fractions: `faa=0.01` is one point), or
+    /// a percentage of the first group's mean (`bytes_up=5%`).
     ///
     /// # Errors
-    /// It is not written so, the metric does not exist, or it judges nothing.
+    /// Fails if the text has another form, the metric does not exist, or no direction of it is better.
     pub fn parse(text: &str) -> Result<Limit, String> {
         let how = "write METRIC=TOLERANCE, such as faa=0.01 (one point) or bytes_up=5%";
         let (name, tolerance) = text.rsplit_once('=').ok_or(format!("`{text}`: {how}"))?;
         let metric = Metric::parse(name).map_err(|error| error.to_string())?;
         if metric.better() == Better::Neither {
             return Err(format!(
-                "more `{name}` is neither better nor worse; choose another metric"
+                "a larger `{name}` is neither better nor worse; choose another metric"
             ));
         }
         let relative = tolerance.ends_with('%');
         let number: Option<f64> = tolerance.trim_end_matches('%').parse().ok();
         let number = number.filter(|number| *number >= 0.0 && number.is_finite());
         let number =
-            number.ok_or(format!("`{text}`: the tolerance is no number from 0 on; {how}"))?;
+            number.ok_or(format!("`{text}`: the tolerance must be a number from 0; {how}"))?;
         let tolerance = if relative { number / 100.0 } else { number };
         Ok(Limit { metric, tolerance, relative })
     }
 
-    /// What is worse than it may be, group by group, in words; a metric that a group lacks is as bad.
+    /// Describes every group that is worse than tolerated or lacks the metric.
     pub fn broken(&self, comparison: &Comparison) -> Vec<String> {
         let groups = &comparison.groups;
         let row = MetricRow::of(self.metric.clone(), groups);
@@ -44,21 +46,21 @@ impl Limit {
         let mut broken = Vec::new();
         for (group, against) in groups.iter().skip(1).zip(&row.against) {
             let (Some(against), Some(first)) = (against, &row.spread[0]) else {
-                broken.push(format!("{}: {name} is not there to be compared", group.name));
+                broken.push(format!("{}: {name} is missing, so it cannot be compared", group.name));
                 continue;
             };
             let least = if self.relative { first.mean.abs() } else { 1.0 };
             let allowed = self.tolerance * least;
             let sign = if self.metric.better() == Better::Higher { -1.0 } else { 1.0 };
             let worse = sign * against.difference;
-            // Tolerances in decimal fractions are not exact: a tenth of a millionth is forgiven.
+            // Decimal tolerances are not exact in binary, so a relative excess of 1e-7 is ignored.
             if worse > allowed + 1e-7 * allowed {
                 let show = |value: f64| {
                     let symbol = self.metric.unit().of_differences();
                     format!("{} {symbol}", self.metric.show(value)).trim_end().to_owned()
                 };
                 broken.push(format!(
-                    "{}: {name} is worse by {}; {} would be tolerated",
+                    "{}: {name} is worse by {}, tolerated are {}",
                     group.name,
                     show(worse),
                     show(allowed)
@@ -84,8 +86,8 @@ mod tests {
         for (wrong, hint) in [
             ("faa", "write METRIC=TOLERANCE"),
             ("fa=1", "did you mean `faa`?"),
-            ("faa=-1", "no number from 0 on"),
-            ("faa=x", "no number from 0 on"),
+            ("faa=-1", "must be a number from 0"),
+            ("faa=x", "must be a number from 0"),
             ("seats=1", "neither better nor worse"),
         ] {
             let told = Limit::parse(wrong).unwrap_err();

@@ -1,7 +1,7 @@
-//! Groups of runs side by side: what was asked differently, where they part, and who is better in what.
+//! Comparison of groups of runs: differing keys, first differing rounds, and metrics.
 //!
-//! The first group is what the others are measured against. Differences are of runs of the same seeds where there are
-//! such, as [`Paired`] says; where there are none, they are of means, and no test is made up for them.
+//! The first group is the baseline. Differences are those of runs with equal seeds, as in [`Paired`]; without such
+//! runs they are differences of means, without a test.
 
 mod limit;
 mod text;
@@ -18,7 +18,7 @@ use super::{Arm, Better, Metric, Paired, ResultsError, Spread};
 use crate::experiment::Seeds;
 use crate::report::words::CONTROL;
 
-/// Metrics of a comparison unless somebody asks for others.
+/// Default metrics of a comparison.
 const USUAL: [&str; 13] = [
     "faa",
     "micro",
@@ -35,41 +35,41 @@ const USUAL: [&str; 13] = [
     "wall_s",
 ];
 
-/// Groups of runs, compared with the first of them.
+/// Comparison of groups of runs with the first group.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// In order; the first is the one that others are compared with.
+    /// Groups in order; the first is the baseline.
     pub groups: Vec<Group>,
-    /// In what their scenarios differ, apart from seeds.
+    /// Differences of the groups' scenarios, apart from seeds.
     pub scenario: Differences,
-    /// Where each group parts from the first, by the first pair of runs of equal seeds; `None` where there is none.
+    /// First differences of each group from the first, by the first pair with equal seeds; `None` without a pair.
     pub parting: Vec<Option<Parting>>,
-    /// Metric by metric.
+    /// Rows of metrics.
     pub metrics: Vec<MetricRow>,
     /// Mean bytes by direction and kind.
     pub bytes: Vec<MetricRow>,
 }
 
-/// One group.
+/// Group of runs in a comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
-    /// As it was named, or as its arm is called.
+    /// Name as given, or label of the arm.
     pub name: String,
     pub method: String,
-    /// Runs that are done, by their seeds.
+    /// Seeds of the complete runs.
     pub seeds: Vec<Seeds>,
-    /// Runs that are not, and are left out.
+    /// Number of incomplete runs, which are left out.
     pub unfinished: usize,
-    /// Runs that are there once more, and are left out.
+    /// Duplicate runs, which are left out.
     pub repeats: Vec<String>,
     #[serde(skip)]
     arm: Arm,
 }
 
-/// Where a group parts from the first.
+/// First differences of a group from the first group.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Parting {
-    /// Of which runs.
+    /// Seeds of the compared runs.
     pub seeds: Seeds,
     #[serde(flatten)]
     pub first: FirstDifferences,
@@ -78,51 +78,51 @@ pub struct Parting {
 /// A metric of all groups.
 #[derive(Clone, Debug, Serialize)]
 pub struct MetricRow {
-    /// As `--metric` takes it.
+    /// Name of the metric, as in `--metric`.
     pub name: String,
     pub title: String,
-    /// Group by group; `None` where no run has it.
+    /// Mean and deviation by group; `None` if no run has the metric.
     pub spread: Vec<Option<Spread>>,
-    /// Group by group but for the first: what it has more than the first.
+    /// Difference from the first group, for each of the others.
     pub against: Vec<Option<Against>>,
     #[serde(skip)]
     pub metric: Metric,
 }
 
-/// What a group has more than the first.
+/// Difference of a group from the first group.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Against {
-    /// The mean difference.
+    /// Mean difference.
     pub difference: f64,
-    /// Runs of equal seeds; 0 where the difference is one of means.
+    /// Number of pairs with equal seeds; 0 for a difference of means.
     pub pairs: usize,
-    /// 95 % interval of the mean difference.
+    /// Confidence interval of the mean difference at 95 %.
     pub interval: Option<(f64, f64)>,
-    /// Two-sided, of the paired t test.
+    /// Two-sided p value of the paired t test.
     pub p: Option<f64>,
     pub verdict: Verdict,
 }
 
-/// Who is better.
+/// Verdict on a group, compared with the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The group is better than the first: of several pairs, surely so.
+    /// The group is better than the first, significantly if there are several pairs.
     Better,
     Worse,
-    /// To the last digit.
+    /// Equal to the last digit.
     Equal,
-    /// The interval holds both signs, or nothing pairs.
+    /// The interval contains both signs, or there are no pairs.
     Unsure,
-    /// The metric describes and does not judge.
+    /// No direction of the metric is better.
     Other,
 }
 
 impl Comparison {
-    /// Compares named arms in metrics, or in the usual ones.
+    /// Compares named arms in `metrics`, or in the default ones if that is empty.
     ///
     /// # Errors
-    /// None for metrics that are parsed; the usual ones are.
+    /// Fails if a default metric has no valid name, which does not happen.
     pub fn of(groups: Vec<(String, Arm)>, metrics: &[Metric]) -> Result<Comparison, ResultsError> {
         let groups: Vec<Group> =
             groups.into_iter().map(|(name, arm)| Group::of(name, arm)).collect();
@@ -149,7 +149,7 @@ impl Group {
     }
 }
 
-/// The kinds of bytes that any run of any group has, downwards and upwards.
+/// Returns the metrics of all kinds of payload in any run of any group, in both directions.
 fn kinds(groups: &[Group]) -> Vec<Metric> {
     let of = |way: &'static str| {
         let runs = groups.iter().flat_map(|group| group.arm.done());
@@ -169,7 +169,7 @@ fn parting(one: &Group, other: &Group) -> Option<Parting> {
 
 impl MetricRow {
     fn of(metric: Metric, groups: &[Group]) -> MetricRow {
-        // A kind that a run did not send is no bytes of it.
+        // A run that did not send a kind sent 0 bytes of it.
         let spread = groups.iter().map(|group| group.arm.spread(&metric)).collect();
         let against = |group: &Group| Against::of(&metric, &groups[0].arm, &group.arm);
         MetricRow {

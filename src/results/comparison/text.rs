@@ -1,15 +1,15 @@
-//! A comparison as tables for people.
+//! Comparisons as text tables.
 
 use super::{Against, Comparison, Group, MetricRow, Parting, Verdict};
 use crate::experiment::Seeds;
 use crate::report::text_table::{TextTable, grouped};
 use crate::results::{Metric, Paired, Spread};
 
-/// A value longer than this ends in dots: JSON has it whole.
+/// Length to which values are cut; JSON has them in full.
 const LONGEST: usize = 36;
 
 impl Comparison {
-    /// Everything, table below table.
+    /// Formats the comparison as a sequence of tables.
     pub fn render(&self) -> String {
         let mut text = String::new();
         let whole = apart(&self.groups);
@@ -26,7 +26,7 @@ impl Comparison {
             "metric",
             &self.metrics,
             &|metric, spread, runs| match spread {
-                // Who never came so far is not in the mean, which would look better without a word.
+                // Runs that never reached the accuracy are not in the mean, so their number is shown.
                 Some(spread) if metric.is_until() && spread.n < runs => {
                     format!("{} ({} of {runs})", spread_of(metric, spread), spread.n)
                 }
@@ -47,7 +47,7 @@ impl Comparison {
 
     fn scenario_table(&self) -> String {
         if self.scenario.is_empty() {
-            return "\nthe scenarios are the same but for seeds\n".to_owned();
+            return "\nthe scenarios differ only in seeds\n".to_owned();
         }
         let head = ["scenario".to_owned()].into_iter().chain(letters().take(self.groups.len()));
         let mut table = TextTable::new(head).left(self.groups.len() + 1);
@@ -66,7 +66,9 @@ impl Comparison {
         for (defaults, letter) in self.scenario.defaults.iter().zip(letters()) {
             if !defaults.is_empty() {
                 let defaults = defaults.join(", ");
-                text.push_str(&format!("defaults of {letter} that others have not: {defaults}\n"));
+                text.push_str(&format!(
+                    "defaults of {letter} that others do not have: {defaults}\n"
+                ));
             }
         }
         text
@@ -105,7 +107,7 @@ impl Comparison {
         table.render()
     }
 
-    /// What a group has more than the first.
+    /// Formats the differences of a group from the first.
     fn differences(&self, place: usize, letter: &str) -> String {
         let title = format!("{letter} - A");
         let head = [title.as_str(), "difference", "95 % interval", "p", "pairs", letter];
@@ -126,8 +128,9 @@ impl Comparison {
     }
 }
 
-/// Whether partition and class order have seeds that do not follow from that of the run: neither are they the same in all
-/// runs nor everywhere that of the run.
+/// Returns true if partition or class order have independent seeds.
+///
+/// These are neither equal in all runs nor equal to the run's seed in every run.
 fn apart(groups: &[Group]) -> bool {
     let all: Vec<&Seeds> = groups.iter().flat_map(|group| &group.seeds).collect();
     let rest = |seeds: &Seeds| (seeds.partition, seeds.class_order);
@@ -137,7 +140,7 @@ fn apart(groups: &[Group]) -> bool {
 }
 
 impl Group {
-    /// With all three seeds of every run, or the one that names it.
+    /// Formats the group with all three seeds of every run, or with the run's seed only.
     fn render(&self, whole: bool) -> String {
         let count = self.seeds.len();
         let runs = if count == 1 { "run" } else { "runs" };
@@ -207,7 +210,7 @@ fn spread_of(metric: &Metric, spread: &Spread) -> String {
         .map_or(mean.clone(), |deviation| format!("{mean} ± {}", metric.show(deviation)))
 }
 
-/// A, B, C, ..., and numbers once the letters are over.
+/// Returns the labels A, B, C, ..., and numbers after Z.
 fn letters() -> impl Iterator<Item = String> {
     ('A'..='Z').map(String::from).chain((27..).map(|number: u32| number.to_string()))
 }

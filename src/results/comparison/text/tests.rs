@@ -93,5 +93,5 @@ fn what_accuracies_lack_is_told_in_points() {
     let run = |name: &str, seen| vec![run(&root.path().join(name), [1, 1, 1], &[seen])];
     let comparison = compared(run("a", 0.75), run("b", 0.5));
     let told = Limit::parse("faa=0.005").unwrap().broken(&comparison);
-    assert_eq!(told, ["other: faa is worse by 25.00 points; 0.50 points would be tolerated"]);
+    assert_eq!(told, ["other: faa is worse by 25.00 points, tolerated are 0.50 points"]);
 }
