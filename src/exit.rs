@@ -3,27 +3,27 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-/// How a command ended.
+/// Exit code of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
     Done = 0,
-    /// Something no other code describes.
+    /// Any error without a code of its own.
     Unexpected = 1,
     /// The command line is wrong, or names a run directory that may not be used.
     Usage = 2,
     /// The scenario or study is invalid, or asks for more than the data can give.
     Scenario = 3,
-    /// There was nothing to do: the run is there already, or what is left of a study another process does.
+    /// There was nothing to do: the run exists already, or another process runs the rest of a study.
     NothingToDo = 4,
     /// Cells of a study failed; the others are done.
     CellsFailed = 5,
     /// Data or weights are missing, truncated or of the wrong shape.
     Inputs = 6,
-    /// Training gave nothing to use: no update was ever aggregated, or a bad one ended the run as
-    /// `federation.on_bad_update = "abort"` asks.
+    /// Training gave no usable result: no update was ever aggregated, or a bad one ended the run because of
+    /// `federation.on_bad_update = "abort"`.
     Training = 7,
-    /// A verified replay met a different event or number, or an exported model is another.
+    /// A verified replay found a different event or number, or an exported model differs.
     Diverged = 10,
     /// A compared group of runs is worse than `--fail-if-worse` tolerates.
     Regressed = 11,
@@ -31,14 +31,14 @@ pub enum Exit {
     Recording = 12,
     /// A device failed, memory ran out, or the processes of a run cannot compute together.
     Device = 20,
-    /// The simulation waits for something that can never happen.
+    /// The simulation waits for an event that cannot happen.
     Deadlock = 21,
-    /// Interrupted; the journal is valid as far as it goes, and `fedcast resume` goes on.
+    /// Interrupted; the journal is valid, and `fedcast resume` continues the run.
     Interrupted = 130,
 }
 
 impl Exit {
-    /// The number.
+    /// Returns the code as a number.
     pub fn code(self) -> u8 {
         self as u8
     }
@@ -56,7 +56,7 @@ pub trait CommandError: Error {
     fn exit_code(&self) -> Exit;
 }
 
-/// The codes as `fedcast --help` prints them, a line each; the guide has the same words.
+/// Table of exit codes in `fedcast --help`, one per line; the guide has the same words.
 pub const TABLE: &str = "\
 Exit codes:
     0  done

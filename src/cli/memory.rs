@@ -1,4 +1,4 @@
-//! Allocator that reports failed allocations and ends the program with the exit code of a device failure.
+//! Allocator that reports failed allocations and ends the program with exit code 20.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 

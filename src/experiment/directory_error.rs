@@ -12,11 +12,13 @@ use crate::exit::{CommandError, Exit};
 #[derive(Debug, Error)]
 pub enum DirectoryError {
     /// Another process holds the lock.
-    #[error("{0} is being written by another fedcast process; wait for it or choose another --out")]
+    #[error(
+        "{0} is being written by another fedcast process\n  help: wait for it or choose another --out"
+    )]
     InUse(PathBuf),
     /// Directory holds something else.
     #[error(
-        "{path} holds a run of another scenario ({found}); choose another --out, or replace it with --force"
+        "{path} holds a run of another scenario ({found})\n  help: choose another --out, or replace it with --force"
     )]
     OtherScenario {
         /// The directory.
@@ -26,8 +28,8 @@ pub enum DirectoryError {
     },
     /// The run that was asked for is there, begun and not finished.
     #[error(
-        "{path} holds this very run, not finished ({}); go on with `fedcast resume {path}` (`fedcast run \
-         --resume` begins or goes on), or begin it anew with --force",
+        "{path} holds this run, not finished ({})\n  help: continue it with `fedcast resume {path}` or `fedcast run \
+                 --resume`, or start it again with --force",
         ended(*status),
         path = path.display()
     )]
@@ -39,12 +41,12 @@ pub enum DirectoryError {
     },
     /// The run that was asked for is there, complete.
     #[error(
-        "{path} holds this very run, and it is done; `fedcast replay {path}` shows it, --force computes it again",
+        "{path}: this run is already complete\n  help: `fedcast replay {path}` prints it, --force runs it again",
         path = .0.display()
     )]
     Finished(PathBuf),
     /// A path that can be no folder.
-    #[error("{path} cannot be a run directory: {source}; choose another --out", path = path.display())]
+    #[error("{path} cannot be a run directory: {source}\n  help: choose another --out", path = path.display())]
     NoFolder {
         /// The path.
         path: PathBuf,
@@ -53,16 +55,16 @@ pub enum DirectoryError {
     },
     /// Links in a run directory lead anywhere.
     #[error(
-        "{0} is a link; nothing is written through links in a run directory: put the file itself there, or remove it"
+        "{0} is a link, and links in a run directory are not followed\n  help: replace it with the file, or remove it"
     )]
     Link(PathBuf),
     /// Directory is not empty and not a run.
     #[error(
-        "{0} is not empty and not a run of fedcast; choose another --out (--force replaces what has the name of a file of a run and leaves the rest alone)"
+        "{0} is not empty and not a run of fedcast\n  help: choose another --out (--force replaces files with names of a run's files and keeps all others)"
     )]
     NotARun(PathBuf),
     /// Tables of one run shall go where another one lies.
-    #[error("{path} holds another run ({found}); choose another folder for the tables")]
+    #[error("{path} holds another run ({found})\n  help: choose another folder for the tables")]
     OtherRun {
         /// The directory.
         path: PathBuf,
@@ -71,11 +73,11 @@ pub enum DirectoryError {
     },
     /// Tables shall go where another program keeps its files.
     #[error(
-        "{0} has a manifest.json that is not of a run of fedcast; choose another folder for the tables"
+        "{0} has a manifest.json that is not of a run of fedcast\n  help: choose another folder for the tables"
     )]
     ForeignManifest(PathBuf),
     /// No run there.
-    #[error("{path} is not the directory of a run: {why}")]
+    #[error("{path}: not a run directory: {why}")]
     Unreadable {
         /// The directory.
         path: PathBuf,

@@ -127,8 +127,8 @@ pub enum JournalError {
     },
     /// The last seal is missing.
     #[error(
-        "{path} ends without its seal after {entries} entries: the run was killed or the disk was full. \
-         What is there is valid; `fedcast resume` computes the rest"
+        "{path} ends without its seal after {entries} entries: the run was killed or the disk was full\n  \
+                 help: these entries are valid; `fedcast resume` computes the rest"
     )]
     CutOff {
         /// The file.
@@ -144,10 +144,10 @@ impl CommandError for JournalError {
     }
 }
 
-/// The lines of a journal, none of them without end.
+/// Lines of a journal, of limited length.
 struct Lines(BufReader<File>);
 
-/// No entry is longer.
+/// Maximum length of an entry in bytes.
 const LONGEST: u64 = 256 << 20;
 
 impl Iterator for Lines {
@@ -161,7 +161,7 @@ impl Iterator for Lines {
             Err(error) => return Some(Err(error)),
         }
         if line.len() as u64 == LONGEST {
-            return Some(Err(io::Error::new(io::ErrorKind::InvalidData, "a line without end")));
+            return Some(Err(io::Error::new(io::ErrorKind::InvalidData, "a line is too long")));
         }
         for end in [b"\n", b"\r"] {
             if line.ends_with(end) {

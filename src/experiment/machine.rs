@@ -16,7 +16,7 @@ use crate::numerics::vectors::Vectors;
 /// then, and the frozen table is recorded again.
 pub const ARITHMETIC: &str = "fixed-1";
 
-/// [`Machine::arithmetic`] of manifests from before it had a name, when products followed the processor.
+/// [`Machine::arithmetic`] of manifests of early versions, whose products depended on the processor.
 pub(super) const BY_CPU: &str = "by-cpu";
 
 /// The machine a run was computed on.

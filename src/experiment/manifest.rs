@@ -1,4 +1,4 @@
-//! `manifest.json`: what a run is, what it was computed from and on, and how far it came.
+//! `manifest.json`: scenario, inputs, machine and status of a run.
 //!
 //! It is written before the first round with `status = "running"` and rewritten, atomically,
 //! when the run ends. A run that was killed therefore never looks whole: its manifest still
@@ -29,7 +29,7 @@ pub enum Status {
     Done,
     /// Stopped by the user between two events; the journal is valid as far as it goes.
     Interrupted,
-    /// Ended by an error, told in `error`.
+    /// Ended by an error, given in `error`.
     Failed,
 }
 
@@ -90,17 +90,17 @@ pub struct ScenarioId {
 /// Origin of a forked run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 pub struct Forked {
-    /// The scenario of that run.
+    /// Scenario of that run.
     #[document(of = "the run that it was forked from")]
     pub scenario: ScenarioId,
     /// Task after which it was forked, from 1.
     pub after_task: u32,
     /// Lines of that run's journal that this one begins with.
     pub events: u64,
-    /// Digests of those.
+    /// Digests of those lines.
     #[document(of = "these lines")]
     pub digests: Digests,
-    /// Scenarios that held until then, one after the other: more than one where that run was forked, too.
+    /// Scenarios before the fork, in order: several if that run was itself forked.
     pub before: Vec<Before>,
 }
 
@@ -120,17 +120,17 @@ pub struct Manifest {
     ///
     /// [`FORMAT`] at present.
     pub format: u32,
-    /// Version of fedcast that wrote it.
+    /// Version of fedcast that wrote the manifest.
     pub fedcast: String,
-    /// Commit that it was built from, where the build set FEDCAST_COMMIT.
+    /// Commit that fedcast was built from, if the build set FEDCAST_COMMIT.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub commit: Option<String>,
-    /// `running`, `done`, `interrupted` or `failed`; a `running` whose lock nobody holds was killed.
+    /// `running`, `done`, `interrupted` or `failed`; a `running` run whose lock is free was killed.
     pub status: Status,
     /// Reason for the failure.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<String>,
-    /// What was run.
+    /// Scenario of the run.
     pub scenario: ScenarioId,
     /// Name of the method.
     pub method: String,
@@ -141,16 +141,16 @@ pub struct Manifest {
     /// Names of the classes, in the order of their numbers from 0.
     #[serde(skip_serializing_if = "ClassNames::is_empty", default)]
     pub class_names: ClassNames,
-    /// Held-out part of its training samples.
+    /// Held-out part of the training samples.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub validation: Option<HeldOut>,
     #[document(of = "the backbone's weights")]
     pub backbone: Option<Source>,
-    /// Level of sameness that the run claims: `N` (every bit) or `E` (events; GPUs).
+    /// Level of reproducibility: `N` (every bit) or `E` (events only; GPUs).
     pub level: Level,
-    /// Threads that computed; on a CPU no result depends on their number.
+    /// Number of worker threads; on a CPU no result depends on it.
     pub workers: usize,
-    /// Largest number of clients that a worker trains together; on a CPU no result depends on it.
+    /// Maximum number of clients that a worker trains together; on a CPU no result depends on it.
     #[serde(default = "alone")]
     pub pack: usize,
     /// Devices that computed: `cpu` or GPUs.
@@ -159,24 +159,24 @@ pub struct Manifest {
     /// Type of activations and frozen weights.
     #[serde(default = "full_precision")]
     pub compute: String,
-    /// Where it was computed.
+    /// Machine that computed the run.
     pub machine: Machine,
-    /// How it was asked for.
+    /// Command and files that the run was started with.
     #[serde(flatten)]
     pub provenance: Provenance,
-    /// When, and what it took.
+    /// Times and costs of the run.
     #[serde(flatten)]
     pub cost: Cost,
-    /// The processes that compute it together, where it is more than one.
+    /// Processes that compute the run together, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub ranks: Vec<RankEntry>,
-    /// Those of them that were lost on the way.
+    /// Processes that were lost during the run.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub lost_ranks: Vec<LostRank>,
-    /// What it was forked from.
+    /// Origin of a forked run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub forked: Option<Forked>,
-    /// Number of times that it was resumed.
+    /// Number of times that the run was resumed.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub resumed: u32,
     /// Lines of the journal (known at the end).

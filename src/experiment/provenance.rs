@@ -48,10 +48,10 @@ pub struct Cost {
     /// Start of the run, UTC, as `2026-01-31T12:00:00Z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
-    /// End of its last process, UTC.
+    /// End of the run's last process, UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// Wall time of the processes that came to their end.
+    /// Wall time of the processes that ended regularly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_s: Option<f64>,
     /// Largest resident memory of its processes, where the system reports it.

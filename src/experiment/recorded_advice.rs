@@ -26,7 +26,7 @@ pub(super) fn advised(
             Some((with, _)) => {
                 let open = with.trim_end_matches('}');
                 format!(
-                    "a recorded scenario is not edited; replace its table, with every key that it needs: --set '{open}, \
+                    "a recorded scenario is not edited; replace its table, including every required key: --set '{open}, \
                      ...}}'"
                 )
             }

@@ -1,4 +1,4 @@
-//! The recorder: writes the journal while the run goes on and hands every entry on.
+//! Recorder of a run: writes the journal and passes every entry to readers.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::io::{self, Write};
@@ -104,8 +104,8 @@ impl EventSink for Recorder {
             && mark.digests != recording.journal.digests()
         {
             return Err(SinkError::Stop(
-                "the recorded part of the run comes out otherwise here; resume it with the program \
-                 that began it"
+                "the recorded part of the run differs on this program\n  help: resume it with the program \
+                                 that started it"
                     .into(),
             ));
         }

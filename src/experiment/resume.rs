@@ -1,4 +1,4 @@
-//! Goes on with a run that was killed, interrupted or failed.
+//! Continuation of a run that was killed, interrupted or failed.
 //!
 //! The newest intact checkpoint is taken, the journal cut where it was written, and everything before it replayed to
 //! the simulation instead of computed (see [`RecordedRun`]). So tables and summary are written as ever, and a resumed
@@ -35,7 +35,7 @@ pub enum ResumeError {
     /// Its scenario was changed after it began.
     #[error(
         "{path}/scenario.effective.toml is not the scenario of this run (hash {found}, the manifest \
-         says {expected}); put the file back, or run the changed scenario into a folder of its own"
+         says {expected})\n  help: restore the file, or run the changed scenario into another folder"
     )]
     OtherScenario {
         /// The directory.
@@ -47,26 +47,26 @@ pub enum ResumeError {
     },
     /// Its scenario is gone.
     #[error(
-        "{path} lost its {file}, without which the run cannot go on: put the file back, or call `fedcast run --resume` \
+        "{path} lost its {file}, which is needed to resume it\n  help: restore the file, or call `fedcast run --resume` \
          with the scenario, --set and --seed of this run, which writes it again",
         path = .0.display(), file = names::SCENARIO
     )]
     NoScenario(PathBuf),
     /// Forked run that lost its start.
     #[error(
-        "{path} was forked and lost what it began with ({path}/{folder}): fork it again",
+        "{path} was forked and lost its start ({path}/{folder})\n  help: fork it again",
         path = .0.display(), folder = names::FORK
     )]
     NoFork(PathBuf),
     /// Data or weights are not what they were.
     #[error(
-        "{0} is not what the run began with; a run goes on with the same data and weights only"
+        "{0} has changed since the run began\n  help: resume it with the same data and weights"
     )]
     OtherInputs(String),
     /// Version or arithmetic of the program are not those that began the run.
     #[error(
-        "the run was begun by {then}, this is {now}: its numbers would differ\n  \
-         help: resume it with that version, or go on all the same with --force"
+        "the run was started by {then}, this is {now}: numbers would differ\n  \
+                 help: resume it with that version, or resume anyway with --force"
     )]
     OtherProgram {
         /// Version and arithmetic that began it.
@@ -157,7 +157,7 @@ pub fn resume_on(
     assembly.setup.before = before(path, &manifest, &assembly.setup, methods)?;
     let (begin, notices, replayed) = match find(path, &manifest, u32::MAX)? {
         Search { intact: Some(Intact { mark, past, place, .. }), mut notices, .. } => {
-            notices.push(format!("going on after {place}, entry {}", mark.entries));
+            notices.push(format!("resuming after {place}, entry {}", mark.entries));
             assembly.setup.recorded = Some(Arc::new(past));
             let replayed = mark.entries;
             (Begin::After(mark), notices, replayed)
@@ -166,7 +166,9 @@ pub fn resume_on(
             return Err(ResumeError::NoFork(path.to_path_buf()));
         }
         Search { intact: None, mut notices, .. } => {
-            notices.push("there is no intact checkpoint: the run begins anew".to_string());
+            notices.push(
+                "there is no intact checkpoint: the run starts from the beginning".to_string(),
+            );
             (Begin::Anew, notices, 0)
         }
     };

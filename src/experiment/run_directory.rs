@@ -1,31 +1,30 @@
-//! The directory of one run: who may write into it, and how files get there.
+//! Directory of one run: its files, its lock, and atomic writes.
 //!
 //! ```text
-//! manifest.json            what, from what, on what, how far; rewritten when the run ends
+//! manifest.json            scenario, inputs, machine, status; rewritten when the run ends
 //! scenario.effective.toml  the scenario with every default written out; runs to the same digests
-//! events.jsonl             the journal, appended and flushed as things happen
+//! events.jsonl             the journal, appended and flushed during the run
 //! rounds.csv bytes.csv clients.csv matrix.csv classes.csv participation.csv   tables derived from the journal
 //! rounds.jsonl             rounds.csv as flat JSON objects
-//! partition.csv            who holds how many samples of what; from scenario and data
-//! slots.csv                one more where clients have tasks of their own
-//! bias.csv                 one more where client models are compared before synchronisation
-//! summary.json             the figures of the final table
+//! partition.csv            samples by client and class; from scenario and data
+//! slots.csv                if clients have their own tasks
+//! bias.csv                 if client models are compared before synchronization
+//! summary.json             the numbers of the final table
 //! wall.csv profile.jsonl   wall times; outside both digests
-//! confusion.csv            which class is taken for which, with record.confusion; beside the journal
-//! *.parquet                the tables once more, with record.parquet
+//! confusion.csv            confusion matrices, with record.confusion; not derived from the journal
+//! *.parquet                the tables as Parquet, with record.parquet
 //! tensorboard/             scalars for TensorBoard, with record.tensorboard
 //! models/task-*.safetensors  the server's model after tasks, with record.models
 //! histograms/*.hgrm        distributions of frame sizes and latencies
-//! checkpoints/*.ckpt       from where a killed run goes on, newest last
-//! fork/                    what a forked run began with: earlier scenarios and a checkpoint
+//! checkpoints/*.ckpt       checkpoints to resume a run from, newest last
+//! fork/                    start of a forked run: earlier scenarios and a checkpoint
 //! run.lock                 held by the writing process; the system frees it with the process
 //! ```
 //!
 //! A directory that another process writes is refused, and so is one in which something stands already
 //! ([`standing`]): a run, done or not, of this scenario or another, or other files. `--force` replaces it. A run is
-//! recognised by a manifest that can be read, not by its name: other programs write a `manifest.json` as well.
-//! Replacing removes the files named above and nothing else, so a mistyped `--out` never costs anybody
-//! their own files.
+//! recognized by a manifest that can be read, not by its name: other programs write a `manifest.json`, too.
+//! Replacing removes only the files named above, so a mistyped `--out` never deletes other files.
 //!
 //! Whenever a process is killed, the next one can take the directory: a new run writes its scenario, then its
 //! manifest, and from then on it can be resumed; a run that is replaced says `running` before any of

@@ -1,4 +1,4 @@
-//! Client tasks trained alone: what forward transfer is measured against.
+//! Training of client tasks alone, as the reference of forward transfer.
 //!
 //! Powder's script compares the accuracy of a client task in a run with that of a "direct" run *of the same method*,
 //! in which the model is put back after every round: each client task is one round of local training, from the model
@@ -27,7 +27,7 @@ use crate::policy::{
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::{DirectLine, Scenario};
 
-/// Trains every client task of a scenario alone, by number; calls `told` with each.
+/// Trains every client task of a scenario alone, by number, and passes each result to `told`.
 ///
 /// # Errors
 /// A scenario whose tasks all clients share, and errors of assembling and training.
@@ -39,7 +39,7 @@ pub fn direct(
 ) -> Result<Vec<DirectLine>, RunError> {
     let nobodys = || {
         AssembleError::unsupported(
-            "tasks are everybody's, and none of them can be trained alone",
+            "all clients share the tasks, so no client task can be trained alone",
             "set `tasks.arrival = \"powder\"`",
         )
     };
@@ -115,11 +115,11 @@ fn alone(setup: &Setup, client_task: ClientTask, view: &Arc<TaskView>) -> Result
     let untested = || {
         AssembleError::unsupported(
             format!(
-                "the slot of period {} of client {} was not tested",
+                "the client task of period {} of client {} was not tested",
                 client_task.stage.0 + 1,
                 client_task.client.0
             ),
-            "its client must have training and test images",
+            "give its client training and test images",
         )
     };
     Ok(found.ok_or_else(untested)?)

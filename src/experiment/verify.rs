@@ -75,7 +75,7 @@ impl fmt::Display for Divergence {
 #[derive(Debug, Error)]
 pub enum VerifyError {
     /// A round that the recorded run does not have.
-    #[error("there is no round {round}: the run has {rounds}")]
+    #[error("there is no round {round}: the run has {rounds} rounds")]
     NoRound {
         /// Asked for, from 1.
         round: u32,
@@ -179,12 +179,14 @@ pub fn verify(
         notices = found.notices;
         match found.intact {
             Some(Intact { mark, past, place }) => {
-                notices.push(format!("computing from after {place} on"));
+                notices.push(format!("computing from after {place}"));
                 replayed = mark.entries;
                 assembly.setup.recorded = Some(Arc::new(past));
             }
             None if forked => return Err(ResumeError::NoFork(path.to_path_buf()).into()),
-            None => notices.push(format!("no checkpoint is before round {from}: all is computed")),
+            None => notices.push(format!(
+                "there is no checkpoint before round {from}: all rounds are computed"
+            )),
         }
     }
     let compared = Arc::new(Mutex::new(Comparison {
@@ -199,7 +201,7 @@ pub fn verify(
     let inputs = [(&manifest.data, assembly.data), (&manifest.backbone, assembly.backbone)];
     let changed =
         inputs.into_iter().find(|(then, now)| then.as_ref().is_some_and(|then| then != now));
-    let changed = changed.map(|(_, now)| format!("{} is not what it was then", now.name));
+    let changed = changed.map(|(_, now)| format!("{} has changed since the run", now.name));
     let end = simulate(assembly.setup, Box::new(sink), Box::new(()), interrupt);
     let mut comparison = compared.lock();
     match std::mem::replace(&mut comparison.found, Found::Equal) {
@@ -234,7 +236,7 @@ fn rounds_in(path: &Path) -> u64 {
     rounds
 }
 
-/// Says what explains a difference from a run of this version on this machine, where something does.
+/// Returns an explanation of a difference from a recorded run, if one is known.
 fn hint(version: &str, machine: &Machine, divergence: &Divergence) -> Option<String> {
     let event = |line: &Option<String>| {
         let line = line.as_deref()?;
@@ -247,7 +249,7 @@ fn hint(version: &str, machine: &Machine, divergence: &Divergence) -> Option<Str
     let Machine { arithmetic, cpu, .. } = machine;
     match only_numbers && arithmetic != ARITHMETIC {
         true if arithmetic == BY_CPU => Some(format!(
-            "only numbers differ, and the run was recorded when they depended on the CPU ({cpu}): \
+            "only numbers differ, and the run was recorded by a version whose numbers depended on the CPU ({cpu}): \
              verify it with that build, on such a CPU"
         )),
         true => Some(format!(
@@ -325,7 +327,7 @@ impl Comparison {
 
     fn stop(&mut self, found: Found) -> SinkError {
         self.found = found;
-        SinkError::Stop("the comparison is over".to_string())
+        SinkError::Stop("the comparison has ended".to_string())
     }
 }
 

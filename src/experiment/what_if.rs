@@ -33,7 +33,7 @@ const CLOCKS: [&str; 5] = ["time", "links", "round", "devices", "cache"];
 #[derive(Debug, Error)]
 pub enum WhatIfError {
     /// Other updates would be learned from.
-    #[error("{0}, so other updates would be learnt from; run the changed scenario instead")]
+    #[error("{0}, so other updates would be aggregated\n  help: run the changed scenario instead")]
     OtherLearning(String),
     /// The run, its inputs or its directory are not what they should be.
     #[error("{0}")]
@@ -63,7 +63,7 @@ fn refused(reason: impl Into<String>) -> WhatIfError {
 /// digests that the changed scenario would have.
 ///
 /// # Errors
-/// [`WhatIfError::OtherLearning`] where the learning would be another; a run that is not complete; all that can be
+/// [`WhatIfError::OtherLearning`] if training would differ; a run that is not complete; all that can be
 /// wrong with a scenario and its inputs.
 pub fn what_if(
     path: &Path,
@@ -73,8 +73,8 @@ pub fn what_if(
 ) -> Result<Digests, WhatIfError> {
     if read_manifest(path)?.forked.is_some() {
         return Err(AssembleError::unsupported(
-            "a forked run cannot be timed anew: two scenarios held in it",
-            "time the run that it was forked from, or fork that with the changed links",
+            "a forked run cannot be timed again: it has two scenarios",
+            "time the original run, or fork that with the changed links",
         )
         .into());
     }
@@ -89,13 +89,13 @@ pub fn what_if(
         stale |= matches!(entry.event, Event::UpdateStale { .. });
         note(&mut trained, &entry.event);
         if matches!(&entry.event, Event::RunEnded { reason } if *reason != EndReason::Done) {
-            return Err(refused("the recorded run did not come to its end"));
+            return Err(refused("the recorded run is not complete"));
         }
         decisions.extend(decision(&entry.event).cloned());
     }
     let weights = |s: &Scenario| (s.round.late, s.round.staleness_power, s.round.max_staleness);
     if stale && weights(&recorded) != weights(&changed) {
-        return Err(refused("late updates were aggregated, and would have other weights"));
+        return Err(refused("late updates were aggregated and would have other weights"));
     }
     let mut setup = assemble(&changed, methods, Some(1))?.setup;
     setup.rules.snapshots = Cadence::Never;
@@ -123,7 +123,7 @@ pub fn what_if(
         end => end?,
     };
     if stateful && replayed.trained != trained {
-        return Err(refused("clients that remember would be trained in another order"));
+        return Err(refused("clients with a state would be trained in another order"));
     }
     Ok(replayed.journal.digests())
 }
@@ -151,12 +151,12 @@ fn same_learning(recorded: &Scenario, changed: &Scenario) -> Result<(), WhatIfEr
         .filter(|key| !CLOCKS.contains(&key.as_str()) && *key != "expected")
         .find(|key| then.get(*key) != now.get(*key));
     if let Some(key) = other {
-        return Err(refused(format!("`{key}` decides what is learnt")));
+        return Err(refused(format!("`{key}` affects training")));
     }
     match changed.tasks.arrival {
         // Who moves to which client task is drawn before anything happens.
         ArrivalChoice::Global | ArrivalChoice::Powder { .. } => Ok(()),
-        _ => Err(refused("tasks reach clients at times of the simulated clock")),
+        _ => Err(refused("tasks reach clients at times of the virtual clock")),
     }
 }
 
@@ -207,7 +207,7 @@ impl Replayed {
             let then = self.decisions.pop_front();
             if then.as_ref() != Some(now) {
                 self.other = Some(difference(then.as_ref(), now));
-                return Err(SinkError::Stop("the learning would be another".into()));
+                return Err(SinkError::Stop("training would differ".into()));
             }
         }
         note(&mut self.trained, &entry.event);
@@ -233,11 +233,11 @@ fn difference(then: Option<&Event>, now: &Event) -> String {
                 (None, None) => format!("{round} would aggregate another number of updates"),
             }
         }
-        (_, Event::RoundOpened { round, .. }) => format!("{round} would ask other clients"),
+        (_, Event::RoundOpened { round, .. }) => format!("{round} would sample other clients"),
         (_, Event::UpdateStale { round, seat: participant, into, .. }) => {
             format!("the update of {participant} of {round} would be aggregated into {into}")
         }
         (_, Event::RoundClosed { round, .. }) => format!("{round} would close before late updates"),
-        (_, event) => format!("`{}` would come at another point", event.name()),
+        (_, event) => format!("`{}` would occur at another point", event.name()),
     }
 }

@@ -216,7 +216,7 @@ pub(super) const UNTIL: [(&str, &str, Unit, Cost); 3] = [
 pub(super) const BY_KIND: [(&str, &str, &str); 2] =
     [("bytes_down_", "down", "bytes to clients"), ("bytes_up_", "up", "bytes to the server")];
 
-/// Prefixes of metrics that average a number of the journal, with the type of its events and the mean's description.
+/// Prefixes of metrics that average a number of the journal, with its event type and a title.
 ///
 /// Servers report numbers of rounds; clients report numbers of their training in a round.
 pub(super) const TOLD: [(&str, &str, &str); 2] = [

@@ -171,7 +171,7 @@ impl Metric {
         }
     }
 
-    /// Formats a value in its shown unit, without symbol, with the same decimals for all values of a metric.
+    /// Formats a value in its shown unit without symbol; all values of a metric have the same decimals.
     pub fn show(&self, value: f64) -> String {
         let decimals = match self.unit {
             Unit::Share | Unit::Points | Unit::Seconds => 2,

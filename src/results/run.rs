@@ -98,7 +98,7 @@ impl RunRecord {
         self.summary.as_ref()?.pointer(pointer)?.as_f64()
     }
 
-    /// Returns the number of clients that own data; `None` for a fresh population or if the scenario has no number.
+    /// Returns the number of clients that own data; `None` for a fresh population or if unknown.
     pub fn fixed_population(&self) -> Option<usize> {
         let key = |section: &str, key: &str| self.scenario.get(section)?.get(key).cloned();
         let is_fresh =

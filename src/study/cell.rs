@@ -144,7 +144,7 @@ impl Study {
         Ok(loaded)
     }
 
-    /// Keeps a cell's features in the study's shared folder instead of in memory, if `run.share_features` is set.
+    /// Keeps a cell's features in the study's shared folder instead of in memory, if the study shares them.
     pub(super) fn share(&self, scenario: &mut Scenario, folder: PathBuf) {
         if self.run.share_features && scenario.cache.features == CachePlace::Memory {
             scenario.cache.features = CachePlace::File;

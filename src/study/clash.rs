@@ -31,7 +31,9 @@ pub(super) fn refuse_clashes(table: &mut TableReader<'_>, axes: &[Axis], exclude
     }
 }
 
-/// Returns the first arm of the later axis that clashes with the earlier one in an included cell, and the key.
+/// Returns the first arm of the later axis that clashes with the earlier one, and the key.
+///
+/// Excluded cells are not considered.
 fn clash(
     (earlier, before): (usize, &Axis),
     (later, axis): (usize, &Axis),

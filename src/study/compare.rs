@@ -25,7 +25,7 @@ const COLUMNS: [&str; 5] = ["faa", "average_incremental", "forgetting", "bytes_u
 /// Baseline that other cells are compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// For every cell, the one with these arms in place of its own.
+    /// For every cell, the one in which these arms replace its arms.
     Arms(Vec<Pick>),
     /// An extra cell, by its label.
     Extra(String),

@@ -99,7 +99,7 @@ fn a_run_goes_from_path_to_path_with_the_same_digests() {
     cut(&folder.join("run"));
     let resumed = tell(folder, between, &["resume", "run", "-q"]);
     assert_eq!(resumed.code, 0, "{}", resumed.err);
-    assert!(resumed.err.contains("going on after round"), "{}", resumed.err);
+    assert!(resumed.err.contains("resuming after round"), "{}", resumed.err);
     let ended = manifest(&folder.join("run"));
     assert_eq!((&ended["status"], &ended["resumed"]), (&"done".into(), &1.into()));
     assert_eq!(ended["digests"], begun["digests"], "{between} after {widest}");

@@ -105,7 +105,11 @@ fn a_run_directory_of_another_scenario_is_2_unless_forced() {
     assert_eq!(read(folder.path().join("run/manifest.json")), before);
     let same = tiny_with(folder.path(), &[]);
     assert_eq!(same.code, 4, "what is done is not computed again: {}", same.err);
-    assert!(same.err.contains("is done") && same.err.contains("--force"), "{}", same.err);
+    assert!(
+        same.err.contains("is already complete") && same.err.contains("--force"),
+        "{}",
+        same.err
+    );
     assert_eq!(read(folder.path().join("run/manifest.json")), before);
     assert_eq!(tiny_with(folder.path(), &["--force"]).code, 0);
     assert_eq!(tiny_with(folder.path(), &["--seed", "2", "--force"]).code, 0);
@@ -193,7 +197,7 @@ fn a_replay_of_nothing_is_2() {
     let folder = tempfile::tempdir().unwrap();
     let told = tell(folder.path(), &["replay", "nowhere"]);
     assert_eq!(told.code, 2, "{}", told.err);
-    assert!(told.err.contains("is not the directory of a run"), "{}", told.err);
+    assert!(told.err.contains("not a run directory"), "{}", told.err);
 }
 
 /// Runs a scenario whose updates are beyond what half precision holds.

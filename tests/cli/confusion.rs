@@ -53,7 +53,7 @@ fn what_is_taken_for_what_adds_up_to_right_answers_and_survives_resuming() {
     fs::write(at("manifest.json"), manifest).unwrap();
     let told = tell(folder, &["resume", "run", "-q"]);
     assert_eq!(told.code, 0, "{}", told.err);
-    assert!(told.err.contains("going on after round 2"), "{}", told.err);
+    assert!(told.err.contains("resuming after round 2"), "{}", told.err);
     assert_eq!(read(at("confusion.csv")), table);
     assert_eq!(digests(), plain);
 }

@@ -196,7 +196,7 @@ fn what_cannot_be_is_said_and_nothing_is_written() {
         (&["--after-task", "1", "--set", "links.rtt=5"], "unknown key"),
         (
             &["--after-task", "1", "--set", "method.variates=server"],
-            "has kept something, and with them clients keep nothing",
+            "has a state, and with these changes clients have none",
         ),
     ] {
         let told = fork(folder, &[&["a", "-o", "b"], words].concat());

@@ -41,7 +41,7 @@ fn what_is_no_run_is_named_for_what_it_is() {
             let told = tell(folder, &words);
             assert_eq!(told.code, 2, "{words:?}: {}", told.err);
             assert!(told.err.contains(what), "{words:?}: {}", told.err);
-            assert!(told.err.contains(&format!("{path} is not the directory of a run")));
+            assert!(told.err.contains(&format!("{path} is not a run directory")));
         }
     }
     // Folders of runs are asked for here.

@@ -170,7 +170,7 @@ fn a_slot_alone_is_one_round_of_its_client() {
     // Tasks that are everybody's have nobody who could learn them alone.
     let everybodys = ["--set", "tasks={count=2}", "--set", "partition={kind=\"iid\"}"];
     let told = tell(folder, &[&["direct", "a.toml"], &everybodys[..]].concat());
-    assert!(told.code == 3 && told.err.contains("tasks are everybody's"), "{}", told.err);
+    assert!(told.code == 3 && told.err.contains("all clients share the tasks"), "{}", told.err);
 }
 
 #[test]

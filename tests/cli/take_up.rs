@@ -16,7 +16,7 @@ fn one_command_begins_goes_on_and_is_done() {
 
     let done = tiny_run(folder, &["--resume"]);
     assert_eq!(done.code, 0, "{}", done.err);
-    assert!(done.err.contains("run is done"), "{}", done.err);
+    assert!(done.err.contains("run is complete"), "{}", done.err);
     assert_eq!(done.out, "directory   run\n");
     let json = tiny_run(folder, &["--resume", "--format", "json"]);
     assert_eq!(json.out, read(folder.join("run/summary.json")));

@@ -76,9 +76,9 @@ fn what_would_change_the_learning_is_refused_with_the_reason() {
     let folder = folder.path();
     recorded(folder, &[]);
     for (set, why) in [
-        ("method.train=head", "`method` decides what is learnt"),
-        ("federation.rounds=5", "`federation` decides what is learnt"),
-        ("seed.run=2", "`seed` decides what is learnt"),
+        ("method.train=head", "`method` affects training"),
+        ("federation.rounds=5", "`federation` affects training"),
+        ("seed.run=2", "`seed` affects training"),
         ("preset=mobile", "set time.preset and links.preset"),
         ("round={close=\"deadline\",deadline_s=0.02}", "would close without seat"),
         ("round={close=\"buffer\",buffer=2}", "would"),
@@ -102,11 +102,11 @@ fn a_part_of_a_run_is_verified_from_a_checkpoint_on() {
     };
     let late = verify("9");
     assert_eq!(late.code, 0, "{}", late.err);
-    assert!(late.err.contains("computing from after round 8 on"), "{}", late.err);
+    assert!(late.err.contains("computing from after round 8"), "{}", late.err);
     assert!(late.out.contains("before the checkpoint"), "{}", late.out);
     let first = verify("1");
     assert_eq!(first.code, 0, "{}", first.err);
-    assert!(first.err.contains("all is computed"), "{}", first.err);
+    assert!(first.err.contains("all rounds are computed"), "{}", first.err);
 }
 
 /// The report of a difference: what was before, both entries, both values, the streams behind them.

@@ -35,7 +35,7 @@ fn goes_on(folder: &Path) {
     let arguments = ["run", "small.toml", "--mpi", "--resume", "-q", "-o", "run"];
     let ended = tell(&mut mpirun(2, folder, &arguments));
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    assert!(ended.err.contains("going on after round"), "{}", ended.err);
+    assert!(ended.err.contains("resuming after round"), "{}", ended.err);
     same_as_alone(folder);
 }
 

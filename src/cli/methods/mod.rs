@@ -20,7 +20,7 @@ Examples:
 pub struct MethodsArgs {
     #[command(subcommand)]
     pub action: Option<Action>,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t, global = true)]
     pub format: Format,
 }

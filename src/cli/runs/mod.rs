@@ -60,7 +60,7 @@ pub struct ListArgs {
     /// Order of the list
     #[arg(long, value_enum, default_value_t)]
     pub sort: Sort,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -70,7 +70,7 @@ pub struct ListArgs {
 pub struct ShowArgs {
     /// The run directory
     pub run: PathBuf,
-    /// How results are written to stdout
+    /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }

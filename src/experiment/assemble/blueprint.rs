@@ -86,7 +86,7 @@ pub fn assumed(scenario: &Scenario, listed: Option<&Listed>) -> Option<String> {
     match (data.source, data.nominal) {
         (_, Some(_)) => Some(format!(
             "class sizes are those of data.nominal ({train} training samples in {classes} classes); the data are not \
-             looked at"
+             read"
         )),
         (DataSource::Digits, None) => None,
         (_, None) => Some(format!(
@@ -124,8 +124,8 @@ pub fn class_sizes(
     }
     nominal_class_sizes(&scenario.data).ok_or_else(|| {
         AssembleError::unsupported(
-            "the data are not at hand, and nothing else says how large their classes are",
-            "check data.path, or give data.nominal = { classes = .., train = .., test = .. } to plan with",
+            "the data are missing, so class sizes are unknown",
+            "check data.path, or set data.nominal = { classes = .., train = .., test = .. } for plans",
         )
     })
 }

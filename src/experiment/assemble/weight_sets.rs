@@ -20,7 +20,7 @@ pub(super) fn note(backbone: &BackboneSection, sets: &Sets) -> Option<String> {
         return None;
     }
     Some(format!(
-        "{} keeps several sets of weights: `{read}` is read, {} not; backbone.part chooses",
+        "{} holds several sets of weights: `{read}` is read, {} not; choose another with backbone.part",
         file.display(),
         named(&sets.others, 4)
     ))

@@ -78,7 +78,7 @@ pub fn received_values(
 /// what is free at the moment.
 ///
 /// # Errors
-/// A GPU that does not tell its memory.
+/// Fails if a GPU does not report its memory.
 pub fn pack(
     section: &DevicesSection,
     workers: &Workforce,

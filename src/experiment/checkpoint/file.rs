@@ -4,7 +4,7 @@
 //! magic and version   8   "FCCK", 1
 //! length of the index 8
 //! index                   JSON: where in the run and in the journal, and what the frames are
-//! frames                  states and Downs, in the wire's own format, one after the other
+//! frames                  states and downloads, in the wire format, one after another
 //! checksum           32   BLAKE3 of everything before it
 //! ```
 
@@ -105,7 +105,7 @@ pub fn decode(file: &[u8]) -> Result<(Mark, Snapshot), String> {
         return Err("it is cut off".into());
     };
     if content.get(..MAGIC.len()).is_none_or(|magic| magic != MAGIC) {
-        return Err("it is no checkpoint of this version".into());
+        return Err("it is not a checkpoint of this version".into());
     }
     if blake3::hash(content).as_bytes() != checksum {
         return Err("its checksum is wrong".into());
@@ -137,7 +137,7 @@ pub fn decode(file: &[u8]) -> Result<(Mark, Snapshot), String> {
         index.downs.into_iter().map(download).collect();
     let downloads = downloads?;
     if index.out.iter().any(|participant| participant.down >= downloads.len()) {
-        return Err("a Down is missing".into());
+        return Err("a download is missing".into());
     }
     let snapshot = Snapshot {
         place: index.place,

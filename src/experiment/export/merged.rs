@@ -1,4 +1,4 @@
-//! A server's state as one network, where it is one.
+//! Merging of a server's state into one network, if it is one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(super) fn merged(
     let refuse = |why: String| Err(ExportError::NotMerged(why));
     if let Some(prompt) = state.of_kind(Kind::Prompt).next() {
         return refuse(format!(
-            "{} works through prompts ({}), which have no place in the backbone's own tensors",
+            "{} uses prompts ({}), which cannot be merged into the backbone's tensors",
             method,
             prompt.name()
         ));
@@ -40,7 +40,7 @@ pub(super) fn merged(
     let own: BTreeMap<&str, &NamedTensor> =
         state.of_kind(Kind::Weights).map(|tensor| (&**tensor.name(), tensor)).collect();
     if let Some(other) = own.keys().find(|name| backbone.get(name).is_none()) {
-        return refuse(format!("{other} is beside the backbone, not one of its tensors"));
+        return refuse(format!("{other} is an additional tensor, not one of the backbone's"));
     }
     let broken = |error: WireError| ExportError::NotMerged(error.to_string());
     let mut tensors = Vec::new();

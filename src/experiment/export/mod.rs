@@ -1,4 +1,4 @@
-//! The model comes out: the server's state after a task of a recorded run, as safetensors.
+//! Export of models: the server's state after a task of a recorded run, as safetensors.
 //!
 //! It is looked for in three places: in `models/` (`record.models`), in a checkpoint that was written when the task ended
 //! (`record.checkpoint.every = "task"`), and, where the caller wants that, it is computed again from the checkpoint before,
@@ -41,17 +41,17 @@ pub enum ExportError {
     /// Model that was not kept.
     #[error(
         "the model after task {task} was not kept\n  help: record.models = \"tasks\" (or \"last\") keeps models; \
-         --recompute computes this one again from the checkpoint before it, or from the beginning"
+         --recompute computes this one from the checkpoint before it, or from the beginning"
     )]
     NotKept { task: u32 },
     /// Model whose recomputation differs.
     #[error(
-        "the model computed again has the digest {computed}, the run had {recorded}: a program of another \
-         version or arithmetic computed it\n  help: export it with that version"
+        "the recomputed model has digest {computed}, the recorded one {recorded}: a program of another \
+                 version or arithmetic computed the run\n  help: export it with that version"
     )]
     Different { computed: Digest, recorded: Digest },
     /// Model with more than a network and a head.
-    #[error("{0}\n  help: leave --merged out: then every tensor of the server comes as it is")]
+    #[error("{0}\n  help: omit --merged to export every tensor of the server as it is")]
     NotMerged(String),
     /// A file that is there is not what it should be.
     #[error("{path}: {why}")]

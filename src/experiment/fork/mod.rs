@@ -52,45 +52,43 @@ pub enum ForkError {
     Last(u32),
     /// No checkpoint is there.
     #[error(
-        "no checkpoint of the end of task {task} is there\n  help: --recompute computes it again; runs keep one per task \
+        "there is no checkpoint of the end of task {task}\n  help: --recompute computes it again; runs keep one per task \
          with record.checkpoint.every = \"task\", record.checkpoint.keep = 99 and record.checkpoint.share = 1.0"
     )]
     NotKept { task: u32 },
     /// State from which the run began, computed by another run.
     #[error(
-        "the run was itself forked after task {forked}, and has nothing to go on from before\n  help: fork the run that it \
-         comes from ({from})"
+        "the run was itself forked after task {forked} and has no state from before\n  help: fork the original run \
+                 ({from})"
     )]
     Earlier { forked: u32, from: String },
     /// State whose recomputation differs.
     #[error(
-        "the server's state computed again has the digest {computed}, the run had {recorded}: another program or class \
-         of CPU computed it; fork it there"
+        "the recomputed state of the server has digest {computed}, the recorded one {recorded}: another program or class \
+                 of CPU computed the run\n  help: fork it with that program or CPU"
     )]
     Different { computed: Digest, recorded: Digest },
     /// Uploads in transit.
     #[error(
-        "updates of {seats} seats are still under way when task {task} ends; a run is forked where all have come back"
+        "{seats} updates are still in transit when task {task} ends\n  help: fork the run after a task that ends without any"
     )]
     UnderWay { task: u32, seats: usize },
     /// Nothing is changed.
     #[error(
-        "nothing is changed: that run would be the recorded one\n  help: --set PATH=VALUE or --seed"
+        "nothing is changed: the fork would equal the recorded run\n  help: use --set PATH=VALUE or --seed"
     )]
     Same,
     /// Key that earlier results depend on.
-    #[error(
-        "`{key}` cannot change in the middle of a run: what was learnt until then depends on it"
-    )]
+    #[error("`{key}` cannot change in the middle of a run: the training so far depends on it")]
     Fixed { key: &'static str },
     /// The state is of another form.
     #[error(
-        "with these changes the method cannot go on from what was learnt: {0}\n  help: change what does not alter the \
-         shape of the model or of what clients keep"
+        "with these changes the method cannot use the recorded state: {0}\n  help: change only keys that keep the \
+                 shapes of the model and of client states"
     )]
     OtherState(String),
     /// Into the run itself.
-    #[error("a run cannot be forked into its own folder; name another with --out")]
+    #[error("a run cannot be forked into its own folder\n  help: name another folder with --out")]
     Itself,
     /// The recorded run cannot be taken up.
     #[error("{0}")]
@@ -239,12 +237,12 @@ fn fits(setup: &Setup, snapshot: &Snapshot) -> Result<(), ForkError> {
     let kept = snapshot.clients.iter().find(|(_, state)| !state.sections.is_empty());
     if let Some((client, _)) = kept.filter(|_| setup.method.profile().stateless) {
         return Err(other(format!(
-            "{client} has kept something, and with them clients keep nothing"
+            "{client} has a state, and with these changes clients have none"
         )));
     }
     for (client, state) in &snapshot.clients {
         let checked = setup.method.state_bytes(state);
-        checked.map_err(|error| other(format!("what {client} has kept: {error}")))?;
+        checked.map_err(|error| other(format!("state of {client}: {error}")))?;
     }
     Ok(())
 }

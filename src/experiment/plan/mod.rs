@@ -140,7 +140,7 @@ pub struct PlannedPhase {
     /// True if messages to clients may be smaller, depending on the server's knowledge at that time.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub down_at_most: bool,
-    /// Sample passes that the server's own learning is worth.
+    /// Computation of the server, in sample passes.
     pub server_passes: f64,
     /// Virtual seconds of all rounds together.
     pub virtual_s: f64,
@@ -165,7 +165,7 @@ pub struct Total {
     pub training_jobs: u64,
     /// Samples trained on, counted once per epoch as the cost model counts them.
     pub sample_passes: f64,
-    /// Sample passes that the server's own learning is worth.
+    /// Computation of the server, in sample passes.
     pub server_passes: f64,
     /// Entries of the journal, without those of tests and failures.
     pub entries: u64,

@@ -1,4 +1,4 @@
-//! Ranks as the manifest of a run has them.
+//! Entries of ranks in the manifest of a run.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +13,11 @@ pub struct RankEntry {
     pub rank: Rank,
     /// Name of its machine.
     pub host: String,
-    /// Threads of it that computed.
+    /// Number of its worker threads.
     pub workers: usize,
     /// Devices that it computed on.
     pub devices: Vec<String>,
-    /// Jobs that it did for rank 0, since the run began or was resumed.
+    /// Number of jobs that it computed for rank 0, since the run began or was resumed.
     pub jobs: u64,
     pub machine: Machine,
 }
@@ -29,8 +29,8 @@ pub struct LostRank {
     pub rank: Rank,
     /// Name of its machine.
     pub host: String,
-    /// Jobs of it that others did.
+    /// Number of its jobs that other ranks computed.
     pub jobs: usize,
-    /// Reason, as the launcher told it.
+    /// Reason, as reported by the launcher.
     pub why: String,
 }

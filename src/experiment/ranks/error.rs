@@ -28,16 +28,18 @@ pub enum RanksError {
     #[error("{rank} was lost before the run began: {why}")]
     Lost { rank: Rank, why: String },
     /// Message that no rank sends.
-    #[error("{rank} said something else than expected ({why}); are all ranks the same fedcast?")]
+    #[error(
+        "{rank} sent an unexpected message ({why})\n  help: start the same version of fedcast on all ranks"
+    )]
     Garbled { rank: Rank, why: String },
     /// Ranks work for one run.
-    #[error("the other ranks work for another run already")]
+    #[error("the other ranks already work for another run")]
     Busy,
     /// MPI cannot be used.
     #[error("MPI: {0}")]
     Mpi(String),
     /// Failure to start threads that are needed in addition to the workers.
-    #[error("a thread could not be started: {0}")]
+    #[error("cannot start a thread: {0}")]
     Threads(#[from] std::io::Error),
 }
 

@@ -16,7 +16,7 @@ const TRAITS: [FingerprintField; 5] = [
     FingerprintField { name: "weights", of: |c| short(&c.weights) },
 ];
 
-/// Shortens a digest to a length that still tells apart.
+/// Shortens a digest to a length that still distinguishes digests.
 fn short(digest: &str) -> String {
     digest.chars().take(8).collect()
 }
@@ -71,7 +71,7 @@ pub(super) fn bound(ranks: &[RankFingerprint]) -> Option<String> {
     Some(format!(
         "the ranks on {} use {used} of its {} cores, because their launcher binds them: start one rank per machine, not \
          bound (Open MPI: --map-by ppr:1:node --bind-to none; Slurm: --ntasks-per-node=1 --cpus-per-task={}), \
-         or say --workers",
+         or set --workers",
         rank.host, rank.cores_there, rank.cores_there
     ))
 }

@@ -162,11 +162,11 @@ impl Ranks {
                 Ok(TransportEvent::Lost { rank, why }) => {
                     return Err(RanksError::Lost { rank, why });
                 }
-                Err(_) => return Err(RanksError::Mpi("the line is gone".into())),
+                Err(_) => return Err(RanksError::Mpi("the channel is closed".into())),
             };
             let garbled = |why: String| RanksError::Garbled { rank, why };
             let place = (rank.0 as usize).checked_sub(1).and_then(|place| present.get_mut(place));
-            let place = place.ok_or_else(|| garbled("nobody called it".into()))?;
+            let place = place.ok_or_else(|| garbled("this rank does not exist".into()))?;
             match serde_json::from_slice(&bytes).map_err(|error| garbled(error.to_string()))? {
                 HandshakeReply::Present(fingerprint) => *place = Some(*fingerprint),
                 HandshakeReply::Unable(why) => return Err(RanksError::Unable { rank, why }),
@@ -181,7 +181,7 @@ impl Ranks {
         move |Loss { rank, jobs, why }| {
             let host = hosts.get(rank.0 as usize).cloned().unwrap_or_default();
             tell(&format!(
-                "warning: {rank} on {host} is lost ({why}); what it was computing ({jobs} jobs) is computed by others"
+                "warning: {rank} on {host} is lost ({why}); other ranks compute its {jobs} unfinished jobs"
             ));
             lock(&lost).push(LostRank { rank: *rank, host, jobs: *jobs, why: why.clone() });
         }
@@ -192,7 +192,7 @@ impl Ranks {
 /// its own number of workers from the command line.
 ///
 /// # Errors
-/// Rank 0 is lost, or says something else than expected. What is wrong with the run itself is told to rank 0.
+/// Fails if rank 0 is lost or sends an unexpected message. Errors of the run itself are reported to rank 0.
 pub fn work(
     rank: Rank,
     line: &RankChannel,

@@ -42,7 +42,7 @@ pub struct Comparison {
     pub groups: Vec<Group>,
     /// Differences of the groups' scenarios, apart from seeds.
     pub scenario: Differences,
-    /// First differences of each group from the first, by the first pair with equal seeds; `None` without a pair.
+    /// First differences of each other group, by its first pair of equal seeds; `None` without a pair.
     pub parting: Vec<Option<Parting>>,
     /// Rows of metrics.
     pub metrics: Vec<MetricRow>,

@@ -63,19 +63,23 @@ fn a_damaged_checkpoint_falls_back_to_the_one_before_and_then_to_the_beginning()
     let told = resumes(folder);
     let newest = files[1].file_name().unwrap().to_str().unwrap();
     assert!(told.err.contains(&format!("checkpoint {newest} is damaged (its checksum is wrong)")));
-    assert!(told.err.contains("going on after round"), "{}", told.err);
+    assert!(told.err.contains("resuming after round"), "{}", told.err);
 
     kill(folder);
     files.iter().for_each(|file| spoil(file));
     let told = resumes(folder);
-    assert!(told.err.contains("no intact checkpoint: the run begins anew"), "{}", told.err);
+    assert!(
+        told.err.contains("no intact checkpoint: the run starts from the beginning"),
+        "{}",
+        told.err
+    );
 
     // A journal that lost what a checkpoint names is worth as little.
     kill(folder);
     let journal = folder.join("run/events.jsonl");
     fs::write(&journal, &read(&journal)[..900]).unwrap();
     let told = resumes(folder);
-    assert!(told.err.contains("begins anew"), "{}", told.err);
+    assert!(told.err.contains("starts from the beginning"), "{}", told.err);
 }
 
 #[test]
@@ -98,7 +102,7 @@ fn what_a_run_was_made_of_must_be_the_same() {
     let version = format!("\"fedcast\": \"{}\"", env!("CARGO_PKG_VERSION"));
     let other = change("manifest.json", &version, "\"fedcast\": \"0.0.1\"");
     assert_eq!(other.code, 2, "{}", other.err);
-    assert!(other.err.contains("begun by fedcast 0.0.1"), "{}", other.err);
+    assert!(other.err.contains("started by fedcast 0.0.1"), "{}", other.err);
     assert_eq!(tell(folder, &["resume", "run", "-q", "--force"]).code, 0);
 
     let manifest: serde_json::Value =
@@ -106,7 +110,7 @@ fn what_a_run_was_made_of_must_be_the_same() {
     let digest = manifest["data"]["digest"].as_str().unwrap();
     let other = change("manifest.json", digest, "0123456789abcdef");
     assert_eq!(other.code, 6, "{}", other.err);
-    assert!(other.err.contains("is not what the run began with"), "{}", other.err);
+    assert!(other.err.contains("has changed since the run began"), "{}", other.err);
 
     kill(folder);
     fs::write(folder.join("run/run.lock"), "").unwrap();
@@ -141,7 +145,7 @@ fn a_run_that_filled_its_disk_goes_on_when_there_is_room() {
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(12), "{err}");
     let told = resumes(folder);
-    assert!(told.err.contains("going on after round"), "{}", told.err);
+    assert!(told.err.contains("resuming after round"), "{}", told.err);
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn a_resumed_run_verifies_and_is_over() {
     kill_at(folder.path(), &["run", "a.toml", "-q", "-o", "run"], 100);
     let resumed = tell(folder.path(), &["resume", "run"]);
     assert_eq!(resumed.code, 0, "{}", resumed.err);
-    assert!(resumed.err.contains("going on after round"), "{}", resumed.err);
+    assert!(resumed.err.contains("resuming after round"), "{}", resumed.err);
     assert!(!resumed.err.contains("  round 1 "), "nothing is told twice: {}", resumed.err);
     assert_eq!(tell(folder.path(), &["replay", "run", "--verify", "-q"]).code, 0);
     let again = tell(folder.path(), &["resume", "run"]);

@@ -20,7 +20,7 @@ pub(super) enum Ending {
     Aborted,
 }
 
-/// Heads that are no lengths: rank 0 has hung up and no rank was lost; likewise if one was.
+/// Special heads: rank 0 has closed the channel and no rank was lost; or one was.
 const CLOSE: u64 = u64::MAX;
 const CLOSE_LAME: u64 = u64::MAX - 1;
 
