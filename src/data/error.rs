@@ -116,21 +116,21 @@ impl Cause {
         match self {
             Cause::Damaged => "Fetch or unpack the data set again",
             Cause::OtherContent => {
-                "The file is whole: check data.path and data.source, or write it in the form that is expected"
+                "The file is intact: check data.path and data.source, or write it in the expected form"
             }
             Cause::ClassWithoutSamples => {
                 "Add samples of the class, take it out of the other part, or draw a part to test on from all samples \
                  (data.test_share = 0.2)"
             }
             Cause::Unlabeled => {
-                "Nobody knows these labels, so nothing can be measured with them: use a part that has labels, or draw \
+                "These labels are unknown, so nothing can be measured with them: use a part that has labels, or draw \
                  one from the training samples (data.test_share = 0.2)"
             }
             Cause::UnknownLabel => "Correct the label, or add the class to the training part",
             Cause::AlikeNames => {
                 "Rename one of them, or put the samples of one class under one name"
             }
-            Cause::Twice => "Take one of them away",
+            Cause::Twice => "Remove one of them",
             Cause::Incomplete => "Fetch the others, too",
         }
     }
@@ -140,7 +140,7 @@ impl Cause {
 fn advice_for(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::InvalidData => "Save it as UTF-8 text, or name another file",
-        ErrorKind::FileTooLarge => "Check that it is the file that was meant, or divide it",
+        ErrorKind::FileTooLarge => "Check that it is the intended file, or split it",
         _ => "Check its permissions and that it is a regular file or folder",
     }
 }

@@ -98,7 +98,7 @@ impl Parts {
             (None, None) => {
                 return Err(DataError::Missing {
                     path: train.place().to_owned(),
-                    expected: "a part to test on beside it".to_owned(),
+                    expected: "a test part next to it".to_owned(),
                     advice: "Add it, or draw a part to test on: data.test_share = 0.2".to_owned(),
                 });
             }

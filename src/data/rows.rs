@@ -47,7 +47,7 @@ impl SampleRows for HeldRows {
         let row = start.and_then(|start| self.values.get(start..start + width));
         let missing = || {
             let reason = format!("nothing was computed for sample {sample}");
-            DataError::unfit(reason, "ask the lab for the rows of the whole shard")
+            DataError::unfit(reason, "read the rows of the whole shard from the simulation context")
         };
         out.extend_from_slice(row.ok_or_else(missing)?);
         Ok(())

@@ -119,9 +119,9 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     if [indices_files, indices_data_files].into_iter().flatten().any(|files| !files.is_empty()) {
         return Err(DataError::advised(
             &path,
-            "a part whose rows are all meant",
+            "a part without a selection of rows",
             "a selection of them (`_indices_files`)",
-            "Make it a part of its own before it is saved: d.flatten_indices().save_to_disk(FOLDER)",
+            "Copy the selected rows before saving: d.flatten_indices().save_to_disk(FOLDER)",
         ));
     }
     let names = data_files.into_iter().map(|file| file.filename);
@@ -156,7 +156,7 @@ fn is_inside(list: &Path, name: &str) -> Result<(), DataError> {
         _ => Err(DataError::because(
             Cause::OtherContent,
             list,
-            "names of what lies beside it",
+            "names of files next to it",
             format!("`{name}`"),
         )),
     }

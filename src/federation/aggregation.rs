@@ -80,9 +80,8 @@ pub struct Upload {
 impl Upload {
     fn aggregate(self, method: &dyn Method) -> Result<Aggregate, PolicyError> {
         let Upload { meta, sent, body, exchange } = self;
-        let exchange = exchange.ok_or_else(|| {
-            PolicyError::Unsupported("an upload that nobody knows the layout of".to_owned())
-        })?;
+        let exchange = exchange
+            .ok_or_else(|| PolicyError::Unsupported("an upload of unknown layout".to_owned()))?;
         let facts = exchange.facts();
         let update = method.transform_upload(&facts, &sent, Message::from_body(&body, &[])?)?;
         let aggregate = exchange.upload.contribution(method, &facts);

@@ -44,7 +44,9 @@ pub enum FederationError {
     #[error("{0}")]
     Data(String),
     /// The upload of a client does not survive its own encoding; a bug of the codecs or the method.
-    #[error("the upload of {client} in {round} ({seat}) is not what arrives: {source}")]
+    #[error(
+        "the upload of {client} in {round} ({seat}) changes when it is encoded and decoded: {source}"
+    )]
     Upload {
         /// The sender.
         client: ClientId,
@@ -56,7 +58,7 @@ pub enum FederationError {
     /// A bad update under `on_bad_update = "abort"`.
     #[error(
         "{client} sent an update that must not be used in {round} ({seat}): {why}; \
-         set federation.on_bad_update = \"drop\" to go on without such updates"
+         set federation.on_bad_update = \"drop\" to continue without such updates"
     )]
     BadUpdate {
         /// The sender.

@@ -278,7 +278,7 @@ impl EventLoop {
         if lines(&simulation) != lines(&self.simulation) {
             if self.network.next().is_some() {
                 return Err(FederationError::Impossible(
-                    "the server's line cannot change while frames are under way on it".into(),
+                    "the server's link cannot change while frames are in transit on it".into(),
                 ));
             }
             self.network = Network::new(&simulation.rules.links);

@@ -247,7 +247,7 @@ mod tests {
             drop(inside);
             beside
         });
-        assert_eq!(entered.into_inner(), 1, "in the end everybody enters");
+        assert_eq!(entered.into_inner(), 1, "in the end all threads enter");
         beside
     }
 

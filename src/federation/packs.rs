@@ -244,7 +244,7 @@ mod tests {
         let mut packs = packs(&[&[2, 0, 1]]);
         assert!(packs.ask(ticket(2), 2).is_empty());
         assert!(packs.drop_out(ticket(1)).is_empty());
-        assert_eq!(packs.ask(ticket(0), 0), [0, 2], "in seat order");
+        assert_eq!(packs.ask(ticket(0), 0), [0, 2], "in the order of participants");
         assert!(packs.need(ticket(0)).is_empty(), "started already");
         assert_eq!(packs.ask(ticket(7), 7), [7], "in no plan");
     }

@@ -78,7 +78,7 @@ fn a_damaged_file_is_told_and_repaired() {
     let told =
         tell(folder.path(), &["run", "head.toml", "-q", "-o", "run", "--force", "--set", sets[0]]);
     assert_eq!(told.code, 0, "{}", told.err);
-    assert_eq!(told.err.matches("it is computed anew").count(), 2, "{}", told.err);
+    assert_eq!(told.err.matches("it is computed again").count(), 2, "{}", told.err);
     let manifest: Value =
         serde_json::from_str(&read(folder.path().join("run/manifest.json"))).unwrap();
     assert_eq!(manifest["digests"], whole);

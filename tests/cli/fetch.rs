@@ -123,7 +123,7 @@ fn a_file_is_fetched_once_recorded_and_found() {
     assert_eq!(told.out.trim(), path.to_str().unwrap());
     assert_eq!(fs::read(&path).unwrap(), play());
     assert!(told.err.contains("no checksum is published; recorded: SHA-256"), "{}", told.err);
-    assert!(told.err.contains("licence: "), "{}", told.err);
+    assert!(told.err.contains("license: "), "{}", told.err);
     let record: serde_json::Value =
         serde_json::from_str(&read(folder.join("data/tinyshakespeare.json"))).unwrap();
     assert_eq!(record["files"][0]["bytes"], play().len());

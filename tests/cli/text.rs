@@ -181,7 +181,7 @@ fn what_does_not_go_together_is_refused() {
         assert!(code == 3 && err.contains(why), "{set}: {err}");
     }
     for (set, expected, why) in
-        [("federation.clients=5", 3, "at most 4"), ("data.path=vocab.txt", 6, "nobody says")]
+        [("federation.clients=5", 3, "at most 4"), ("data.path=vocab.txt", 6, "before any speaker")]
     {
         std::fs::write(folder.path().join("vocab.txt"), "[PAD]\n").unwrap();
         let told = tell(folder.path(), &["run", "play.toml", "-q", "--set", set]);

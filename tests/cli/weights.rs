@@ -95,7 +95,7 @@ fn a_file_is_told_with_all_it_has_and_lacks() {
     assert!(map.lines().any(|told| told == line), "{map}");
 
     let told = tell(folder, &["weights", "hf.safetensors"]);
-    assert!(told.code == 6 && told.err.contains("give `heads`"), "{}", told.err);
+    assert!(told.code == 6 && told.err.contains("set `heads`"), "{}", told.err);
     let told = tell(folder, &["weights", "none.safetensors"]);
     assert!(told.code == 6 && told.err.contains("none.safetensors"), "{}", told.err);
     std::fs::write(folder.join("page.bin"), "<!DOCTYPE html><html>").unwrap();

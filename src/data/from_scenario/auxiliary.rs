@@ -67,7 +67,7 @@ pub(crate) fn shards(
     let clients = fixed.then_some(scenario.federation.clients);
     let unsaid = || {
         DataError::unfit(
-            "clients are always new, and nobody says in how many shards auxiliary samples are dealt",
+            "clients are new in every round, and the number of auxiliary shards is not set",
             "set data.auxiliary.parts",
         )
     };

@@ -36,7 +36,7 @@ impl Partitioner {
             KindKey::Natural { .. } => PartitionKind::Iid,
             KindKey::File { .. } => {
                 return Err(DataError::unfit(
-                    "a file says who holds which sample, and the data are not at hand",
+                    "a file assigns samples to clients, and the data are missing",
                     "check data.path",
                 ));
             }

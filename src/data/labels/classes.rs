@@ -148,7 +148,7 @@ mod tests {
         assert!(numbered(&named, None).unwrap_err().contains("none of class `d`"));
         let unknown = error(&numbers(&[-1, -1]));
         assert!(
-            unknown.contains("`-1` of sample 0") && unknown.contains("Nobody knows"),
+            unknown.contains("`-1` of sample 0") && unknown.contains("These labels are unknown"),
             "{unknown}"
         );
         let error = numbered(&words(&["cat", "Cat"]), None).unwrap_err();

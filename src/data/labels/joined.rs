@@ -300,7 +300,8 @@ mod tests {
         );
         let unknown = error(indices(&[0, -1], &["a", "b"]));
         assert!(
-            unknown.contains("label -1 of sample 1") && unknown.contains("Nobody knows"),
+            unknown.contains("label -1 of sample 1")
+                && unknown.contains("These labels are unknown"),
             "{unknown}"
         );
         assert!(error(indices(&[0], &["a", "a"])).contains("found `a` twice"));

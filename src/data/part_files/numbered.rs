@@ -24,7 +24,7 @@ pub(super) fn whole(files: &[PathBuf]) -> Result<(), DataError> {
         let number = match numbered(file) {
             Some((number, all)) if all == count && number < count => number,
             _ => {
-                let found = format!("{} beside them", file.display());
+                let found = format!("{} next to them", file.display());
                 return Err(DataError::because(Cause::Twice, first, expected, found));
             }
         };
@@ -88,10 +88,10 @@ mod tests {
         assert!(twice.contains("file 0 twice") && !twice.contains("Fetch"), "{twice}");
         let mixed =
             error(&["train-0-of-1.parquet", "train-0-of-2.parquet", "train-1-of-2.parquet"]);
-        assert!(mixed.contains("train-0-of-2.parquet beside them"), "{mixed}");
+        assert!(mixed.contains("train-0-of-2.parquet next to them"), "{mixed}");
         assert!(
             error(&["train-0-of-1.parquet", "train-extra.parquet"])
-                .contains("train-extra.parquet beside")
+                .contains("train-extra.parquet next to")
         );
     }
 }

@@ -150,7 +150,7 @@ fn selections_and_broken_lists_are_refused_with_their_file() {
     for outside in ["../x.arrow", "/x.arrow", "a/b.arrow", ""] {
         let state = format!(r#"{{"_data_files": [{{"filename": "{outside}"}}]}}"#);
         fs::write(train.join(STATE), state).unwrap();
-        assert!(told().contains("names of what lies beside it"), "{outside}: {}", told());
+        assert!(told().contains("names of files next to it"), "{outside}: {}", told());
     }
     fs::write(train.join(STATE), r#"{"_data_files": "#).unwrap();
     assert!(told().contains("[root]/train/state.json: expected a list"));

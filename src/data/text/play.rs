@@ -139,12 +139,12 @@ fn speeches(text: &str, fold_case: bool) -> Result<Vec<Vec<char>>, String> {
             last = name;
         } else if !line.is_empty() {
             let speaker =
-                last.ok_or_else(|| format!("line {number}, which nobody says: {line:?}"))?;
+                last.ok_or_else(|| format!("line {number} before any speaker: {line:?}"))?;
             said.entry(speaker).or_default().extend([line, "\n"]);
         }
     }
     if said.is_empty() {
-        return Err("nobody who says anything".to_owned());
+        return Err("no speaker with any lines".to_owned());
     }
     let fold = |c: char| if fold_case { lowercase(c) } else { c };
     let mut speakers: Vec<(&str, Vec<char>)> =
@@ -218,7 +218,7 @@ C:
             speeches(PLAY, false).unwrap().iter().map(|said| said.iter().collect()).collect();
         let bee = "No no no no no no no no no no.\nIt goes on.\n";
         let a = "To be\nor not.\nTo be: yes\n";
-        assert_eq!(said, [bee, a], "a colon inside a block names nobody, and C says nothing");
+        assert_eq!(said, [bee, a], "a colon inside a block names no speaker, and C says nothing");
         assert_eq!(speeches(&PLAY.replace('\n', "\r\n"), false), speeches(PLAY, false));
     }
 
@@ -277,11 +277,11 @@ C:
             (error(PLAY.as_bytes(), &few), "data.text.symbols"),
             (
                 error(novel.as_bytes(), &options()),
-                "line 2, which nobody says: \"It was a dark night.\"",
+                "line 2 before any speaker: \"It was a dark night.\"",
             ),
             (error(latin, &options()), "index 10"),
-            (error(b"A:\n\nB:\n", &options()), "nobody who says anything"),
-            (error(b"", &options()), "nobody who says anything"),
+            (error(b"A:\n\nB:\n", &options()), "no speaker with any lines"),
+            (error(b"", &options()), "no speaker with any lines"),
             (error(b"\xFF\xFEA\0", &options()), "UTF-16"),
         ] {
             assert!(error.contains("play.txt") && error.contains(found), "{error}");

@@ -196,7 +196,7 @@ mod tests {
             }
             let live: Vec<u32> = directory.live.keys().map(|client| client.0).collect();
             assert_eq!(live, [0, 7, 13], "4 idles longest, then 2");
-            assert!(directory.memories.is_empty(), "nobody has anything to remember");
+            assert!(directory.memories.is_empty(), "no client keeps a state");
         });
     }
 

@@ -328,7 +328,7 @@ impl ClientMachine {
 
     /// Ends the work of a participant.
     fn close_seat(&mut self) {
-        self.open = self.open.checked_sub(1).expect("the work of a seat ends once");
+        self.open = self.open.checked_sub(1).expect("the work of a participant ends once");
     }
 
     /// Returns true if the client of a participant crashes after training and before sending.

@@ -47,7 +47,7 @@ impl StepRequest for OpeningRequest {
             server.broadcast(&context, &participants, ctx).map_err(policy("broadcast"))?;
         if downloads.len() != participants.len() {
             let (given, wanted) = (downloads.len(), participants.len());
-            let what = format!("the method gave {given} Downs for {wanted} seats");
+            let what = format!("the method returned {given} downloads for {wanted} participants");
             return Err(FederationError::Impossible(what));
         }
         let mut packed: BTreeMap<*const Message, Arc<SentDownload>> = BTreeMap::new();

@@ -90,7 +90,10 @@ impl MaskedSum {
     /// If they are not laid out alike, or their metas differ; members see to the layout, and
     /// control fields of a round are equal where its participants learn the same task.
     pub fn merge(mut self, later: MaskedSum) -> MaskedSum {
-        assert!(self.like.meta == later.like.meta, "the meta of summands differs between seats");
+        assert!(
+            self.like.meta == later.like.meta,
+            "the meta of summands differs between participants"
+        );
         assert_eq!(self.words.len(), later.words.len(), "summands differ in length");
         for (word, more) in self.words.iter_mut().zip(&later.words) {
             *word = word.wrapping_add(*more);

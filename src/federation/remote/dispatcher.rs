@@ -213,7 +213,7 @@ impl DispatchLoop {
     fn landed(&mut self, from: Rank, bytes: Vec<u8>) {
         let (ResponseHeader { ticket, answer }, frames) = match packet::open(bytes) {
             Ok(read) => read,
-            Err(why) => return self.lose(from, format!("it sent a parcel that is none: {why}")),
+            Err(why) => return self.lose(from, format!("it sent an invalid packet: {why}")),
         };
         let Some(out) = self.out.remove(&ticket) else { return };
         self.bytes -= out.bytes;

@@ -75,14 +75,14 @@ impl Frames {
 }
 
 fn number(rest: &mut &[u8]) -> Result<u64, String> {
-    let bytes = take(rest, 8)?.first_chunk().ok_or("a parcel is cut off")?;
+    let bytes = take(rest, 8)?.first_chunk().ok_or("a packet is cut off")?;
     Ok(u64::from_le_bytes(*bytes))
 }
 
 fn take<'a>(rest: &mut &'a [u8], length: u64) -> Result<&'a [u8], String> {
     let whole = *rest;
     let split = usize::try_from(length).ok().and_then(|length| whole.split_at_checked(length));
-    let (taken, left) = split.ok_or("a parcel is cut off")?;
+    let (taken, left) = split.ok_or("a packet is cut off")?;
     *rest = left;
     Ok(taken)
 }

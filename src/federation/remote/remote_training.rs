@@ -278,7 +278,7 @@ impl TrainOrder {
     ) -> Result<Member, String> {
         let tasks = simulation.task_sequence.tasks.len();
         if seated.task.index() >= tasks || seated.missed.iter().any(|t| t.index() >= tasks) {
-            return Err(format!("an errand of {} names a task that is not there", seated.client));
+            return Err(format!("a remote job of {} names an unknown task", seated.client));
         }
         let task = seated.task;
         let view = match &seated.view {

@@ -53,7 +53,7 @@ pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
         let read = packet::open(bytes).and_then(|(asked, frames)| Ok((asked, frames.read()?)));
         let (asked, bodies): (RequestHeader, _) = match read {
             Ok(read) => read,
-            Err(why) => break Some(format!("it sent a parcel that is none: {why}")),
+            Err(why) => break Some(format!("it sent an invalid packet: {why}")),
         };
         let reply = Reply { outgoing: line.outgoing(), ticket: asked.ticket };
         shelf.forget(&asked.forget);

@@ -84,7 +84,7 @@ impl CacheFile {
             }
             Found::Damaged(why) => {
                 make(&path, length, &header)?;
-                Some(format!("feature cache {}: {why}; it is computed anew", path.display()))
+                Some(format!("feature cache {}: {why}; it is computed again", path.display()))
             }
         };
         let file = OpenOptions::new().read(true).write(true).open(&path);

@@ -169,7 +169,7 @@ impl FeatureCache {
         let CacheFigures { damaged, .. } = self.figures();
         if damaged > 0 {
             all.push(format!(
-                "feature cache: the rows of {damaged} samples were damaged and are computed anew"
+                "feature cache: the rows of {damaged} samples were damaged and are computed again"
             ));
         }
         all

@@ -400,7 +400,7 @@ mod tests {
         let told = pack[2].1.as_ref().unwrap_err();
         assert!(told.contains("loss is not finite at step 0"), "{told}");
         assert_eq!((&pack[0], &pack[3]), (&alone[0], &alone[3]));
-        assert_eq!(sound[0], alone[0], "whoever sits beside it");
+        assert_eq!(sound[0], alone[0], "independent of the others in the pack");
     }
 
     /// Values and losses of two trainings differ by rounding only, and both failed alike or not at all.

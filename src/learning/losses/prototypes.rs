@@ -183,7 +183,7 @@ mod tests {
         let features = Tensor::new(&[[1f32, 2.0, 3.0]], &Device::Cpu).unwrap();
         let known = two();
         assert!(known.pull(&features, &[3], ProtoDistance::Square).is_err(), "another width");
-        assert!(known.pull(&features, &[4], ProtoDistance::Square).is_ok(), "nobody is asked");
+        assert!(known.pull(&features, &[4], ProtoDistance::Square).is_ok(), "no client is sampled");
         assert!(known.pull(&features, &[4, 4], ProtoDistance::Square).is_err());
     }
 }

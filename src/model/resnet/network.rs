@@ -362,7 +362,7 @@ mod tests {
                 Ok(f64::from(loss(&network)?.to_scalar::<f32>()?))
             };
             let slope = (moved(1.0)? - moved(-1.0)?) / (2.0 * step);
-            assert!((slope / length - 1.0).abs() < 0.03, "{name}: {slope} beside {length}");
+            assert!((slope / length - 1.0).abs() < 0.03, "{name}: {slope} and {length}");
         }
         Ok(())
     }

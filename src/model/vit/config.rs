@@ -155,8 +155,8 @@ impl VitConfig {
         let Some(heads) = heads.or(heads_of_width(dim)) else {
             return Err(WeightsError::Shape {
                 file: file.to_owned(),
-                what: format!("nobody can see in weights how many heads a width of {dim} has"),
-                advice: "give `heads` (--heads on the command line), as its model card says"
+                what: format!("the number of attention heads does not follow from the width {dim}"),
+                advice: "set `heads` (--heads on the command line) to the value in the model card"
                     .to_owned(),
             }
             .into());

@@ -107,7 +107,7 @@ fn check<F: Format>(values: &[f32]) -> Result<(), usize> {
 /// Creates shared values of this length, written piece by piece: `write(first index, piece)`.
 fn fill(length: usize, mut write: impl FnMut(usize, &mut [f32])) -> Arc<[f32]> {
     let mut values: Arc<[f32]> = std::iter::repeat_n(0.0, length).collect();
-    let unshared = Arc::get_mut(&mut values).expect("nobody else has it yet");
+    let unshared = Arc::get_mut(&mut values).expect("no other reference exists yet");
     for (i, piece) in unshared.chunks_mut(PIECE).enumerate() {
         write(i * PIECE, piece);
     }

@@ -88,7 +88,7 @@ impl ServerMachine {
             effects.push(Effect::deliver_to_server(at, EventClass::Deadline, message));
         }
         self.book.open(round);
-        self.doing = "waits for seats";
+        self.doing = "waits for participants";
     }
 
     /// Sends the downloads after the members of secure aggregation know each other.
