@@ -56,9 +56,9 @@ pub fn execute(args: &DirectArgs) -> Result<Exit, CliError> {
                 .map_or_else(String::new, |mean| format!(", mean accuracy {:.2} %", 100.0 * mean));
             let untested = match lines.len() - known.len() {
                 0 => String::new(),
-                without => format!("; {without} slots have no test images and are left out"),
+                without => format!("; {without} client tasks have no test images and are left out"),
             };
-            print(&format!("{} slots trained alone{mean}{untested}\n", known.len()))?;
+            print(&format!("{} client tasks trained alone{mean}{untested}\n", known.len()))?;
             print(&format!("table       {}\n", path.display()))?;
         }
         Format::Json => {

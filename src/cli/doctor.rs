@@ -224,7 +224,7 @@ fn told(found: &Found) -> String {
 /// Describes the vector instructions in use, the reason, and their speed.
 fn vectors(in_use: Vectors, widest: Vectors) -> String {
     let why = match in_use < widest {
-        true => format!(" of at most {widest}, as {VARIABLE} asks"),
+        true => format!(" of at most {widest}, as set in {VARIABLE}"),
         false => String::new(),
     };
     let speed = match (in_use, widest) {
@@ -260,7 +260,7 @@ mod tests {
         let told = vectors(Vectors::Baseline, Vectors::Baseline);
         assert!(told.starts_with("portable; slow") && told.contains("no AVX2 with FMA"), "{told}");
         let told = vectors(Vectors::Baseline, Vectors::Avx512);
-        assert!(told.contains("of at most avx512, as FEDCAST_ARITHMETIC asks; slow"), "{told}");
+        assert!(told.contains("of at most avx512, as set in FEDCAST_ARITHMETIC; slow"), "{told}");
         assert!(!told.contains("no AVX2"), "{told}");
         let told = vectors(Vectors::Avx2, Vectors::Avx2);
         assert!(told.starts_with("avx2; ") && !told.contains("slow;"), "{told}");

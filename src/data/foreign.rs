@@ -15,7 +15,7 @@ pub(super) fn foreign(path: &Path) -> Option<DataError> {
     let mut head = Vec::new();
     files::open(path, Kind::Data).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
     let (found, advice) = recognized(&head)?;
-    let expected = "the data themselves";
+    let expected = "the data";
     Some(match advice {
         Some(advice) => DataError::advised(path, expected, found, advice),
         None => DataError::because(Cause::Damaged, path, expected, found),

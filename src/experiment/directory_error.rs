@@ -26,7 +26,7 @@ pub enum DirectoryError {
         /// Name and hash of what is there.
         found: String,
     },
-    /// The run that was asked for is there, begun and not finished.
+    /// The requested run exists and is not finished.
     #[error(
         "{path} holds this run, not finished ({})\n  help: continue it with `fedcast resume {path}` or `fedcast run \
                  --resume`, or start it again with --force",
@@ -39,7 +39,7 @@ pub enum DirectoryError {
         /// Status of the run.
         status: Status,
     },
-    /// The run that was asked for is there, complete.
+    /// The requested run exists and is complete.
     #[error(
         "{path}: this run is already complete\n  help: `fedcast replay {path}` prints it, --force runs it again",
         path = .0.display()
@@ -53,7 +53,7 @@ pub enum DirectoryError {
         /// Error of the system.
         source: io::Error,
     },
-    /// Links in a run directory lead anywhere.
+    /// A file of the run directory is a link.
     #[error(
         "{0} is a link, and links in a run directory are not followed\n  help: replace it with the file, or remove it"
     )]
@@ -63,7 +63,7 @@ pub enum DirectoryError {
         "{0} is not empty and not a run of fedcast\n  help: choose another --out (--force replaces files with names of a run's files and keeps all others)"
     )]
     NotARun(PathBuf),
-    /// Tables of one run shall go where another one lies.
+    /// Tables of one run would be written into the directory of another run.
     #[error("{path} holds another run ({found})\n  help: choose another folder for the tables")]
     OtherRun {
         /// The directory.
@@ -71,7 +71,7 @@ pub enum DirectoryError {
         /// Name and hash of what is there.
         found: String,
     },
-    /// Tables shall go where another program keeps its files.
+    /// Tables would be written into a folder of another program.
     #[error(
         "{0} has a manifest.json that is not of a run of fedcast\n  help: choose another folder for the tables"
     )]
@@ -84,7 +84,7 @@ pub enum DirectoryError {
         /// Problem.
         why: String,
     },
-    /// The file system refused to show something.
+    /// A file or folder cannot be read.
     #[error("cannot read {path}: {source}")]
     Read {
         /// The file or folder.
@@ -92,7 +92,7 @@ pub enum DirectoryError {
         /// Error of the system.
         source: io::Error,
     },
-    /// The file system refused.
+    /// A file cannot be written.
     #[error("cannot write {path}: {source}; the recording is incomplete")]
     Write {
         /// The file.

@@ -12,9 +12,9 @@ use crate::files::PART;
 /// Content of a directory, for a scenario that is to run there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DirectoryState {
-    /// Nothing, or what a process left that was killed before its run was one.
+    /// Nothing, or files of a process that was killed before its run began.
     Free,
-    /// This run, which can go on.
+    /// This run, which can be resumed.
     Unfinished(Status),
     /// This run, complete.
     Done,
@@ -59,7 +59,7 @@ impl DirectoryState {
     /// Returns an error unless a run may begin here without `--force`.
     ///
     /// # Errors
-    /// What is there, and what to do.
+    /// Returns an error that describes the content, with advice.
     pub fn may_begin(self, path: &Path) -> Result<(), DirectoryError> {
         let path = path.to_path_buf();
         Err(match self {

@@ -204,7 +204,7 @@ impl Run {
         Run { directory, manifest, setup, company, checkpoints, models, begin }
     }
 
-    /// Returns a run that goes on in its directory, or begins again there.
+    /// Returns a run that is resumed or started again in its directory.
     pub(super) fn again(
         directory: RunDirectory,
         manifest: Manifest,

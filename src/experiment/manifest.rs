@@ -61,7 +61,7 @@ pub struct Seeds {
     pub run: u64,
     /// Seed of the partition of samples over clients.
     pub partition: u64,
-    /// Seed of the order of classes, where it is drawn.
+    /// Seed of the class order, if it is random.
     pub class_order: u64,
 }
 
@@ -205,7 +205,7 @@ fn full_precision() -> String {
 }
 
 impl Manifest {
-    /// Returns the manifest of a run that is not whole any more.
+    /// Returns the manifest of a run that is no longer complete.
     pub(super) fn reopened(self) -> Manifest {
         let (status, error, events, digests) = (Status::Running, None, None, None);
         Manifest { status, error, events, digests, ..self }

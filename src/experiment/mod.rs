@@ -1,4 +1,4 @@
-//! A run as a whole: assembled from a scenario, driven, recorded, replayed, verified, planned.
+//! Runs: assembled from a scenario, executed, recorded, replayed, verified, planned.
 //!
 //! ```text
 //! scenario ──load──▶ Scenario ──blueprint──▶ plan        (no data, no weights)

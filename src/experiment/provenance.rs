@@ -1,5 +1,6 @@
-//! Origin and cost of a run, beyond what its results depend on. These are the command line, scenario file as it was
-//! written, build, times, memory. All of it stands in the manifest and in no digest.
+//! Origin and cost of a run: command line, scenario file as written, build, times, memory.
+//!
+//! No result depends on them. They are in the manifest and in no digest.
 
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Reads it again; `None` if it is gone meanwhile, which is nothing a run should fail for.
+    /// Reads the file again; `None` if it no longer exists, which is no reason for a run to fail.
     pub fn of(path: &std::path::Path) -> Option<Origin> {
         let text = files::read_text(path, Kind::Scenario).ok()?;
         Some(Origin { file: path.file_name()?.to_string_lossy().into_owned(), text })

@@ -1,4 +1,4 @@
-//! Errors that point into the scenario of a recorded run, which is never edited: what to type instead.
+//! Advice for errors in the scenario of a recorded run, which is never edited.
 
 use std::path::Path;
 

@@ -27,7 +27,7 @@ struct Recording {
     replayed: Option<Mark>,
 }
 
-/// Writes what comes after bytes that are there already.
+/// Writer that skips bytes that the file already has.
 struct Rest<W> {
     there: u64,
     out: W,
@@ -80,7 +80,7 @@ impl Recorder {
         Ok(Recorder(Arc::new(Mutex::new(recording))))
     }
 
-    /// Entries and digests of what was written so far.
+    /// Returns the number and digests of the entries written so far.
     pub fn written(&self) -> (u64, Digests) {
         let recording = self.lock();
         (recording.journal.entries(), recording.journal.digests())

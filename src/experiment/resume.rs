@@ -45,7 +45,7 @@ pub enum ResumeError {
         /// Hash in the manifest.
         expected: String,
     },
-    /// Its scenario is gone.
+    /// The run's scenario is missing.
     #[error(
         "{path} lost its {file}, which is needed to resume it\n  help: restore the file, or call `fedcast run --resume` \
          with the scenario, --set and --seed of this run, which writes it again",
@@ -58,7 +58,7 @@ pub enum ResumeError {
         path = .0.display(), folder = names::FORK
     )]
     NoFork(PathBuf),
-    /// Data or weights are not what they were.
+    /// Data or weights have changed.
     #[error(
         "{0} has changed since the run began\n  help: resume it with the same data and weights"
     )]
@@ -74,7 +74,7 @@ pub enum ResumeError {
         /// Version and arithmetic of this program.
         now: String,
     },
-    /// The run, its inputs or its directory are not what they should be.
+    /// The run, its inputs or its directory are invalid.
     #[error("{0}")]
     Run(#[source] RunError),
 }
@@ -97,11 +97,11 @@ impl CommandError for ResumeError {
     }
 }
 
-/// A run that goes on.
+/// A run that is resumed.
 pub struct Resumed {
     pub run: Run,
     pub scenario: Scenario,
-    /// Notices for the user: the place from which it goes on, and damaged checkpoints.
+    /// Notices for the user: the place from which it is resumed, and damaged checkpoints.
     pub notices: Vec<String>,
     /// Entries that are replayed instead of computed.
     pub replayed: u64,
@@ -109,7 +109,7 @@ pub struct Resumed {
 
 /// Takes up the run at `path` with a crew, or a number of workers.
 ///
-/// `force` goes on although a program of another version or arithmetic began it.
+/// With `force`, it is resumed even if a program of another version or arithmetic started it.
 ///
 /// # Errors
 /// [`ResumeError`], a directory in use, and all that can be wrong with a scenario and its inputs.

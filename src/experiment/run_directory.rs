@@ -57,7 +57,7 @@ pub mod names {
     pub const CLIENTS: &str = "clients.csv";
     /// One row per (task learned, task tested).
     pub const MATRIX: &str = "matrix.csv";
-    /// One row per (period, client task begun), where clients have tasks of their own.
+    /// One row per (period, client task begun), if clients have their own tasks.
     pub const SLOTS: &str = "slots.csv";
     /// One row per comparison, client and class, where client models are compared.
     pub const BIAS: &str = "bias.csv";
@@ -83,7 +83,7 @@ pub mod names {
     pub const MODELS: &str = "models";
     /// Folder of checkpoints.
     pub const CHECKPOINTS: &str = "checkpoints";
-    /// Folder of what a forked run began with.
+    /// Folder with the start of a forked run.
     pub const FORK: &str = "fork";
     pub const LOCK: &str = "run.lock";
 }
@@ -159,7 +159,7 @@ impl RunDirectory {
         Ok(directory)
     }
 
-    /// Takes the directory of a run that goes on. Everything in it stays, except files that were never finished.
+    /// Takes the directory of a run that is resumed. All files stay, except unfinished ones.
     pub fn reopen(path: &Path) -> Result<RunDirectory, DirectoryError> {
         RunDirectory::reopen_on(&Disk::default(), path)
     }
@@ -191,8 +191,9 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Removes the run: every file that a run writes, nothing else, and the folder where it is empty then. Whether
-    /// it is.
+    /// Removes the run: only files that a run writes, and the folder if it is then empty.
+    ///
+    /// Returns true if the folder was removed.
     pub fn delete(self) -> Result<bool, DirectoryError> {
         // The manifest goes first: what is killed halfway leaves nothing that looks like a run.
         self.remove(&[names::MANIFEST, names::SCENARIO])?;
@@ -229,12 +230,12 @@ impl RunDirectory {
         &self.path
     }
 
-    /// Through what it is written.
+    /// Returns the disk through which it is written.
     pub fn disk(&self) -> &Disk {
         &self.disk
     }
 
-    /// Opens a file that grows while the run goes on.
+    /// Opens a file that grows during the run.
     pub fn append(&self, name: &str) -> Result<DiskFile, DirectoryError> {
         let path = self.path.join(name);
         self.disk.append(&path).map_err(|source| DirectoryError::Write { path, source })

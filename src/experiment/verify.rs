@@ -35,9 +35,9 @@ const BEFORE: usize = 10;
 pub struct Divergence {
     /// The number of the entry.
     pub seq: u64,
-    /// Recorded entry; `None` where the recorded run had ended.
+    /// Recorded entry; `None` if the recorded run had ended.
     pub recorded: Option<String>,
-    /// Computed entry; `None` where the computed run has ended.
+    /// Computed entry; `None` if the computed run has ended.
     pub computed: Option<String>,
     /// The entries before it, equal in both.
     pub before: Vec<String>,
@@ -85,10 +85,10 @@ pub enum VerifyError {
     /// The recomputed run is not the recorded one.
     #[error(transparent)]
     Diverged(Box<Divergence>),
-    /// The recorded run cannot be taken up.
+    /// The recorded run cannot be resumed.
     #[error("{0}")]
     Resume(#[from] ResumeError),
-    /// The run, its inputs or its directory are not what they should be.
+    /// The run, its inputs or its directory are invalid.
     #[error("{0}")]
     Run(#[source] RunError),
 }
@@ -226,7 +226,7 @@ pub fn verify(
     }
 }
 
-/// Rounds that a journal opens, as far as it can be read: what is wrong with it is found when it is compared.
+/// Returns the number of rounds in the readable part of a journal; its errors are found by the comparison.
 fn rounds_in(path: &Path) -> u64 {
     let Ok(mut reader) = JournalReader::open(&path.join(names::EVENTS)) else { return 0 };
     let mut rounds = 0;

@@ -26,16 +26,16 @@ use crate::methods::Registry;
 use crate::quantity::{ClientId, ParticipantId, Round};
 use crate::scenario::{ArrivalChoice, Scenario};
 
-/// Sections that may change: they say when things happen.
+/// Sections that may change, because they affect only times.
 const CLOCKS: [&str; 5] = ["time", "links", "round", "devices", "cache"];
 
 /// Reason why a run cannot be replayed with other times.
 #[derive(Debug, Error)]
 pub enum WhatIfError {
-    /// Other updates would be learned from.
+    /// Other updates would be aggregated.
     #[error("{0}, so other updates would be aggregated\n  help: run the changed scenario instead")]
     OtherLearning(String),
-    /// The run, its inputs or its directory are not what they should be.
+    /// The run, its inputs or its directory are invalid.
     #[error("{0}")]
     Run(#[source] RunError),
 }
@@ -189,7 +189,7 @@ struct Replayed {
     readers: Vec<Box<dyn EventSink>>,
     journal: Journal,
     trained: Trained,
-    /// The first decision that comes out otherwise.
+    /// First decision that differs.
     other: Option<String>,
 }
 

@@ -99,7 +99,7 @@ pub enum FederationError {
     Device(String),
     /// The memory of a device does not even hold one client, or one block of test samples.
     #[error(
-        "the memory of the device is full with a single client or test block: {0}\n  \
+        "the memory of the device is too small for a single client or test block: {0}\n  help: \
          lower client.batch, devices.evaluation_batch or devices.workers"
     )]
     Memory(String),
@@ -107,7 +107,7 @@ pub enum FederationError {
     #[error("rank 0 is lost: {0}")]
     Conductor(String),
     /// Worker threads could not be started.
-    #[error("worker threads could not be started: {0}; lower devices.workers")]
+    #[error("cannot start worker threads: {0}\n  help: lower devices.workers")]
     Workers(#[from] std::io::Error),
 }
 

@@ -363,7 +363,7 @@ fn put(queue: &mut EventQueue<Upcoming>, Envelope { at, class, to, message }: En
 }
 
 fn clock_ended() -> String {
-    "the simulated clock came to its end after 584 years: something takes far too long; look for very large \
+    "the virtual clock ended after 584 years\n  help: look for very large \
      values in [time], [links], [availability] and [round]"
         .into()
 }

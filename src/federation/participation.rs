@@ -46,7 +46,7 @@ pub fn cohort(
 /// Returns the error for a method that asks every client with data in an unlimited population.
 pub fn endless() -> FederationError {
     FederationError::Impossible(
-        "this method asks every client that holds data, and a fresh population has no end of them; \
+        "this method needs every client that holds data, and a fresh population is unlimited\n  help: \
          set participation.population = \"fixed\""
             .into(),
     )

@@ -96,7 +96,7 @@ impl SimulationContext {
                 Capability::MixedTasks,
                 "be of different tasks",
             ),
-            (rules.closing.late != LatePolicy::Drop, Capability::LateUpdates, "be folded late"),
+            (rules.closing.late != LatePolicy::Drop, Capability::LateUpdates, "be aggregated late"),
         ] {
             if let (true, Some(why)) = (asked, check_capability(&*method, &facts, service)) {
                 let what = format!("uploads of `{name}` cannot {what}: {why}");
@@ -105,7 +105,7 @@ impl SimulationContext {
         }
         if rules.privacy.secure.is_some() && !charged {
             return Err(FederationError::Impossible(
-                "secure aggregation hides uploads from the server, and these cross no link".into(),
+                "secure aggregation hides uploads from the server, but these cross no link".into(),
             ));
         }
         if rules.faults.entries.len() > MOST_FAULTS {

@@ -116,7 +116,7 @@ fn message(direction: &str, layout: &MessageSpec) -> String {
     }
     if places.is_empty() {
         text.push_str(&format!(
-            "      {direction:5} nothing but {} control bytes\n",
+            "      {direction:5} only {} control bytes\n",
             layout.control.len()
         ));
     }

@@ -80,10 +80,10 @@ fn render(run: &RunRecord) -> String {
     }
     let path = run.path.display();
     match state {
-        State::Done => line("doubt it", format!("fedcast replay {path} --verify")),
+        State::Done => line("verify", format!("fedcast replay {path} --verify")),
         State::Running => {}
         State::Killed | State::Interrupted | State::Failed => {
-            line("go on", format!("fedcast resume {path}"));
+            line("resume", format!("fedcast resume {path}"));
         }
     }
     text

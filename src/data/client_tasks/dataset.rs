@@ -62,8 +62,8 @@ impl Dataset {
         let classes = self.classes();
         if let Some(class) = client_tasks.classes.iter().find(|class| **class as usize >= classes) {
             return Err(DataError::unfit(
-                format!("slots have class {class}, and the data set {classes}"),
-                "draw the slots for this data set",
+                format!("client tasks have class {class}, but the data set has {classes} classes"),
+                "draw the client tasks for this data set",
             ));
         }
         let split = |split: &Arc<Split>, test: bool| {

@@ -228,16 +228,18 @@ impl ClientTasks {
 fn check(rules: &ClientTaskRules, classes: usize) -> Result<(), DataError> {
     let refuse = |what: String, advice: &str| Err(DataError::unfit(what, advice));
     if rules.classes == 0 || rules.classes > classes {
-        let what = format!("slots of {} classes, and there are {classes}", rules.classes);
-        return refuse(what, "give slots at least one class and at most all");
+        let what =
+            format!("client tasks of {} classes, and there are only {classes}", rules.classes);
+        return refuse(what, "give client tasks at least one class and at most all");
     }
     if rules.overlap > rules.classes {
-        let what = format!("slots of {} classes that share {}", rules.classes, rules.overlap);
-        return refuse(what, "let slots have as many classes in common as they have, at most");
+        let what =
+            format!("client tasks of {} classes that share {}", rules.classes, rules.overlap);
+        return refuse(what, "let client tasks share at most as many classes as they have");
     }
     if rules.stages == 0 || rules.stages > usize::from(u16::MAX) || rules.clients == 0 {
         let what = format!("{} periods of {} clients", rules.stages, rules.clients);
-        return refuse(what, "slots need a period and a client");
+        return refuse(what, "client tasks need a period and a client");
     }
     let positive = rules.share > 0.0 && rules.share <= 1.0;
     if !positive || !(0.0..=1.0).contains(&rules.moving) {

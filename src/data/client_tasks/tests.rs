@@ -66,7 +66,9 @@ fn other_runs_draw_other_slots_and_the_same_the_same() {
 #[test]
 fn numbers_that_cannot_be_are_refused() {
     let told = |rules: ClientTaskRules| ClientTasks::draw(rules, 30).unwrap_err().to_string();
-    assert!(told(ClientTaskRules { classes: 31, ..rules() }).contains("slots of 31 classes"));
+    assert!(
+        told(ClientTaskRules { classes: 31, ..rules() }).contains("client tasks of 31 classes")
+    );
     assert!(told(ClientTaskRules { overlap: 21, ..rules() }).contains("share 21"));
     assert!(told(ClientTaskRules { moving: 0.1, ..rules() }).contains("nobody"));
     assert!(told(ClientTaskRules { share: 0.0, ..rules() }).contains("share of 0"));

@@ -37,7 +37,7 @@ impl NaturalClients {
     ) -> Result<NaturalClients, DataError> {
         let owners = split.owners().ok_or_else(|| {
             DataError::unfit(
-                "these data do not say whose they are",
+                "these data have no owners of samples",
                 "divide them: partition.kind = \"iid\", \"dirichlet\" or \"lda\"",
             )
         })?;

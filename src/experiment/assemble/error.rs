@@ -16,7 +16,7 @@ pub enum AssembleError {
     /// The scenario is invalid.
     #[error("{0}")]
     Scenario(#[from] ScenarioError),
-    /// Keys that cannot go together, found only when the run is put together.
+    /// Keys that contradict each other, found only when the run is assembled.
     #[error("{message}\n  help: {help}")]
     Unsupported {
         /// Conflict.

@@ -47,7 +47,7 @@ impl KeptCosts {
         self.by_key.get(key)
     }
 
-    /// Keeps what was measured.
+    /// Keeps measured costs.
     pub fn keep(&mut self, key: &str, costs: &Costs) -> Result<(), DirectoryError> {
         self.by_key.insert(key.to_owned(), costs.clone());
         let text = serde_json::to_vec_pretty(&self.by_key).expect("costs have only string keys");

@@ -1,7 +1,7 @@
 //! Export of models: the server's state after a task of a recorded run, as safetensors.
 //!
 //! It is looked for in three places: in `models/` (`record.models`), in a checkpoint that was written when the task ended
-//! (`record.checkpoint.every = "task"`), and, where the caller wants that, it is computed again from the checkpoint before,
+//! (`record.checkpoint.every = "task"`), and, if requested, it is computed again from the checkpoint before,
 //! and compared with the digest that the journal has of it.
 
 mod merged;
@@ -53,13 +53,13 @@ pub enum ExportError {
     /// Model with more than a network and a head.
     #[error("{0}\n  help: omit --merged to export every tensor of the server as it is")]
     NotMerged(String),
-    /// A file that is there is not what it should be.
+    /// An existing file is invalid.
     #[error("{path}: {why}")]
     Unreadable { path: PathBuf, why: String },
-    /// The recorded run cannot be taken up.
+    /// The recorded run cannot be resumed.
     #[error("{0}")]
     Resume(#[from] ResumeError),
-    /// The run, its inputs or its directory are not what they should be.
+    /// The run, its inputs or its directory are invalid.
     #[error("{0}")]
     Run(#[source] RunError),
 }

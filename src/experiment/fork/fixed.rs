@@ -6,7 +6,7 @@ use super::ForkError;
 use crate::experiment::changes::table_of;
 use crate::scenario::Scenario;
 
-/// Sections and keys on which everything that was learned depends: who holds what, what the network is, who is there.
+/// Sections and keys on which earlier training depends: partition, network, clients.
 const FIXED: [&str; 12] = [
     "preset",
     "data",

@@ -1,9 +1,8 @@
-//! A run that goes on from the end of a task of another one, with something else in its scenario.
+//! Fork of a run: a new run that continues from the end of a task, with other settings.
 //!
-//! Everything learned until then is taken over: the server's state, those of clients, and the journal, which is
-//! replayed under the scenario of that time. So the directory of a forked run is whole: its journal begins with that
-//! of the run it was forked from, its tables have rounds from the first on, and it is resumed like any other. Its
-//! start lies in its folder `fork/`; its origin stands in its manifest.
+//! The new run takes over the states of the server and of clients, and the journal, which is replayed with its original
+//! scenario. So its directory is complete: its journal begins with that of the original run, its tables have all
+//! rounds, and it is resumed like any other run. Its start is in the folder `fork/`, its origin in its manifest.
 
 mod before;
 mod fixed;
@@ -90,10 +89,10 @@ pub enum ForkError {
     /// Into the run itself.
     #[error("a run cannot be forked into its own folder\n  help: name another folder with --out")]
     Itself,
-    /// The recorded run cannot be taken up.
+    /// The recorded run cannot be resumed.
     #[error("{0}")]
     Resume(#[from] ResumeError),
-    /// The run, its inputs or its directory are not what they should be.
+    /// The run, its inputs or its directory are invalid.
     #[error("{0}")]
     Run(#[source] RunError),
 }
@@ -132,9 +131,9 @@ pub struct ForkOptions {
     pub overrides: Vec<String>,
     /// The directory; by default that of the changed scenario with the task behind it.
     pub out: Option<PathBuf>,
-    /// Compute what was not kept.
+    /// Recompute a state that was not kept.
     pub recompute: bool,
-    /// Replace what is in the directory.
+    /// Replace an existing run in the directory.
     pub force: bool,
     /// Worker threads; the scenario's by default.
     pub workers: Option<u32>,
@@ -142,8 +141,7 @@ pub struct ForkOptions {
     pub provenance: Provenance,
 }
 
-/// Makes the directory of a run that goes on from the end of a task of the run at `path`. Returns that run, ready to
-/// be executed.
+/// Makes the directory of a fork of the run at `path`. Returns the new run, ready to be executed.
 ///
 /// # Errors
 /// [`ForkError`], and everything that can be wrong with a run, a scenario and its inputs.
@@ -264,7 +262,7 @@ fn forked(recorded: &Manifest, mark: &Mark, after_task: u32) -> Forked {
     }
 }
 
-/// Writes what the run begins with: the scenarios that held before, a checkpoint, the journal up to it.
+/// Writes the start of the run: the earlier scenarios, a checkpoint, the journal up to it.
 fn take_over(
     path: &Path,
     directory: &RunDirectory,

@@ -15,7 +15,7 @@ use crate::quantity::{ClientId, TaskId, VirtualTime};
 
 /// Sums over a run in progress.
 pub(super) struct Tally {
-    /// Says what the server computes by itself.
+    /// Method, which reports the computation of the server.
     method: Arc<dyn Method>,
     /// The round whose participants opened last.
     round: Option<RoundContext>,

@@ -1,4 +1,4 @@
-//! Ranks compared: a table of what must be equal and is not.
+//! Comparison of ranks: a table of the fields in which they differ.
 
 use super::RankFingerprint;
 

@@ -22,7 +22,7 @@ use crate::scenario::{CachePlace, Scenario};
 /// Request of rank 0 before the first job.
 #[derive(Serialize, Deserialize)]
 enum HandshakeRequest {
-    /// Put this scenario together, and say what came of it.
+    /// Assemble this scenario, and report the result.
     Prepare { scenario: String },
     /// All agree.
     Begin,
@@ -235,7 +235,7 @@ fn put_together(
     Ok((RankFingerprint::here(&scenario, &assembly), assembly))
 }
 
-/// Receives a request of rank 0; `None` when it has hung up.
+/// Receives a request of rank 0; `None` after it has closed the channel.
 fn hear(line: &RankChannel) -> Result<Option<HandshakeRequest>, RanksError> {
     let rank = Rank::ZERO;
     match line.incoming().recv() {

@@ -66,5 +66,5 @@ pub(in crate::federation) async fn answered<T, E>(
     slot: oneshot::Receiver<Result<T, E>>,
     lost: fn(String) -> E,
 ) -> Result<T, E> {
-    slot.await.unwrap_or_else(|_| Err(lost("the worker is gone".to_string())))
+    slot.await.unwrap_or_else(|_| Err(lost("the worker has ended".to_string())))
 }

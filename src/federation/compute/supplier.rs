@@ -93,7 +93,7 @@ impl Supplier {
                 ..AggregationResult::default()
             }));
         }
-        let result = async move { aggregate.await.map_err(|_| "a worker is gone".to_string()) };
+        let result = async move { aggregate.await.map_err(|_| "a worker has ended".to_string()) };
         Computation::Posted { jobs: Vec::new(), result: Box::pin(result) }
     }
 

@@ -147,7 +147,7 @@ impl DispatchLoop {
                 recv(self.line.incoming()) -> arrival => match arrival {
                     Ok(TransportEvent::Parcel { from, bytes }) => self.landed(from, bytes),
                     Ok(TransportEvent::Lost { rank, why }) => self.lose(rank, why),
-                    Err(_) => self.lose_all("the line is gone"),
+                    Err(_) => self.lose_all("the channel is closed"),
                 },
                 recv(testing) -> job => job.into_iter().for_each(|job| self.take(job)),
                 recv(training) -> job => job.into_iter().for_each(|job| self.take(job)),

@@ -73,8 +73,9 @@ pub fn join() -> Result<Joined, RanksError> {
 }
 
 impl Carrying {
-    /// Waits until all that was said is said. Where a rank was lost the answer is `false`: the process must [`leave`], for
-    /// MPI would wait for that rank when it ends.
+    /// Waits until all messages are sent. Returns false if a rank was lost.
+    ///
+    /// The process must then [`leave`], because MPI would wait for that rank at its end.
     pub fn wait(self) -> bool {
         matches!(self.thread.join(), Ok(Ending::Whole))
     }
@@ -86,7 +87,7 @@ impl Carrying {
     }
 }
 
-/// Ends this process at once, after what was printed.
+/// Ends this process at once, after flushing its output.
 pub fn leave(code: u8) -> ! {
     let _ = std::io::stdout().flush();
     let _ = std::io::stderr().flush();

@@ -35,8 +35,8 @@ impl ServerMachine {
             }
             Cohort::Never => {
                 return Err(FederationError::Impossible(format!(
-                    "after {now} no client that could be asked in {round} can ever be reached; \
-                     let them stay longer, or run fewer rounds"
+                    "after {now} no client that can be sampled in {round} is ever available\n  \
+                     help: let clients stay longer, or run fewer rounds"
                 )));
             }
         };

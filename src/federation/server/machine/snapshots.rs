@@ -41,7 +41,7 @@ impl ServerMachine {
         }
         if self.book.owes_updates() {
             return Err(FederationError::Impossible(format!(
-                "updates of earlier rounds are still to come when {until} ends: nothing can change there"
+                "updates of earlier rounds are still in transit when {until} ends, so nothing can change there"
             )));
         }
         let simulation = Arc::clone(next);
