@@ -158,8 +158,8 @@ impl Batch {
             }
             Batch::Queried { inputs, .. } => inputs.pixels(device),
             Batch::Features { .. } => Err(DataError::unfit(
-                "a batch of features has no pixels any more",
-                "read the loader of images where pixels are needed",
+                "a batch of features has no pixels",
+                "use the loader of images if pixels are needed",
             )),
             Batch::Tokens { tokens, shape, .. } => {
                 Ok(Tensor::from_slice(tokens, shape.as_slice(), device)?)

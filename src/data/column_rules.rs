@@ -25,7 +25,7 @@ pub(super) fn differ<'a>(
             path,
             "columns of different names",
             format!("`{name}` twice"),
-            "Rename one of them, or leave it out",
+            "Rename one of them, or remove it",
         )),
     }
 }

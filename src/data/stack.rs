@@ -69,7 +69,7 @@ impl Split {
     pub fn pixels(&self, transform: &Transform, samples: &[u32]) -> Result<Stacked, DataError> {
         if !transform.is_deterministic() {
             return Err(DataError::unfit(
-                "these pixels are read once and for all, and the transform draws",
+                "these pixels are read only once, but the transform is random",
                 "use a transform without random crop and flip",
             ));
         }

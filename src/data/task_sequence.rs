@@ -153,9 +153,9 @@ fn sizes_of(tasks: &TaskSizes, classes: usize) -> Result<Vec<u32>, DataError> {
             let total: u64 = sizes.iter().map(|size| u64::from(*size)).sum();
             unfit(
                 format!(
-                    "task sizes {sizes:?} add up to {total}, the data set has {classes} classes"
+                    "task sizes {sizes:?} add up to {total}, but the data set has {classes} classes"
                 ),
-                format!("give at least one class to every task and {classes} in all"),
+                format!("give at least one class to every task and {classes} in total"),
             )
         }
         (None, TaskSizes::Even(tasks)) if (1..=classes).contains(&(*tasks as usize)) => {

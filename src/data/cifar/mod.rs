@@ -141,7 +141,7 @@ fn from_archive(
     });
     if let Err(error) = done {
         let found = match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => format!("an archive that breaks off at {last}"),
+            std::io::ErrorKind::UnexpectedEof => format!("an archive that ends at {last}"),
             _ => format!("damage at {last}: {error}"),
         };
         let expected = format!("a whole .tar.gz of {}", layout.wanted());
@@ -154,7 +154,7 @@ fn from_archive(
         Some(name) => Err(DataError::Missing {
             path: path.join(name),
             expected: layout.wanted(),
-            advice: "Take the binary or the Python version of the data set, not the Matlab one"
+            advice: "Use the binary or the Python version of the data set, not the Matlab one"
                 .to_owned(),
         }),
     }

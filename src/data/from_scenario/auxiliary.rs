@@ -30,7 +30,7 @@ impl AuxiliaryFacts {
         let unknown = || {
             DataError::unfit(
                 "the number of auxiliary samples is not known without opening them",
-                "give data.auxiliary.samples to plan with",
+                "set data.auxiliary.samples for plans",
             )
         };
         AuxiliaryFacts::of(scenario, section, samples.ok_or_else(unknown)?).map(Some)

@@ -28,7 +28,7 @@ impl Partitioner {
             }
             KindKey::Slices { .. } => {
                 return Err(DataError::unfit(
-                    "slices are of tasks of a client's own",
+                    "slices need clients with their own tasks",
                     "set tasks.arrival = \"powder\", or choose another partition",
                 ));
             }
@@ -42,7 +42,7 @@ impl Partitioner {
             }
             KindKey::Ratios { .. } => {
                 return Err(DataError::unfit(
-                    "these shards are drawn client by client, for clients that do not come back",
+                    "these shards are drawn by client, for clients that take part once",
                     "set participation.population = \"fresh\"",
                 ));
             }
@@ -98,13 +98,13 @@ impl FreshClients {
             | KindKey::Quantity { .. }
             | KindKey::Extended { .. } => {
                 return Err(DataError::unfit(
-                    "fresh clients are drawn one by one, this partition divides a task among all",
+                    "fresh clients are drawn one by one, but this partition divides a task among all",
                     "use partition.kind = \"dirichlet\", \"iid\" or \"ratios\" with a fresh population",
                 ));
             }
         };
         let samples = section.samples_per_client.ok_or_else(|| {
-            DataError::unfit("fresh clients need a size", "give partition.samples_per_client")
+            DataError::unfit("fresh clients need a size", "set partition.samples_per_client")
         })?;
         Ok(FreshClients { distribution: FreshPartition::Dirichlet { beta, samples }, seed })
     }

@@ -57,7 +57,7 @@ pub fn open(
         path: path.to_owned(),
         expected: EXPECTED.to_owned(),
         found,
-        advice: "Name a file of this form in data.path, or mend this one".to_owned(),
+        advice: "Name a file of this form in data.path, or correct this one".to_owned(),
     };
     let speeches = speeches(&text, options.fold_case).map_err(corrupt)?;
     let places: Vec<Places> = speeches.iter().map(|said| Places::of(said.len(), options)).collect();

@@ -72,8 +72,8 @@ impl WordPieces {
     /// What the rules of a `tokenizer.json` cannot cut.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
         let pieces = self.tokenizer.encode_fast(text, false).map_err(|error| {
-            let advice = "use the tokeniser file of a BERT as backbone.vocabulary";
-            DataError::unfit(format!("this tokeniser cannot cut {text:?}: {error}"), advice)
+            let advice = "use the tokenizer file of a BERT as backbone.vocabulary";
+            DataError::unfit(format!("this tokenizer cannot split {text:?}: {error}"), advice)
         })?;
         Ok(pieces.get_ids().to_vec())
     }

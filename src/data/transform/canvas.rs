@@ -67,7 +67,7 @@ impl Workspace {
         let (h, w) = self.size();
         Err(DataError::unfit(
             format!("a crop of {side} pixels does not fit an image of {h} x {w}"),
-            "put a resize before the crop, or crop less",
+            "resize before the crop, or use a smaller crop",
         ))
     }
 
@@ -152,13 +152,13 @@ impl Workspace {
         if channels != self.channels && self.channels != 1 {
             return Err(DataError::unfit(
                 format!("an image of {} channels cannot become one of {channels}", self.channels),
-                "only grey images can be repeated; leave the channels as they are",
+                "only gray images can be repeated; leave the channels as they are",
             ));
         }
         let Some(scales) = normalise.channels(channels) else {
             return Err(DataError::unfit(
-                format!("this normalisation is not for images of {channels} channels"),
-                "use \"half\" or \"none\", one mean and deviation for all channels, or one per channel",
+                format!("this normalization does not fit images of {channels} channels"),
+                "use \"half\" or \"none\", one mean and standard deviation for all channels, or one per channel",
             ));
         };
         self.widen();

@@ -136,7 +136,7 @@ fn grey_repeats_and_wrong_channels_are_refused() {
     let message = refused(to(Some(4), Normalization::None), image(&colour, [3, 4, 4]));
     assert!(message.contains("3 channels cannot become one of 4"), "{message}");
     let message = refused(to(None, Normalization::ImageNet), image(&grey, [1, 4, 4]));
-    assert!(message.contains("not for images of 1 channels"), "{message}");
+    assert!(message.contains("does not fit images of 1 channels"), "{message}");
     let crop = Transform { steps: vec![Step::CenterCrop { side: 5 }], ..Transform::default() };
     let message = refused(crop, image(&grey, [1, 4, 4]));
     assert!(message.contains("crop of 5 pixels does not fit an image of 4 x 4"), "{message}");

@@ -36,7 +36,7 @@ pub fn train_pack(
 ) -> Result<Vec<Result<TrainingReport, LearningError>>, LearningError> {
     if optimizer.members() != courses.len() {
         let (of, courses) = (optimizer.members(), courses.len());
-        return Err(LearningError::Shape(format!("an optimiser of {of} for {courses} courses")));
+        return Err(LearningError::Shape(format!("an optimizer of {of} for {courses} courses")));
     }
     let on_host = trainables.iter().all(|(_, var)| ops::served(&[var]));
     let mut pack = Pack::new(plan, optimizer.learning_rate(), trainables, courses);

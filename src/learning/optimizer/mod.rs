@@ -120,7 +120,7 @@ impl Optimizer {
         let lengths = |moments: &Moments| (moments.first.len(), moments.second.len());
         let fresh = self.vars.iter().map(|var| self.rule.moments(var.elem_count()));
         if !fresh.map(|m| lengths(&m)).eq(state.moments.iter().map(lengths)) {
-            let what = "a saved optimiser belongs to other variables or another rule";
+            let what = "a saved optimizer belongs to other variables or another rule";
             return Err(LearningError::Shape(what.into()));
         }
         let members = self.members();
