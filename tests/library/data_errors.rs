@@ -82,12 +82,12 @@ fn a_truncated_archive() {
     let path = root.path().join("cifar.tar.gz");
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() - 4]).unwrap();
-    insta::assert_snapshot!(open_archive(&root), @"[root]/cifar.tar.gz: expected a whole .tar.gz of the binary or the Python version of cifar-100 (train.bin, test.bin, fine_label_names.txt; or train, test, meta), found an archive that ends at its end. Fetch or unpack the data set again");
+    insta::assert_snapshot!(open_archive(&root), @"[root]/cifar.tar.gz: expected a whole .tar.gz of the binary or the Python version of cifar-100 (train.bin, test.bin, fine_label_names.txt; or train, test, meta), found an archive that is cut off at its end. Fetch or unpack the data set again");
     // Wherever it is cut, it is an error.
     for percent in [0, 1, 20, 50, 80, 99] {
         fs::write(&path, &whole[..whole.len() * percent / 100]).unwrap();
         let message = open_archive(&root);
-        assert!(message.contains("an archive that ends at"), "{percent} %: {message}");
+        assert!(message.contains("an archive that is cut off at"), "{percent} %: {message}");
     }
 }
 

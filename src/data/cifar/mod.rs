@@ -141,7 +141,7 @@ fn from_archive(
     });
     if let Err(error) = done {
         let found = match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => format!("an archive that ends at {last}"),
+            std::io::ErrorKind::UnexpectedEof => format!("an archive that is cut off at {last}"),
             _ => format!("damage at {last}: {error}"),
         };
         let expected = format!("a whole .tar.gz of {}", layout.wanted());
