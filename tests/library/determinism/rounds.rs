@@ -183,5 +183,5 @@ fn the_server_waits_for_the_first_who_comes_and_says_when_nobody_will() {
     };
     let gone = run(stateful(Rules { availability: stay, ..waiting }));
     let told = gone.end.expect_err("everybody leaves after 5 s").to_string();
-    assert!(told.contains("no client that could be asked"), "{told}");
+    assert!(told.contains("no client that can be sampled"), "{told}");
 }
