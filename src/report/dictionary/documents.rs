@@ -1,4 +1,4 @@
-//! Keys of the documents of a run directory: what is no table.
+//! Keys of the documents of a run directory: the files that are not tables.
 
 use std::sync::LazyLock;
 
@@ -17,40 +17,41 @@ static MANIFEST: LazyLock<Vec<Column>> = LazyLock::new(columns::<Manifest>);
 /// Keys of a line of `profile.jsonl`.
 static PROFILE: LazyLock<Vec<Column>> = LazyLock::new(columns::<Span>);
 
-/// Keys of a line of `events.jsonl`, by hand: most belong to one event each and are in the documentation of events.
+/// Keys of a line of `events.jsonl`, listed by hand: most belong to one event and are documented there.
 const EVENTS: &[Column] = &[
     int("seq", "", "number of the entry, from 0"),
     int("at", "ns", "virtual time"),
-    text("event.type", "what happened, `run_started` to `run_ended`; its own keys follow"),
-    int("event.round", "", "round, from 0 (in all tables from 1)"),
-    int("event.task", "", "task, from 0 (in all tables from 1)"),
+    text("event.type", "type of the event, `run_started` to `run_ended`; its own keys follow"),
+    int("event.round", "", "round, from 0 (in tables from 1)"),
+    int("event.task", "", "task, from 0 (in tables from 1)"),
     int("event.phase", "", "phase within the task, from 0"),
     int("event.client", "", "client, from 0"),
-    int("event.seat", "", "place in the round, from 0"),
+    int("event.seat", "", "participant in the round, from 0"),
     int(
         "event.<key>",
         "",
         "other keys of the event: integers and words; times in ns, sizes in bytes",
     ),
-    int("seal.entries", "", "of a seal, a line of its own: entries so far"),
+    int("seal.entries", "", "entries so far; a seal is a separate line"),
     text("seal.<events|numbers>", "digest of all entries so far"),
     text("numbers.digest", "digest of the tensors that the event is about"),
-    float("numbers.metrics.<name>", "", "what was measured: `loss`, ..."),
-    int("numbers.tasks[].<task|correct|total>", "", "right answers and test samples by task"),
-    int("numbers.classes[][]", "", "head row, right answers, test samples"),
-    int("numbers.slots[].<key>", "", "right answers by slot"),
-    int("numbers.responses[].<key>", "", "answers of client models before aggregation"),
+    float("numbers.metrics.<name>", "", "measured value, such as `loss`"),
+    int("numbers.tasks[].<task|correct|total>", "", "correct predictions and test samples by task"),
+    int("numbers.classes[][]", "", "head row, correct predictions, test samples"),
+    int("numbers.slots[].<key>", "", "correct predictions and test samples by client task"),
+    int("numbers.responses[].<key>", "", "predictions of client models before aggregation"),
 ];
 
-/// Returns the keys of a document, in its order.
+/// Returns the keys of a document in their order.
 fn columns<D: Document>() -> Vec<Column> {
     let mut columns = Vec::new();
     list(&mut columns, "", &Key { content: D::CONTENT, ..Key::BLANK }, "");
     columns
 }
 
-/// Lists a key that stands at a path, or those in its content, which are `of` somebody. Names are made once and live
-/// as long as the program.
+/// Appends a key at a path, or the keys in its content, whose meanings end in `of` their owner.
+///
+/// Names are leaked: the dictionary is built once per process.
 fn list(columns: &mut Vec<Column>, path: &str, key: &Key, of: &'static str) {
     let mut name = joined(path, key.name);
     let mut placeholders = key.placeholders.iter();
@@ -91,28 +92,28 @@ pub(super) fn all() -> Vec<RunFile> {
     vec![
         entry(
             names::ROUNDS_JSON,
-            "rounds.csv as one flat JSON object per round, with `_step` (the round) for trackers of experiments",
+            "rounds.csv as one flat JSON object per round, with `_step` (the round) for experiment trackers",
             RoundRow::COLUMNS,
         ),
         entry(
             names::SUMMARY,
-            "the figures of the final table; keys that do not apply are left out; directions are `down` and `up`, outcomes those of bytes.csv",
+            "results of the run; keys that do not apply are left out; directions and outcomes as in bytes.csv",
             &SUMMARY,
         ),
         entry(
             names::MANIFEST,
-            "what the run is, from what, on what, how far; rewritten when it ends",
+            "scenario, data, weights, machine and status of the run; rewritten when it ends",
             &MANIFEST,
         ),
         entry(
             names::EVENTS,
-            "the journal: one JSON object per thing that happened, from which all tables are derived",
+            "the journal: one JSON object per event, from which all tables are derived",
             EVENTS,
         ),
-        entry(names::PROFILE, "wall times, piece by piece; outside the digests", &PROFILE),
+        entry(names::PROFILE, "wall time of every job; not part of the digests", &PROFILE),
         entry(
             names::SCENARIO,
-            "the scenario with every default written out; runs to the same digests",
+            "the scenario with all defaults written out; it gives the same digests",
             &[],
         ),
         entry(
@@ -120,10 +121,10 @@ pub(super) fn all() -> Vec<RunFile> {
             "folder: distributions of frame sizes, latencies and work, as percentile tables (.hgrm)",
             &[],
         ),
-        entry(names::CHECKPOINTS, "folder: from where a killed run goes on", &[]),
+        entry(names::CHECKPOINTS, "folder: checkpoints from which an interrupted run resumes", &[]),
         entry(
             "*.parquet",
-            "every table once more, with its columns and their types; only with record.parquet = true",
+            "every table again, with typed columns; only with record.parquet = true",
             &[],
         ),
         entry(
@@ -133,15 +134,15 @@ pub(super) fn all() -> Vec<RunFile> {
         ),
         entry(
             names::MODELS,
-            "folder: the server's model after tasks as safetensors; only with record.models",
+            "folder: the server's model after each task, as safetensors; only with record.models",
             &[],
         ),
         entry(
             names::FORK,
-            "folder: scenarios that held before and the checkpoint it began with; only in a forked run",
+            "folder: earlier scenarios and the checkpoint from which the run was forked; only in a forked run",
             &[],
         ),
-        entry(names::LOCK, "held by the process that writes; says nothing otherwise", &[]),
+        entry(names::LOCK, "locked by the process that writes the run; has no content", &[]),
     ]
 }
 

@@ -1,7 +1,8 @@
-//! The data dictionary: every file of a run directory, every column or key in it, with type, unit and meaning.
+//! Data dictionary: every file of a run directory, with type, unit and meaning of its columns or keys.
 //!
-//! Tables bring the lists of columns that their writers use; documents are read off the types that are written. A key of a document is
-//! written with dots; `<…>` stands for any key at that place and `[]` for the entries of a list.
+//! Tables use the lists of columns that their writers use; the keys of documents are derived from the types that are
+//! written. Keys inside others are joined by dots; `<…>` stands for any key in that place and `[]` for the entries of
+//! a list.
 //!
 //! ```
 //! use fedcast::report::dictionary::{file, files};
@@ -23,9 +24,9 @@ use crate::experiment::names;
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RunFile {
     pub name: &'static str,
-    /// What it holds, and when it is there.
+    /// Content, and the condition under which the file exists.
     pub about: &'static str,
-    /// Its columns or keys; none where it has an inside of its own.
+    /// Columns or keys; empty if the file's content is not listed.
     pub columns: &'static [Column],
 }
 
@@ -33,17 +34,17 @@ const fn entry(name: &'static str, about: &'static str, columns: &'static [Colum
     RunFile { name, about, columns }
 }
 
-/// All of them, tables first.
+/// Returns all files of a run directory, tables first.
 pub fn files() -> Vec<RunFile> {
     let mut all = tables::files();
     all.push(entry(
         names::WALL,
-        "wall time of every round on this machine; outside the digests, not written by replay",
+        "wall time of every round on this machine; not part of the digests, not written by replay",
         wall_rounds::Row::COLUMNS,
     ));
     all.push(entry(
         names::CONFUSION,
-        "which class is taken for which after every task; only with record.confusion = true; not in the journal, copied by \
+        "true and predicted classes after every task; only with record.confusion = true; not in the journal, copied by \
          replay",
         confusion::Row::COLUMNS,
     ));
@@ -51,12 +52,12 @@ pub fn files() -> Vec<RunFile> {
     all
 }
 
-/// The one with this name.
+/// Returns the file with this name.
 pub fn file(name: &str) -> Option<RunFile> {
     files().into_iter().find(|file| file.name == name)
 }
 
-/// The dictionary as text: all files, or some.
+/// Returns the dictionary of the given files as text.
 pub fn dictionary(files: &[RunFile]) -> String {
     let mut text = String::new();
     for file in files {

@@ -1,7 +1,8 @@
-//! `bias.csv`: how every client's model answered the test samples of all classes seen, before synchronisation. Rounds and
-//! tasks count from 1, clients and head rows from 0; `class` is the class of the row, in the data set's numbers. `held` is
-//! how many training samples of the class the client has, `answered` how often its model named it. Only written where
-//! `record.metrics` asks for `federated-bias`.
+//! `bias.csv`: answers of every client's model to the test samples of all classes seen, before aggregation.
+//!
+//! Rounds and tasks count from 1, clients and head rows from 0; `class` is the class of the row, in the data set's
+//! numbers. `held` is the number of training samples of the class that the client has, `answered` the number of test
+//! samples for which its model predicted it. The file is written only if `record.metrics` contains `federated-bias`.
 
 use std::io;
 use std::path::PathBuf;
@@ -24,11 +25,11 @@ pub(in crate::report) struct Row {
     client: u32,
     /// Row of the head, from 0.
     row: u32,
-    /// Class of that row, in the data set's numbers.
+    /// Class of the head row, in the data set's numbers.
     class: u32,
-    /// Training samples of the class that the client holds.
+    /// Training samples of the class that the client has.
     held: u64,
-    /// Test samples for which its model named the class.
+    /// Test samples for which the client's model predicted the class.
     answered: u64,
     #[column(as_in = CLASS_NAME)]
     name: String,
@@ -38,15 +39,15 @@ pub(in crate::report) struct Row {
 pub struct BiasTable {
     disk: Disk,
     path: PathBuf,
-    /// Once there is something to write.
+    /// Created when there is something to write.
     csv: Option<Csv<DiskFile, Row>>,
-    /// Classes by head row, of the tasks so far.
+    /// Classes of the tasks so far, by head row.
     classes: Vec<u32>,
     names: ClassNames,
 }
 
 impl BiasTable {
-    /// Writes nothing yet.
+    /// Creates the table without its file.
     pub fn new(disk: Disk, path: PathBuf, names: ClassNames) -> BiasTable {
         BiasTable { disk, path, csv: None, classes: Vec::new(), names }
     }

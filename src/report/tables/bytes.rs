@@ -1,12 +1,12 @@
 //! `bytes.csv`: exact sums by round, client, direction, outcome and kind.
 //!
-//! The rows of one (round, client, direction, outcome) add up to its frames: kind `control`
-//! holds headers, typed fields and tensor tables, the other kinds hold payload. `bytes` are whole
-//! frames, whatever became of them, so the column adds up; what of lost frames crossed a link is in `rounds.csv`,
-//! `participation.csv` and `clients.csv`. `frames` stands in every row of its frames: sum it over one kind.
+//! The rows of one (round, client, direction, outcome) add up to its frames: kind `control` holds headers, typed
+//! fields and tensor tables, the other kinds hold payload. `bytes` are those of whole frames for every outcome, so
+//! the column adds up; the bytes of lost frames that crossed a link are in `rounds.csv`, `participation.csv` and
+//! `clients.csv`. `frames` is repeated in every row of the same frames: sum it over one kind.
 //!
-//! Rows of a round are written when it closes. A frame that arrives later opens a second row of
-//! the same key when the next round closes: add both up.
+//! Rows of a round are written when it closes. A frame that arrives later adds a second row with the same key when
+//! the next round closes: sum the two.
 
 use std::io::{self, Write};
 
@@ -30,15 +30,15 @@ pub(in crate::report) struct Row {
     phase: String,
     #[column(as_in = CLIENT)]
     client: u32,
-    /// `down` to the client, `up` from it.
+    /// Direction: `down` to the client, `up` from it.
     direction: &'static str,
-    /// `delivered`, `late` (after its round had closed), `lost`, `duplicate`.
+    /// Outcome of the frames: `delivered`, `late` (after the round had closed), `lost` or `duplicate`.
     outcome: &'static str,
-    /// What the bytes are: `control` (headers, typed fields, tensor tables) or a kind of payload.
+    /// Kind of the bytes: `control` (headers, typed fields, tensor tables) or a kind of payload.
     kind: &'static str,
-    /// Frames of this round, client, direction and outcome; the same in each of their rows.
+    /// Frames of this round, client, direction and outcome, repeated in each of their rows.
     frames: u64,
-    /// Bytes of this kind in them, on the wire.
+    /// Bytes of this kind in these frames.
     bytes: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct BytesTable<W: Write> {
 }
 
 impl<W: Write> BytesTable<W> {
-    /// Writes the head.
+    /// Writes the header.
     pub fn new(out: W) -> io::Result<Self> {
         Ok(BytesTable { csv: Csv::new(out)?, phases: Phases::default(), ledger: Ledger::default() })
     }

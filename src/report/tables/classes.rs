@@ -1,4 +1,4 @@
-//! `classes.csv`: accuracy on every class after every task; a head row without test samples has no line.
+//! `classes.csv`: accuracy on every class after every task; a head row without test samples has no row.
 
 use std::io::{self, Write};
 
@@ -17,13 +17,13 @@ pub(in crate::report) struct Row {
     task: u32,
     /// Row of the head, from 0.
     row: u32,
-    /// Class of that row, in the data set's numbers.
+    /// Class of the head row, in the data set's numbers.
     class: u32,
     #[column(as_in = CORRECT)]
     correct: u64,
     #[column(as_in = TOTAL)]
     total: u64,
-    /// Correct over total.
+    /// Accuracy, `correct` / `total`.
     #[column(unit = "share")]
     accuracy: Number,
     #[column(as_in = CLASS_NAME)]
@@ -39,7 +39,7 @@ pub struct ClassesTable<W: Write> {
 }
 
 impl<W: Write> ClassesTable<W> {
-    /// Writes the head.
+    /// Writes the header.
     pub fn new(out: W, names: ClassNames) -> io::Result<Self> {
         Ok(ClassesTable { csv: Csv::new(out)?, rows: Vec::new(), names })
     }

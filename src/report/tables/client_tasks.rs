@@ -1,6 +1,8 @@
-//! `slots.csv`: accuracy of every client's own tasks at the end of every period, counted from 1; clients from 0. Only
-//! written where clients have such tasks. `own` counts answers among the rows of the client task, `all` those among the
-//! rows of all client tasks begun and is empty where that was not asked.
+//! `slots.csv`: accuracy on every client task at the end of every period.
+//!
+//! Periods count from 1, clients from 0. The file is written only if clients have tasks of their own. `own` counts
+//! predictions among the head rows of the client task, `all` those among the rows of all client tasks begun; `all` is
+//! empty if it was not evaluated.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,24 +17,24 @@ use crate::report::csv::{Csv, Number};
 
 #[derive(Columns, Serialize)]
 pub(in crate::report) struct Row {
-    /// Period after which was tested, from 1.
+    /// Period after which the model was tested, from 1.
     learnt: u32,
-    /// Period of the client task, from 1.
+    /// Period in which the client task began, from 1.
     period: u32,
     #[column(as_in = CLIENT)]
     client: u32,
-    /// 1 where its client leaves the client task now, else 0.
+    /// 1 if the client leaves the client task now, else 0.
     finished: u8,
-    /// Right answers among the rows of the client task (task-incremental).
+    /// Correct predictions among the head rows of the client task (task-incremental).
     correct_own: u64,
-    /// Right answers among the rows of all client tasks begun (class-incremental); empty where that was not asked.
+    /// Correct predictions among the head rows of all client tasks begun (class-incremental). Empty if not evaluated.
     correct_all: Option<u64>,
-    /// Test images of the client task.
+    /// Test samples of the client task.
     total: u64,
-    /// correct_own over total; empty where the client task has no test images.
+    /// Accuracy, correct_own / total; empty if the client task has no test samples.
     #[column(unit = "share")]
     accuracy_own: Option<Number>,
-    /// correct_all over total.
+    /// Accuracy, correct_all / total; empty if not evaluated.
     #[column(unit = "share")]
     accuracy_all: Option<Number>,
 }
@@ -41,12 +43,12 @@ pub(in crate::report) struct Row {
 pub struct ClientTasksTable {
     disk: Disk,
     path: PathBuf,
-    /// Once there is something to write.
+    /// Created when there is something to write.
     csv: Option<Csv<DiskFile, Row>>,
 }
 
 impl ClientTasksTable {
-    /// Writes nothing yet.
+    /// Creates the table without its file.
     pub fn new(disk: Disk, path: PathBuf) -> ClientTasksTable {
         ClientTasksTable { disk, path, csv: None }
     }

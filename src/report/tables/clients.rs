@@ -1,5 +1,4 @@
-//! `clients.csv`: what chance gave each client and what it did and carried over the whole run;
-//! written when the run ends.
+//! `clients.csv`: device, link, work and traffic of each client over the whole run, written when the run ends.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,51 +12,50 @@ use crate::quantity::{ClientId, VirtualTime};
 use crate::report::column::{CLIENT, Columns};
 use crate::report::csv::{Csv, Number};
 
-/// What chance gave a client is empty where all are alike.
+/// Drawn values are empty if all clients are alike.
 #[derive(Columns, Serialize)]
 pub(in crate::report) struct Row {
     #[column(as_in = CLIENT)]
     client: u32,
-    /// `client`, or `load` for one that only loads links.
+    /// Kind of client: `client`, or `load` for one that makes traffic without training.
     kind: &'static str,
-    /// Drawn: how many times longer it computes than a client of slowness 1; empty where all are alike, as the next
-    /// five.
+    /// Drawn compute time relative to a client of slowness 1; empty if all are alike, as the next five.
     slowness: Option<Number>,
-    /// Drawn: virtual time before its first sample.
+    /// Drawn virtual time before the first sample of a training.
     setup_s: Option<Number>,
-    /// Drawn: its download, `inf` where nothing limits it.
+    /// Drawn download bandwidth; `inf` if it is unlimited.
     down_mb_per_s: Option<Number>,
-    /// Drawn: its upload, `inf` where nothing limits it.
+    /// Drawn upload bandwidth; `inf` if it is unlimited.
     up_mb_per_s: Option<Number>,
-    /// Drawn: its round trip.
+    /// Drawn round-trip time.
     round_trip_s: Option<Number>,
-    /// Drawn: virtual time at which it leaves for good; empty if it stays.
+    /// Drawn virtual time at which the client leaves for good; empty if it stays.
     leaves_s: Option<Number>,
-    /// Rounds in which it was sampled; of a load client frames to it.
+    /// Rounds in which the client was sampled; of a load client the frames to it.
     rounds_sampled: u64,
-    /// Local trainings that it ended.
+    /// Local trainings that the client completed.
     trained: u64,
-    /// Local trainings that were certainly too late and not computed.
+    /// Local trainings that were certain to be late and were not computed.
     skipped: u64,
-    /// Times that it sent nothing: crashed, lost, without data, ...
+    /// Number of times that the client sent nothing (crashed, lost, without data, ...).
     failed: u64,
-    /// Uploads of it that were refused.
+    /// Uploads of the client that were rejected.
     rejected: u64,
-    /// Samples it held, summed over its trainings.
+    /// Training samples of the client, summed over its trainings.
     samples_trained: u64,
-    /// Virtual time of its local work.
+    /// Virtual time of the client's local work.
     worked_s: Number,
-    /// What it keeps after the last time it trained.
+    /// Bytes that the client keeps after its last training.
     bytes_kept: u64,
-    /// Frames to it.
+    /// Frames sent to the client.
     frames_down: u64,
-    /// Whole frames to it, whatever became of them.
+    /// Bytes of whole frames to the client, lost ones included.
     bytes_down: u64,
-    /// Frames from it.
+    /// Frames sent by the client.
     frames_up: u64,
-    /// Whole frames from it, whatever became of them.
+    /// Bytes of whole frames from the client, lost ones included.
     bytes_up: u64,
-    /// What of both crossed its link: less only where frames were lost.
+    /// Bytes that crossed the client's links; less than the sum of both only if frames were lost.
     bytes_sent: u64,
 }
 
@@ -71,24 +69,24 @@ struct Account {
     rejected: u64,
     samples: u64,
     worked: u64,
-    /// After the last time it trained.
+    /// Bytes kept after the last training.
     kept: u64,
     drawn: Option<Drawn>,
 }
 
-/// What chance gave a client.
+/// Drawn device and links of a client.
 #[derive(Clone, Copy)]
 struct Drawn {
     slowness: u64,
     setup: u64,
-    /// `None`: nothing of it takes time.
+    /// `None` if its frames take no time.
     down: Option<u64>,
     up: Option<u64>,
     round_trip: u64,
     leaves: Option<u64>,
 }
 
-/// Writes one row per client that was ever asked. A load client is asked once per frame to it.
+/// Writes one row per client that was ever sampled. A load client is sampled once per frame to it.
 pub struct ClientsTable<W: Write> {
     csv: Csv<W, Row>,
     accounts: BTreeMap<ClientId, Account>,
@@ -96,7 +94,7 @@ pub struct ClientsTable<W: Write> {
 }
 
 impl<W: Write> ClientsTable<W> {
-    /// Writes the head.
+    /// Writes the header.
     pub fn new(out: W) -> io::Result<Self> {
         Ok(ClientsTable {
             csv: Csv::new(out)?,
@@ -187,7 +185,7 @@ impl<W: Write + Send> EventSink for ClientsTable<W> {
                 }
                 self.ledger.record(entry)?;
             }
-            // Rows of rounds are another table's business.
+            // The ledger's rows of rounds belong to `bytes.csv`.
             Event::RoundClosed { round, .. } => drop(self.ledger.drain(*round)),
             Event::RunEnded { .. } => self.flush()?,
             _ => {}

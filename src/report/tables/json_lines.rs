@@ -1,8 +1,9 @@
-//! Rows of a table as lines of JSON: flat objects with the columns as keys, so that pandas, jq and trackers of
-//! experiments read them without arithmetic.
+//! Rows of a table as lines of JSON.
 //!
-//! Cells are those of the CSV table, typed by its columns: numbers are numbers, an empty cell and what JSON has no
-//! number for is `null`.
+//! Rows are flat objects with the columns as keys, so that pandas, jq and experiment trackers read them directly.
+//!
+//! Cells are those of the CSV table, typed by its columns. An empty cell is `null`, and so is a number that JSON
+//! cannot write.
 
 use std::io::{self, Write};
 
@@ -12,23 +13,23 @@ use serde_json::Value;
 use crate::report::column::{CellType, Column};
 use crate::report::csv::cells;
 
-/// Lines being written.
+/// Writer of rows as lines of JSON.
 pub(super) struct JsonLines<W: Write> {
     out: W,
     columns: &'static [Column],
-    /// The column that is written a second time, first, as `_step`.
+    /// Column that is repeated in first place as `_step`.
     step: &'static str,
 }
 
 impl<W: Write> JsonLines<W> {
-    /// Writes nothing yet.
+    /// Creates the writer; nothing is written yet.
     pub fn new(out: W, columns: &'static [Column], step: &'static str) -> Self {
         JsonLines { out, columns, step }
     }
 
-    /// Writes a row, and hands it over whole.
+    /// Writes a row and flushes it.
     pub fn row<R: Serialize>(&mut self, row: &R) -> io::Result<()> {
-        // By hand, so that keys stand in the order of columns whatever features serde_json is built with.
+        // By hand, so that keys are in the order of columns whatever features serde_json is built with.
         let mut keys = Vec::new();
         for (column, cell) in self.columns.iter().zip(cells(row)?) {
             let value = value(column.cells, &cell);

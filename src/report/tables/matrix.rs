@@ -13,13 +13,13 @@ use crate::report::csv::{Csv, Number};
 pub(in crate::report) struct Row {
     #[column(as_in = LEARNT)]
     learnt: u32,
-    /// Task whose test samples were asked, from 1.
+    /// Task whose test samples were evaluated, from 1.
     tested: u32,
     #[column(as_in = CORRECT)]
     correct: u64,
     #[column(as_in = TOTAL)]
     total: u64,
-    /// Correct over total; empty where the task has no test samples.
+    /// Accuracy, `correct` / `total`; empty if the task has no test samples.
     #[column(unit = "share")]
     accuracy: Option<Number>,
 }
@@ -28,7 +28,7 @@ pub(in crate::report) struct Row {
 pub struct MatrixTable<W: Write>(Csv<W, Row>);
 
 impl<W: Write> MatrixTable<W> {
-    /// Writes the head.
+    /// Writes the header.
     pub fn new(out: W) -> std::io::Result<Self> {
         Csv::new(out).map(MatrixTable)
     }

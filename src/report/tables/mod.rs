@@ -1,5 +1,6 @@
-//! The CSV files of a run directory, each a consumer of the journal's entries, so that a
-//! replay writes the same files as the run did, byte for byte.
+//! CSV files of a run directory.
+//!
+//! Each is a consumer of the journal's entries, so a replay writes the same files as the run, byte for byte.
 
 mod bias;
 mod bytes;
@@ -44,7 +45,7 @@ pub(super) fn files() -> Vec<RunFile> {
     vec![
         file(
             names::ROUNDS,
-            "the learning curve with its costs: one row per round",
+            "accuracy, loss, virtual time and bytes: one row per round",
             RoundRow::COLUMNS,
         ),
         file(
@@ -59,43 +60,43 @@ pub(super) fn files() -> Vec<RunFile> {
         ),
         file(
             names::PARTICIPATION,
-            "what became of every client in every round it was sampled for",
+            "outcome, loss, bytes and times: one row per round and sampled client",
             participation::Row::COLUMNS,
         ),
         file(
             names::CLIENTS,
-            "what chance gave every client that was ever sampled, what it did and carried",
+            "device, link, work and traffic: one row per client that was ever sampled",
             clients::Row::COLUMNS,
         ),
         file(
             names::PARTITION,
-            "who holds how many training samples of what; not where clients are new in every round",
+            "training samples by client, task and class; not written if clients are new in every round",
             partition::Row::COLUMNS,
         ),
         file(
             names::BYTES,
-            "exact bytes by round, client, direction, outcome and kind; a frame that comes after its round's rows \
+            "exact bytes by round, client, direction, outcome and kind; a frame that arrives after its round's rows \
              were written adds a second row of the same key",
             bytes::Row::COLUMNS,
         ),
         file(
             names::SLOTS,
-            "accuracy on every client's own tasks after every period; only where clients have such",
+            "accuracy on every client task after every period; only if clients have tasks of their own",
             client_tasks::Row::COLUMNS,
         ),
         file(
             names::BIAS,
-            "what every client's model answered before aggregation; only with record.metrics = [\"federated-bias\"]",
+            "predictions of every client's model before aggregation; only with record.metrics = [\"federated-bias\"]",
             bias::Row::COLUMNS,
         ),
     ]
 }
 
-/// All of them, as files of one folder.
+/// All tables of a run, as files of one folder.
 pub struct TableFiles(Vec<Box<dyn EventSink>>);
 
 impl TableFiles {
-    /// Creates the files in `folder`, those among them that the section asks for.
+    /// Creates in `folder` the files that `record` asks for.
     pub fn create(
         folder: &Path,
         record: &RecordSection,
@@ -105,7 +106,7 @@ impl TableFiles {
         TableFiles::create_on(&Disk::default(), folder, record, closing, class_names)
     }
 
-    /// Those of a run, through its disk.
+    /// Creates the files of a run through its disk.
     pub fn create_on(
         disk: &Disk,
         folder: &Path,

@@ -1,8 +1,8 @@
-//! `participation.csv`: what became of every client in every round it was sampled for.
+//! `participation.csv`: outcome of every client in every round in which it was sampled.
 //!
-//! Rows come in the order of rounds and clients; those of a round are written once nothing of it can change any more:
-//! every participant was aggregated, failed, was refused, lost or late. Where a client has several participants in a
-//! round its row sums them up and `outcome` is that of the one that came farthest. Load clients have rows too, with the
+//! Rows are in the order of rounds and clients; those of a round are written once they are final: every participant
+//! was aggregated, failed, or was rejected, lost or late. If a client has several participants in a round, its row
+//! sums them, and `outcome` is that of the participant that came furthest. Load clients have rows, too, with the
 //! outcome `load`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -28,45 +28,45 @@ pub(in crate::report) struct Row {
     phase: String,
     #[column(as_in = CLIENT)]
     client: u32,
-    /// 1 where the client was sampled in the round, 0 for a load client.
+    /// 1 if the client was sampled in the round, 0 for a load client.
     sampled: u8,
-    /// `aggregated`; `stale` (aggregated into a later round); `rejected`; `late`; `lost`; `skipped` (certainly late,
-    /// not computed); `restart` (lost with the server); `unopened` (of a masked sum that could not be opened);
-    /// `unused`; `load`; else why the client failed: `crashed`, `corrupt`, `away`, `left`, `no_data`, `non_finite`,
-    /// `out_of_range`, `excluded`, `policy`, `panicked`, ...
+    /// Outcome: `aggregated`; `stale` (aggregated into a later round); `rejected`; `late`; `lost`; `skipped` (certain
+    /// to be late, not computed); `restart` (lost with the server); `unopened` (part of a masked sum that could not
+    /// be opened); `unused`; `load`; or the reason why the client failed: `crashed`, `corrupt`, `away`, `left`,
+    /// `no_data`, `non_finite`, `out_of_range`, `excluded`, `policy`, `panicked`, ...
     outcome: String,
-    /// Places of the client in the round.
+    /// Participants of the client in the round.
     seats: usize,
-    /// Those of them whose upload was aggregated when the round closed.
+    /// Participants of the client whose upload was aggregated when the round closed.
     seats_aggregated: usize,
-    /// Training samples behind its uploads.
+    /// Training samples behind the client's uploads.
     samples: u64,
-    /// Mean over its participants of the loss at the end of local training.
+    /// Loss at the end of local training, mean over the client's participants.
     loss: Option<Number>,
-    /// Whole frames to it, whatever became of them.
+    /// Bytes of whole frames to the client, lost ones included.
     bytes_down: u64,
-    /// Whole frames from it, whatever became of them.
+    /// Bytes of whole frames from the client, lost ones included.
     bytes_up: u64,
-    /// What of both crossed its link: less only where frames were lost.
+    /// Bytes that crossed the client's links; less than the sum of both only if frames were lost.
     bytes_sent: u64,
     /// Virtual time at which the round opened.
     opened_s: Number,
-    /// Virtual time at which the model reached it.
+    /// Virtual time at which the model reached the client.
     received_s: Option<Number>,
-    /// Virtual time at which its local training ended.
+    /// Virtual time at which the client's local training ended.
     trained_s: Option<Number>,
-    /// Virtual time at which its last upload reached the server, in time or late.
+    /// Virtual time at which the client's last upload reached the server, in time or late.
     arrived_s: Option<Number>,
-    /// Virtual time of its local work.
+    /// Virtual time of the client's local work.
     worked_s: Number,
 }
 
-/// How far an update came; later ones came farther.
+/// Outcome of an update, in the order of progress.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
-    /// Nothing is known that became of it.
+    /// No outcome is known.
     Unused,
-    /// The client sent nothing, for this reason.
+    /// The client sent nothing for this reason.
     Failed(String),
     Skipped,
     Restart,
@@ -95,7 +95,7 @@ impl Outcome {
     }
 }
 
-/// One place of a round.
+/// Row of one participant of a round.
 #[derive(Default)]
 struct ParticipantRow {
     load: bool,
@@ -112,14 +112,14 @@ struct ParticipantRow {
 }
 
 impl ParticipantRow {
-    /// What is known first stays, but for what is only an expectation.
+    /// Sets the outcome unless one is known; `Skipped`, an expectation, is replaced.
     fn became(&mut self, outcome: Outcome) {
         if matches!(self.outcome, None | Some(Outcome::Skipped)) {
             self.outcome = Some(outcome);
         }
     }
 
-    /// Whether nothing more comes of it; a skipped client still sends its frame.
+    /// Returns true if no further event changes the row; a skipped client still sends its frame.
     fn settled(&self) -> bool {
         match &self.outcome {
             None => self.load && self.up > 0,
@@ -149,7 +149,7 @@ impl ParticipantRow {
     }
 }
 
-/// A round of which something may still come.
+/// Round whose rows are not final.
 struct Pending {
     round: Round,
     task: TaskId,
@@ -158,7 +158,7 @@ struct Pending {
     sampled: Vec<ClientId>,
     places: BTreeMap<(ClientId, ParticipantId), ParticipantRow>,
     closed: bool,
-    /// Participants that were not used when it closed; each comes to an end of its own.
+    /// Participants that were not aggregated when the round closed; each gets its own outcome later.
     missing: Vec<ParticipantId>,
 }
 
@@ -172,13 +172,13 @@ impl Pending {
         self.missing = missing.to_vec();
         for ((_, participant), place) in &mut self.places {
             if !place.load && missing.binary_search(participant).is_err() {
-                // Whatever else happened on the way, it was used.
+                // An aggregated update counts as such whatever else happened to it.
                 place.outcome = Some(Outcome::Aggregated);
             }
         }
     }
 
-    /// Whether it is known what became of everybody.
+    /// Returns true if the outcomes of all participants are known.
     fn settled(&self) -> bool {
         let places = self.places.iter().filter(|(_, place)| place.settled());
         let settled: BTreeSet<ParticipantId> =
@@ -224,7 +224,7 @@ impl Pending {
         }
     }
 
-    /// Everybody whom it asked, and whoever else it has places for.
+    /// Returns the sampled clients and all others that have participants in the round.
     fn clients(&self) -> Vec<ClientId> {
         let mut all = self.sampled.clone();
         all.extend(self.places.keys().map(|(client, _)| *client));
@@ -242,7 +242,7 @@ pub struct ParticipationTable<W: Write> {
 }
 
 impl<W: Write> ParticipationTable<W> {
-    /// Writes the head.
+    /// Writes the header.
     pub fn new(out: W) -> io::Result<Self> {
         let phases = Phases::default();
         Ok(ParticipationTable { csv: Csv::new(out)?, phases, open: VecDeque::new() })

@@ -1,7 +1,8 @@
-//! `partition.csv`: how many training samples of which class every client holds in every task. Rows with none are left
-//! out; there is no file where clients are new in every round.
+//! `partition.csv`: training samples of every client by task and class.
 //!
-//! It comes from scenario and data, not from the journal, so a replay copies it.
+//! Rows without samples are left out; there is no file if clients are new in every round.
+//!
+//! The table is derived from scenario and data, not from the journal, so a replay copies it.
 
 use std::io;
 use std::path::Path;
@@ -20,15 +21,15 @@ pub(in crate::report) struct Row {
     task: u32,
     #[column(as_in = CLIENT)]
     client: u32,
-    /// Class in the data set's numbers.
+    /// Class, in the data set's numbers.
     class: u32,
-    /// Training samples of the class that the client holds in the task, at least 1.
+    /// Training samples of the class that the client has in the task, at least 1.
     samples: u64,
     #[column(as_in = CLASS_NAME)]
     name: String,
 }
 
-/// The table as a file.
+/// Returns the table as the bytes of a CSV file.
 pub fn partition_csv(holdings: &[Holding], names: &ClassNames) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     let mut csv = Csv::new(&mut text)?;
@@ -41,7 +42,7 @@ pub fn partition_csv(holdings: &[Holding], names: &ClassNames) -> io::Result<Vec
     Ok(text)
 }
 
-/// Writes it into the directory of a run.
+/// Writes the table into the directory of a run.
 pub fn write_partition(
     run: &RunDirectory,
     holdings: &[Holding],
@@ -53,7 +54,7 @@ pub fn write_partition(
     run.write(names::PARTITION, &text)
 }
 
-/// Copies the tables of a run that are not derived from its journal to those that are written again.
+/// Copies the tables of a run that are not derived from its journal into `folder`.
 pub fn copy_tables(run: &Path, folder: &Path) -> Result<(), DirectoryError> {
     for name in [names::PARTITION, names::CONFUSION] {
         let path = run.join(name);

@@ -1,8 +1,8 @@
-//! `rounds.csv`: the learning curve with its costs, one row per round.
+//! `rounds.csv`: accuracy, loss, virtual time and bytes, one row per round.
 //!
-//! A row is written once nothing of its round can change any more: when a round opens and every participant of this one
-//! was folded, failed, was lost or arrived late, or when its task ends. Rows are always in the order of rounds.
-//! `rounds.jsonl` has the same rows as flat JSON objects, with `_step` for trackers that want one.
+//! A row is written once it is final: when a round opens and every participant of this one was aggregated, failed,
+//! was lost or arrived late, or when its task ends. Rows are always in the order of rounds. `rounds.jsonl` has the
+//! same rows as flat JSON objects, with `_step` for trackers that need one.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
@@ -34,100 +34,100 @@ pub(in crate::report) struct Row {
     phase: String,
     /// Virtual time at which the round opened.
     opened_s: Number,
-    /// Virtual time at which it closed; empty if it never did.
+    /// Virtual time at which the round closed; empty if it never did.
     closed_s: Option<Number>,
-    /// Virtual time from opening to closing; the four columns that follow add up to it.
+    /// Virtual time from opening to closing, the sum of the four columns that follow.
     duration_s: Option<Number>,
-    /// Of it local work of the client whose update was aggregated last.
+    /// Part of the duration: local work of the client whose update was aggregated last.
     work_s: Option<Number>,
-    /// Of it frames to and from that client under way.
+    /// Part of the duration: transfer of frames to and from that client.
     links_s: Option<Number>,
-    /// Of it neither: until a deadline, for clients that send nothing or are away.
+    /// Part of the duration: waiting for a deadline, or for clients that send nothing or are away.
     waiting_s: Option<Number>,
-    /// Of it work of the server's own, when nothing more was waited for.
+    /// Part of the duration: the server's own work after the last awaited update.
     server_s: Option<Number>,
-    /// Clients that were sampled.
+    /// Clients sampled in the round.
     sampled: usize,
-    /// Places of the round: one per client, or several where a client's shard is cut.
+    /// Participants of the round: one per client, or several if a client's shard is split.
     seats: u32,
-    /// Uploads that were aggregated when it closed, stale ones of earlier rounds included.
+    /// Uploads aggregated when the round closed, stale ones of earlier rounds included.
     aggregated: u32,
-    /// Participants that sent nothing: crashed, lost, without data, ...
+    /// Participants that sent nothing (crashed, lost, without data, ...).
     failed: u32,
-    /// Uploads that were refused for what they hold.
+    /// Uploads that were rejected for their content.
     rejected: u32,
-    /// Frames of the round that arrived after it had closed and were thrown away.
+    /// Frames of the round that arrived after it had closed and were discarded.
     late: u64,
-    /// Whole frames to clients, whatever became of them.
+    /// Bytes of whole frames to clients, lost ones included.
     bytes_down: u64,
-    /// Whole frames from clients, whatever became of them.
+    /// Bytes of whole frames from clients, lost ones included.
     bytes_up: u64,
-    /// What of bytes_down crossed links: less only where frames were lost.
+    /// Bytes to clients that crossed links; less than bytes_down only if frames were lost.
     bytes_sent_down: u64,
-    /// What of bytes_up crossed links.
+    /// Bytes from clients that crossed links; less than bytes_up only if frames were lost.
     bytes_sent_up: u64,
-    /// Headers, typed fields and tensor tables, of both directions.
+    /// Bytes of headers, typed fields and tensor tables, both directions.
     bytes_control: u64,
-    /// Payload of both directions: parameters of the backbone or of adapters in it.
+    /// Payload, both directions: parameters of the backbone or of its adapters.
     bytes_weights: u64,
-    /// Payload of both directions: prompts, prefixes, pools and their keys.
+    /// Payload, both directions: prompts, prefixes, pools and their keys.
     bytes_prompt: u64,
-    /// Payload of both directions: classifiers.
+    /// Payload, both directions: classifiers.
     bytes_head: u64,
-    /// Payload of both directions: class means, Gaussians.
+    /// Payload, both directions: class means and Gaussians.
     bytes_prototypes: u64,
-    /// Payload of both directions: Grams, Fisher information, moments.
+    /// Payload, both directions: Gram matrices, Fisher information, moments.
     bytes_statistics: u64,
-    /// Payload of both directions: generators of images or features.
+    /// Payload, both directions: generators of images or features.
     bytes_generator: u64,
-    /// Payload of both directions: generated images or features.
+    /// Payload, both directions: generated images or features.
     bytes_synthetic_data: u64,
-    /// Payload of both directions: stored real samples.
+    /// Payload, both directions: stored real samples.
     bytes_exemplars: u64,
-    /// Payload of both directions: counts, seeds, flags that travel as tensors.
+    /// Payload, both directions: counts, seeds and flags sent as tensors.
     bytes_settings: u64,
-    /// Payload of both directions: keys, shares, member lists.
+    /// Payload, both directions: keys, shares and member lists.
     bytes_secure_aggregation: u64,
-    /// Payload of both directions: what only finds out which client tasks are similar.
+    /// Payload, both directions: data that serves only to compare client tasks.
     bytes_similarity: u64,
-    /// Tensor bytes before the codec over bytes after it, of both directions.
+    /// Tensor bytes before the codec divided by those after it, both directions.
     compression_ratio: Option<Number>,
-    /// Mean over participants of the loss at the end of local training, as the method counts it.
+    /// Loss at the end of local training as the method defines it, mean over participants.
     loss: Option<Number>,
-    /// Right answers over all test samples of the tasks so far (micro).
+    /// Fraction of correct predictions over all test samples of the tasks so far (micro).
     #[column(unit = "share")]
     accuracy_seen: Option<Number>,
-    /// Mean entropy of clients' answers before aggregation; with record.metrics = ["federated-bias"].
+    /// Mean entropy of client models' predictions before aggregation. Only with record.metrics = ["federated-bias"].
     #[column(unit = "nats")]
     response_entropy: Option<Number>,
-    /// Distance of clients' prototypes before aggregation; with record.metrics = ["federated-bias"].
+    /// Distance of clients' prototypes before aggregation. Only with record.metrics = ["federated-bias"].
     prototype_distance: Option<Number>,
 }
 
-/// A round of which something may still come.
+/// Round whose row is not final.
 struct Pending {
     round: Round,
     task: u16,
     phase: String,
     opened: VirtualTime,
     closed: Option<VirtualTime>,
-    /// What went into it, once it is closed.
+    /// Parts of its duration, once it is closed.
     parts: Option<TimeParts>,
     sampled: usize,
     seats: u32,
     aggregated: u32,
-    /// Missing when the round closed, and what became of it is not known yet.
+    /// Participants missing when the round closed, whose outcome is not known yet.
     missing: BTreeSet<ParticipantId>,
-    /// Failed, lost or late: nothing more comes from them.
+    /// Participants that failed, were lost or were late: nothing more comes from them.
     settled: BTreeSet<ParticipantId>,
     failed: u32,
     rejected: u32,
     traffic: Traffic,
     losses: Vec<f64>,
     accuracy: Option<f64>,
-    /// Of the answers of clients before synchronisation, where they were compared.
+    /// Entropy of client models' predictions before aggregation, if they were compared.
     entropy: Option<f64>,
-    /// Of the prototypes of clients.
+    /// Distance of clients' prototypes.
     distance: Option<f64>,
 }
 
@@ -199,7 +199,7 @@ pub struct RoundsTable<W: Write> {
 }
 
 impl<W: Write> RoundsTable<W> {
-    /// Writes the head of a table of rounds that close by this rule.
+    /// Writes the header of a table of rounds that close by this rule.
     pub fn new(csv: W, json: W, closing: ClosingPolicy) -> io::Result<Self> {
         let (csv, json) = (Csv::new(csv)?, JsonLines::new(json, Row::COLUMNS, "round"));
         let (phases, watch) = (Phases::default(), Stopwatch::new(closing));
@@ -224,13 +224,13 @@ impl<W: Write> RoundsTable<W> {
     }
 }
 
-/// The loss a client ended its local training with, where its method tells one.
+/// Returns the loss of the client's local training at its end, if its method reports one.
 pub(crate) fn loss(entry: &Entry) -> Option<f64> {
     let metrics = &entry.numbers.as_ref()?.metrics;
     metrics.get("loss_last_epoch").or_else(|| metrics.get("loss")).map(|figure| figure.0)
 }
 
-/// Right answers over all test samples of the tasks in an evaluation.
+/// Returns the fraction of correct predictions over all test samples of the tasks in an evaluation.
 pub(crate) fn micro_accuracy(numbers: &Numbers) -> Option<f64> {
     let correct: u64 = numbers.tasks.iter().map(|score| score.correct).sum();
     let total: u64 = numbers.tasks.iter().map(|score| score.total).sum();
@@ -296,7 +296,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     .into_iter()
                     .for_each(|row| lost.iter().for_each(|s| row.settle(*s)));
             }
-            // Of a sum that cannot be opened nobody's upload counts, late or not.
+            // If a masked sum cannot be opened, no upload of it counts, late or not.
             Event::SumMasked { round, opened: false, .. } => {
                 if let Some(row) = self.row(*round) {
                     (0..row.seats).for_each(|participant| row.settle(ParticipantId(participant)));
@@ -323,7 +323,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                 let accuracy = entry.numbers.as_ref().and_then(micro_accuracy);
                 self.row(*round).into_iter().for_each(|row| row.accuracy = accuracy);
             }
-            // The last round of a task may be measured only as the task's row of the matrix.
+            // The last round of a task may be evaluated only by the task's row of the matrix.
             Event::Evaluated { round, .. } => {
                 let accuracy = entry.numbers.as_ref().and_then(micro_accuracy);
                 self.row(*round)

@@ -1,4 +1,4 @@
-//! A small journal by hand, and the tables it must become.
+//! A journal written by hand, and the tables that it gives.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ fn frame(round: u32, client: u32, direction: Direction, outcome: FrameOutcome) -
     }
 }
 
-/// Two rounds; in the first, client 1 is late and its frame arrives when the second is open.
+/// Returns a journal of two rounds; client 1 is late in the first, its frame arrives in the second.
 fn journal() -> Vec<Entry> {
     let (down, up) = (Direction::Down, Direction::Up);
     let (delivered, late) = (FrameOutcome::Delivered, FrameOutcome::Late);
@@ -273,7 +273,7 @@ fn classes_are_named_by_their_rows_and_tasks() {
         let numbers = Some(Numbers { classes, ..Numbers::default() });
         table.record(&Entry { seq: 0, at: VirtualTime(0), event, numbers }).unwrap();
     }
-    // The data set has no class 7: its name is not known.
+    // The data set has no class 7, so its name is empty.
     let rows = "learnt,task,row,class,correct,total,accuracy,name\n2,1,0,7,1,4,0.25,\n\
                 2,2,2,5,2,2,1,\"emu, young\"\n";
     assert_eq!(buffer.text(), rows);
