@@ -1,5 +1,6 @@
-//! Accuracy and forgetting of a run, from its counts of right answers. A task without test samples has no accuracy and
-//! is in no mean.
+//! Accuracy and forgetting of a run, from its counts of correct predictions.
+//!
+//! A task without test samples has no accuracy and is left out of every mean.
 
 use serde::Serialize;
 
@@ -7,21 +8,21 @@ use crate::document::Document;
 use crate::federation::{SinkError, TaskScore};
 use crate::learning::{AccuracyMatrix, evaluation};
 
-/// Accuracies in `0..=1`; `None` where nothing was measured.
+/// Accuracies in `0..=1`; `None` if nothing was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Document)]
 #[document(unit = "share")]
 pub struct Accuracy {
-    /// Row s, column i: accuracy on the test set of task i after task s; null if that task has no test samples.
+    /// Accuracy matrix: row s, column i is the accuracy on task i after task s; null without test samples.
     pub matrix: Vec<Vec<Option<f64>>>,
     /// Accuracy on all classes seen, after each task (micro).
     pub seen: Vec<Option<f64>>,
-    /// Tasks without test samples, from 1; they are in no mean, and a mean over nothing is null.
+    /// Tasks without test samples, from 1; they are left out of means, and a mean over nothing is null.
     #[document(unit = "")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub untested_tasks: Vec<u32>,
     /// Final average accuracy: mean over tasks of the last row (macro).
     pub faa: Option<f64>,
-    /// Fraction of correct answers over all test samples after the last task.
+    /// Fraction of correct predictions over all test samples after the last task.
     pub micro: Option<f64>,
     /// Mean over stages of the macro accuracy.
     pub average_incremental: Option<f64>,
@@ -37,22 +38,22 @@ pub struct Accuracy {
     pub forgetting_from_best: Option<f64>,
     /// `(1/T) sum over i of max_s a_si - a_Ti`, as FedHAF defines it.
     pub forgetting_from_best_of_all: Option<f64>,
-    /// Mean over stages of the drop of each task since the stage before, as CODA-Prompt's paper prints it.
+    /// Mean over stages of the drop of each task since the stage before, as in CODA-Prompt's paper.
     ///
     /// `(1/(T-1)) sum_{s>1} (1/s) sum_{i<s} [a_{s-1,i} - a_si]`
     pub forgetting_consecutive: Option<f64>,
-    /// Mean over stages of the mean drop of old tasks since the stage before, as CODA-Prompt's release computes it.
+    /// Mean over stages of the mean drop of old tasks since the stage before, as in CODA-Prompt's code.
     ///
     /// `1/(s-1)` in place of `1/s`.
     pub forgetting_consecutive_old: Option<f64>,
-    /// Mean over stages of the drop on all test samples of old tasks together (micro): HePCo's F_N.
+    /// Mean over stages of the drop on all test samples of old tasks together (micro), HePCo's F_N.
     ///
-    /// As its release computes it.
+    /// As HePCo's release computes it.
     pub forgetting_consecutive_old_micro: Option<f64>,
 }
 
 impl Accuracy {
-    /// From the scores after each task: `scores[s]` holds the tasks `0..=s`.
+    /// Computes the measures from the scores after each task: `scores[s]` holds the tasks `0..=s`.
     pub fn of(scores: &[Vec<TaskScore>]) -> Accuracy {
         let Some(last) = scores.last() else { return Accuracy::default() };
         let share = |score: &TaskScore| evaluation::accuracy(score.correct, score.total);
@@ -81,28 +82,27 @@ impl Accuracy {
     }
 }
 
-/// Scores after each task, as a journal tells them.
+/// Scores after each task, as recorded in a journal.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scores(Vec<Vec<TaskScore>>);
 
 impl Scores {
-    /// Adds those after the next task.
+    /// Adds the scores after the next task.
     ///
     /// # Errors
-    /// Fewer tasks than were learned: a journal that was written by hand.
+    /// Fails if there are fewer tasks than were learned: the journal was written by hand.
     pub fn push(&mut self, tasks: &[TaskScore]) -> Result<(), SinkError> {
         let learnt = self.0.len() + 1;
         if tasks.len() < learnt {
             let tested = tasks.len();
-            let why =
-                format!("the journal has scores of {tested} tasks where {learnt} were learnt");
+            let why = format!("the journal has scores of {tested} tasks, expected {learnt}");
             return Err(SinkError::Stop(why));
         }
         self.0.push(tasks.to_vec());
         Ok(())
     }
 
-    /// What they come to.
+    /// Returns the measures of these scores.
     pub fn accuracy(&self) -> Accuracy {
         Accuracy::of(&self.0)
     }
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!((one.faa, one.forgetting), (Some(0.8), Some(0.0)));
     }
 
-    /// A play whose third character is not in its tested part.
+    /// Uses a play whose third character is not in its tested part.
     #[test]
     fn a_task_without_test_samples_has_no_accuracy_and_is_in_no_mean() {
         let rows: [&[(u64, u64)]; 3] = [&[(4, 4)], &[(0, 4), (6, 6)], &[(0, 4), (6, 6), (0, 0)]];

@@ -1,5 +1,6 @@
-//! Federated bias in `summary.json` and the final table: HGP's measure, once after the first local training of every
-//! task, before anything is averaged.
+//! Federated bias in `summary.json` and the final table.
+//!
+//! HGP's measure, taken once per task after its first local training, before aggregation.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use crate::federation::{Entry, Event};
 use crate::learning::metrics::response_entropy;
 use crate::quantity::{ClientId, Round, TaskId};
 
-/// The first comparison of every task.
+/// Bias at the first comparison of every task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Document)]
 pub struct BiasReport {
     /// Mean over tasks of `response_entropy` (nats), `response_entropy_relative` or `prototype_distance`.
@@ -18,31 +19,31 @@ pub struct BiasReport {
     /// The first is a mean over clients, the second relative to that of a uniform responder over all classes.
     #[document(keys("measure"))]
     pub mean: BTreeMap<String, f64>,
-    /// Task by task.
+    /// Measures of each task.
     pub tasks: Vec<TaskBias>,
 }
 
-/// How far client models were apart after the first local training of a task.
+/// Differences between client models after the first local training of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Document)]
 pub struct TaskBias {
     /// Task, from 1.
     pub task: u32,
-    /// Round that was measured, from 1.
+    /// Round of the comparison, from 1.
     pub round: u32,
-    /// Number of client models that were compared.
+    /// Number of client models compared.
     pub clients: u32,
-    /// Measures over all of them.
+    /// Measures over all these models.
     #[document(keys("measure"))]
     pub measures: BTreeMap<String, f64>,
-    /// Entropy of a client's answers.
+    /// Entropy of each client's predictions.
     ///
-    /// Of the last, where a client has several participants. A client whose model answered nothing has none.
+    /// If a client has several participants, the last one counts. A client whose model predicted no class has none.
     #[document(keys("client"), unit = "nats")]
     pub entropy: BTreeMap<ClientId, f64>,
 }
 
 impl BiasReport {
-    /// Takes an entry in: the first comparison of each task counts, if there was anybody to compare.
+    /// Adds an entry: the first comparison of each task counts if any models were compared.
     pub(super) fn take(&mut self, entry: &Entry) {
         let Event::Bias { round, task, clients: clients @ 1.. } = &entry.event else { return };
         let Some(numbers) = &entry.numbers else { return };
@@ -64,7 +65,7 @@ impl BiasReport {
         self.average();
     }
 
-    /// A measure that a task lacks (nobody shares a class) is the mean over the others.
+    /// Averages over tasks; a task that lacks a measure (no two clients share a class) is left out.
     fn average(&mut self) {
         let mut sums: BTreeMap<&String, (f64, u32)> = BTreeMap::new();
         for (name, value) in self.tasks.iter().flat_map(|task| &task.measures) {

@@ -1,4 +1,4 @@
-//! What a run with tasks of a client's own is judged by: six measures, with and without the client task known.
+//! Results of runs whose clients have tasks of their own: six measures, with and without task identity.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,20 @@ use crate::learning::evaluation::accuracy;
 use crate::learning::metrics::Direct;
 use crate::quantity::{ClientId, TaskId};
 
-/// Accuracies of client tasks trained alone, which forward transfer is measured against.
+/// Accuracies of client tasks trained alone, the reference of forward transfer.
 pub type TrainedAlone = BTreeMap<(TaskId, ClientId), f64>;
 
 /// Measures of all evaluation points, one at the end of every period. Accuracies in `0..=1`.
 #[derive(Clone, Debug, PartialEq, Serialize, Document)]
 pub struct ClientTaskReport {
-    /// At every point.
+    /// Number of client tasks and their accuracy at every evaluation point.
     pub points: Vec<ClientTaskPoint>,
-    /// Answers among the rows of the client task, which is known (task-incremental): what the papers of this benchmark
-    /// report.
+    /// Predictions among the head rows of the client task, whose identity is known (task-incremental).
+    ///
+    /// These are the numbers that the papers of this benchmark report.
     #[document(name = "<own|all>")]
     pub own: ClientTaskMeasures,
-    /// Answers among the rows of all client tasks begun (class-incremental), where these were asked for.
+    /// Predictions among the head rows of all client tasks begun (class-incremental), if evaluated.
     #[document(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<ClientTaskMeasures>,
@@ -33,41 +34,41 @@ pub struct ClientTaskReport {
 /// One evaluation point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 pub struct ClientTaskPoint {
-    /// Client tasks begun by the end of a period.
+    /// Client tasks begun by the end of the period.
     pub begun: usize,
     /// Client tasks finished at the end of the period.
     pub finished: usize,
-    /// Mean accuracy of begun client tasks, client task known; null if none of them has test samples.
+    /// Mean accuracy of begun client tasks, task identity known; null if none of them has test samples.
     #[document(unit = "share")]
     pub own: Option<f64>,
-    /// Mean accuracy of begun client tasks, client task not known.
+    /// Mean accuracy of begun client tasks, task identity not known.
     #[document(unit = "share")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<f64>,
 }
 
-/// The six measures; see [`learning::metrics`](crate::learning::metrics::ClientTaskAccuracies).
+/// Six measures of client tasks, of [`learning::metrics`](crate::learning::metrics::ClientTaskAccuracies).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 #[document(unit = "share")]
 pub struct ClientTaskMeasures {
-    /// Average accuracy at the end, with the client task known (`own`) or not (`all`).
+    /// Average accuracy at the end, with task identity known (`own`) or not (`all`).
     pub avg: Option<f64>,
     /// Average incremental accuracy: mean over periods of the average accuracy.
     pub aia: Option<f64>,
-    /// Forgetting measure: best accuracy at earlier periods minus that of now.
+    /// Forgetting measure: best accuracy at earlier periods minus the current one.
     pub fm: Option<f64>,
-    /// Forward transfer against client tasks trained alone, where `record.direct` gives all of them.
+    /// Forward transfer against client tasks trained alone, if `record.direct` gives all of them.
     pub ft: Option<f64>,
     /// Forward transfer as the published script computes it.
     pub ft_script: Option<f64>,
-    /// Backward transfer: accuracy now minus that when the client task was finished.
+    /// Backward transfer: current accuracy minus that when the client task was finished.
     pub bt: Option<f64>,
     /// Sum of forward and backward transfer.
     pub tt: Option<f64>,
 }
 
 impl ClientTaskReport {
-    /// Of the scores at the end of each period, among so many clients.
+    /// Computes the measures from the scores at the end of each period, for this number of clients.
     pub fn of(points: &[Vec<SlotScore>], clients: u32, alone: &TrainedAlone) -> ClientTaskReport {
         let own = matrix(points, clients, |score| score.within);
         let asked = points.iter().flatten().all(|score| score.correct.is_some());
@@ -93,12 +94,12 @@ impl ClientTaskReport {
         }
     }
 
-    /// Points and measures as text.
+    /// Renders points and measures as text.
     pub fn render(&self) -> String {
         let cell =
             |share: Option<f64>| share.map_or("·".to_string(), |share| percent(Some(share)));
         let mut points =
-            TextTable::new(["accuracy %", "slots begun", "slot known", "slot not known"]);
+            TextTable::new(["accuracy %", "tasks begun", "task known", "task not known"]);
         for (period, point) in self.points.iter().enumerate() {
             points.row([
                 format!("after period {}", period + 1),
@@ -107,15 +108,16 @@ impl ClientTaskReport {
                 cell(point.all),
             ]);
         }
-        let mut measures = TextTable::new(["slots, % and points", "slot known", "slot not known"]);
+        let mut measures =
+            TextTable::new(["client tasks, % and points", "task known", "task not known"]);
         type Measure = fn(&ClientTaskMeasures) -> Option<f64>;
         let rows: [(&str, Measure); 6] = [
-            ("Avg (mean over slots at the end)", |m| m.avg),
-            ("AIA (mean of that over periods)", |m| m.aia),
-            ("FM (forgetting since best)", |m| m.fm),
-            ("FT (against slots trained alone)", |m| m.ft),
+            ("Avg (mean over client tasks at the end)", |m| m.avg),
+            ("AIA (mean of Avg over periods)", |m| m.aia),
+            ("FM (drop from the best)", |m| m.fm),
+            ("FT (against tasks trained alone)", |m| m.ft),
             ("BT (since finished)", |m| m.bt),
-            ("TT (FT and BT)", |m| m.tt),
+            ("TT (FT plus BT)", |m| m.tt),
         ];
         for (name, of) in rows {
             let all = self.all.as_ref().and_then(of);
@@ -126,7 +128,7 @@ impl ClientTaskReport {
 }
 
 impl ClientTaskMeasures {
-    /// A client task trained alone knows no other rows, so both kinds of answers have the same `direct`.
+    /// A client task trained alone has no other head rows, so both evaluations have the same `direct`.
     fn of(client_tasks: &ClientTaskAccuracies, direct: &[Option<f64>]) -> ClientTaskMeasures {
         let forward = client_tasks.forward(direct, Direct::Own);
         ClientTaskMeasures {
@@ -202,7 +204,7 @@ mod tests {
         // 0.2 + 0 and, at the last point, FT alone.
         assert!((own.tt.unwrap() - 0.2).abs() < 1e-12, "{own:?}");
         assert!((own.ft_script.unwrap() - 0.15).abs() < 1e-12, "{own:?}");
-        assert!(report.render().contains("FT (against slots trained alone)           ·"));
+        assert!(report.render().contains("FT (against tasks trained alone)                  ·"));
     }
 
     #[test]
@@ -214,7 +216,7 @@ mod tests {
         assert_eq!((report.points[0].begun, report.all.unwrap().avg), (2, Some(0.6)));
         let nothing = ClientTaskReport::of(&[vec![untested]], 2, &TrainedAlone::new());
         assert_eq!((nothing.own.avg, nothing.own.bt, nothing.points[0].own), (None, None, None));
-        assert!(nothing.render().contains("Avg (mean over slots at the end)"));
+        assert!(nothing.render().contains("Avg (mean over client tasks at the end)"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! `confusion.csv`: after every task, which class was taken for which; with `record.confusion`.
+//! `confusion.csv`: true and predicted classes after every task; written with `record.confusion`.
 //!
-//! The journal has right answers only, and stays as it is: this table is written beside it, from the tests themselves.
-//! A replay copies it, and a resumed run keeps the rows of the tasks that it is only told of.
+//! The journal records correct predictions only, so this table is written during the tests. A replay copies it, and a
+//! resumed run keeps the rows of the tasks that it reads from its journal.
 
 use std::fs::File;
 use std::io;
@@ -21,33 +21,33 @@ pub(in crate::report) struct Row {
     learnt: u32,
     /// True class, in the data set's numbers.
     class: u32,
-    /// Class that the model named.
+    /// Class that the model predicted.
     answered: u32,
-    /// Test samples of that class with that answer, at least 1.
+    /// Test samples of that class with that prediction, at least 1.
     samples: u64,
     // Versions that recorded no names wrote rows without these.
     #[column(as_in = CLASS_NAME)]
     #[serde(default)]
     name: String,
-    /// Name of the class that the model named.
+    /// Name of the class that the model predicted.
     #[serde(default)]
     answered_name: String,
 }
 
-/// Writes one row per task learned, class and answer.
+/// Writes one row per task learned, class and predicted class.
 pub struct ConfusionTable {
     table: KeptTable<Row>,
     /// Classes by head row.
     classes: Vec<u32>,
     names: ClassNames,
-    /// Entries that the run is told of.
+    /// Number of entries that an earlier process computed.
     told: u64,
-    /// Rows of another process.
+    /// Rows that an earlier process wrote.
     before: Vec<Row>,
 }
 
 impl ConfusionTable {
-    /// Begins the file of a run, whose first `told` entries another process computed.
+    /// Creates the file of a run whose first `told` entries an earlier process computed.
     pub fn create(
         directory: &RunDirectory,
         told: u64,
@@ -68,7 +68,7 @@ impl ConfusionTable {
         self.classes.get(row as usize).copied().unwrap_or(row)
     }
 
-    /// The rows of a task that another process tested.
+    /// Writes the rows of a task that an earlier process tested.
     fn keep(&mut self, task: TaskId) -> io::Result<()> {
         let learnt = u32::from(task.0) + 1;
         let mut rows = self.before.iter().filter(|row| row.learnt == learnt);
@@ -85,7 +85,7 @@ impl EventSink for ConfusionTable {
         match &entry.event {
             Event::TaskStarted { classes, .. } => self.classes.extend(classes),
             Event::TaskEnded { task } if told => self.keep(*task)?,
-            // No later process computes these again once there is a checkpoint behind them.
+            // No later process computes these rows again once a checkpoint was taken after them.
             Event::TaskEnded { .. } => self.table.sync()?,
             _ => {}
         }

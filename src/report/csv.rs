@@ -1,7 +1,6 @@
-//! Comma-separated tables, written row by row so that a killed run leaves whole rows.
+//! Comma-separated tables, written row by row, so that an interrupted run leaves whole rows.
 //!
-//! A row is a struct: its fields are the columns, in their order, so that no value can slip into another's
-//! column.
+//! A row is a struct whose fields are the columns in order, so no value can get into the wrong column.
 
 use std::io::{self, Write};
 use std::marker::PhantomData;
@@ -12,14 +11,14 @@ use serde::{Serialize, Serializer};
 use super::column::Columns;
 use crate::document::Document;
 
-/// A table being written.
+/// Writer of a table.
 pub struct Csv<W: Write, R> {
     out: Writer<W>,
     row: PhantomData<fn(&R)>,
 }
 
 impl<W: Write, R: Serialize + Columns> Csv<W, R> {
-    /// Writes the head: the names of the row's columns.
+    /// Writes the header: the names of the row's columns.
     pub fn new(out: W) -> io::Result<Csv<W, R>> {
         let mut out = WriterBuilder::new().has_headers(false).from_writer(out);
         out.write_record(R::COLUMNS.iter().map(|column| column.name))?;
@@ -27,30 +26,30 @@ impl<W: Write, R: Serialize + Columns> Csv<W, R> {
         Ok(Csv { out, row: PhantomData })
     }
 
-    /// A table whose head and first rows are written already.
+    /// Continues a table whose header and first rows are written already.
     pub fn after(out: W) -> Csv<W, R> {
         let out = WriterBuilder::new().has_headers(false).from_writer(out);
         Csv { out, row: PhantomData }
     }
 
-    /// What it was written to, with all its rows.
+    /// Returns the output with all its rows.
     pub fn into_inner(self) -> io::Result<W> {
         self.out.into_inner().map_err(|error| error.into_error())
     }
 
-    /// What it is written to.
+    /// Returns a reference to the output.
     pub fn get_ref(&self) -> &W {
         self.out.get_ref()
     }
 
-    /// Writes one row, and hands it over whole.
+    /// Writes one row and flushes it.
     pub fn row(&mut self, row: &R) -> io::Result<()> {
         self.out.serialize(row)?;
         self.out.flush()
     }
 }
 
-/// The cells of a row as a table has them.
+/// Returns the cells of a row as they are written in a table.
 pub(super) fn cells<R: Serialize>(row: &R) -> io::Result<Vec<String>> {
     let mut scratch = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
     scratch.serialize(row)?;
@@ -60,8 +59,9 @@ pub(super) fn cells<R: Serialize>(row: &R) -> io::Result<Vec<String>> {
     Ok(record.iter().map(str::to_owned).collect())
 }
 
-/// A number as the shortest text that reads back to the same bits: `1`, not `1.0`, and `8.4e29` where zeroes would stand
-/// in a row.
+/// Number written as the shortest text that reads back to the same bits.
+///
+/// Examples are `1`, not `1.0`, and `8.4e29` in place of a long row of zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Document)]
 pub struct Number(pub f64);
 
@@ -74,12 +74,12 @@ impl Serialize for Number {
     }
 }
 
-/// The text of a number in every table.
+/// Returns the text of a number in every table.
 pub(crate) fn number(number: f64) -> String {
     if is_far(number) { format!("{number:e}") } else { number.to_string() }
 }
 
-/// Whether a number is so large or small that people read it by its exponent.
+/// Returns true if a number is so large or small that it is written with an exponent.
 fn is_far(number: f64) -> bool {
     let size = number.abs();
     number.is_finite() && number != 0.0 && !(1e-5..=1e15).contains(&size)
@@ -99,7 +99,7 @@ mod tests {
         share: Option<Number>,
     }
 
-    /// Tells how many pieces were written.
+    /// Counts the pieces that were written.
     #[derive(Default)]
     struct Pieces(Vec<String>);
 

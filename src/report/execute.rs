@@ -1,4 +1,4 @@
-//! Executes a run with all that the program writes beside its journal: tables, wall times, summary, histograms.
+//! Execution of a run with all outputs besides its journal: tables, wall times, summary, histograms.
 
 use std::time::Instant;
 
@@ -11,21 +11,23 @@ use crate::federation::histograms::Histograms;
 use crate::federation::{EventSink, Interrupt};
 use crate::scenario::Scenario;
 
-/// A run that ended, with what is in its `summary.json`.
+/// Finished run with the content of its `summary.json`.
 pub struct Executed {
-    /// How it ended.
+    /// State at the end of the run.
     pub finished: Finished,
-    /// Where it is.
+    /// Directory of the run.
     pub directory: RunDirectory,
-    /// What it came to.
+    /// Results of the run.
     pub summary: Summary,
 }
 
-/// Simulates to the end and writes every file of the run. `more` see the journal's entries, too; the first `told` of them
-/// were computed by an earlier process.
+/// Simulates to the end and writes every file of the run.
+///
+/// `more` are further consumers of the journal's entries. The first `told` entries were computed by an earlier
+/// process.
 ///
 /// # Errors
-/// What ended the run early; its manifest then says `failed`.
+/// Fails with the error that ended the run early; its manifest then says `failed`.
 pub fn execute(
     run: Run,
     scenario: &Scenario,
@@ -67,7 +69,7 @@ pub fn execute(
     Ok(Executed { finished, directory, summary })
 }
 
-/// The tables that grow with the run; the one of who holds what is whole before it.
+/// Returns the tables that grow with the run; the table of the partition is written here.
 fn tables(
     run: &Run,
     scenario: &Scenario,

@@ -1,5 +1,6 @@
-//! How far the frozen network has come, told while it computes features: a deep extractor on a large data set
-//! takes minutes to hours before the first round closes.
+//! Progress of the feature extraction by the frozen network.
+//!
+//! A deep extractor on a large data set takes minutes to hours before the first round closes.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -9,17 +10,17 @@ use std::time::{Duration, Instant};
 use super::text_table::grouped;
 use crate::learning::FeatureCache;
 
-/// How often it is told.
+/// Time between reports.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Watches a cache until it is dropped.
+/// Thread that watches a cache until this is dropped.
 pub(super) struct Extraction {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Extraction {
-    /// Hands a line to `say` whenever features were computed since the last one.
+    /// Passes a line to `say` whenever features were computed since the last one.
     pub fn watch(cache: Arc<FeatureCache>, say: impl Fn(&str) + Send + 'static) -> Extraction {
         Extraction::watch_every(EVERY, cache, say)
     }
@@ -50,13 +51,13 @@ impl Drop for Extraction {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A watch that panicked has nothing more to tell.
+            // A watcher that panicked has nothing more to report.
             let _ = thread.join();
         }
     }
 }
 
-/// `rate`: computed per second since the run began, whatever else it did.
+/// Returns the line of progress; `rate` is samples per second since the run began.
 fn line(known: u64, all: u64, rate: f64) -> String {
     let share = (all > 0).then(|| format!(" ({:.0} %)", 100.0 * known as f64 / all as f64));
     let (known, all, share) = (grouped(known), grouped(all), share.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The table a run ends with on stdout.
+//! Final table of a run on stdout.
 
 use std::fmt::Write as _;
 
@@ -13,10 +13,10 @@ use crate::learning::CacheFigures;
 use crate::quantity::Bytes;
 use crate::scenario::Evaluated;
 
-/// More columns than this do not fit a terminal; the matrix is then left to `matrix.csv`.
+/// Most columns that fit a terminal; a larger matrix is in `matrix.csv` only.
 const WIDEST_MATRIX: usize = 12;
 
-/// Accuracy, forgetting, bytes and times of a run, as text.
+/// Renders accuracy, forgetting, bytes and times of a run as text.
 pub fn final_table(summary: &Summary) -> String {
     let mut text = String::new();
     let name = if summary.name.is_empty() { "run" } else { &summary.name };
@@ -47,21 +47,19 @@ pub fn final_table(summary: &Summary) -> String {
     if summary.failed + summary.rejected > 0 {
         let _ = writeln!(
             text,
-            "dropped     {} sampled clients sent nothing, {} updates were refused",
+            "dropped     {} sampled clients sent nothing, {} updates were rejected",
             summary.failed, summary.rejected
         );
     }
     if summary.learnt_nothing() {
-        text.push_str(
-            "failed      no update was ever aggregated: the model is the one the run began with\n",
-        );
+        text.push_str("failed      no update was ever aggregated: the model is the initial one\n");
     }
     if summary.restarts > 0 {
         let (restarts, lost) = (summary.restarts, summary.lost_updates);
         let _ = writeln!(text, "server      {restarts} restarts, {lost} updates lost");
     }
     if summary.forged > 0 {
-        let _ = writeln!(text, "malice      {} updates were forged", summary.forged);
+        let _ = writeln!(text, "malicious   {} updates were forged", summary.forged);
     }
     if let Some(digests) = &summary.digests {
         let _ = writeln!(text, "digests     {digests}");
@@ -97,7 +95,7 @@ fn matrix(summary: &Summary) -> String {
     table.render()
 }
 
-/// A cell; `-` where there is no value, as of a task without test samples.
+/// Returns a cell of the matrix; `-` if there is no value, as for a task without test samples.
 fn tested(accuracy: &Option<f64>) -> String {
     accuracy.map_or("-".to_string(), |accuracy| percent(Some(accuracy)))
 }
@@ -106,35 +104,37 @@ fn seen(summary: &Summary, stage: usize) -> String {
     summary.accuracy.seen.get(stage).map_or_else(String::new, tested)
 }
 
-/// Says which tasks are in no mean.
+/// Returns a line on the tasks that are left out of means.
 fn untested(summary: &Summary) -> String {
     let tasks: Vec<String> = summary.accuracy.untested_tasks.iter().map(u32::to_string).collect();
     match tasks.as_slice() {
         [] => String::new(),
-        [task] => format!("task {task} has no test samples: it is in no mean\n"),
-        tasks => format!("tasks {} have no test samples: they are in no mean\n", tasks.join(", ")),
+        [task] => format!("task {task} has no test samples and is left out of means\n"),
+        tasks => {
+            format!("tasks {} have no test samples and are left out of means\n", tasks.join(", "))
+        }
     }
 }
 
-/// What a matrix holds.
+/// Returns the caption of the matrix.
 fn measured(summary: &Summary) -> &'static str {
     let known = summary.slots.as_ref().is_some_and(|client_tasks| client_tasks.all.is_none());
     match (known, on_validation(summary)) {
-        (true, false) => "accuracy % (slot known)",
-        (true, true) => "validation % (slot known)",
+        (true, false) => "accuracy % (task known)",
+        (true, true) => "validation % (task known)",
         (false, false) => "accuracy %",
         (false, true) => "validation %",
     }
 }
 
-/// Whether accuracies are of held-out training samples.
+/// Returns true if accuracies are those of held-out training samples.
 fn on_validation(summary: &Summary) -> bool {
     summary.validation.is_some_and(|held| held.evaluate == Evaluated::Validation)
 }
 
-/// Of a matrix too wide for a terminal: its first column, its diagonal and all classes seen.
+/// Renders the first column, the diagonal and all classes seen of a matrix too wide for a terminal.
 fn stages(summary: &Summary) -> String {
-    let mut table = TextTable::new([measured(summary), "task 1", "the task learnt", "all seen"]);
+    let mut table = TextTable::new([measured(summary), "task 1", "latest task", "all seen"]);
     for (stage, row) in summary.accuracy.matrix.iter().enumerate() {
         table.row([
             format!("after task {}", stage + 1),
@@ -143,7 +143,7 @@ fn stages(summary: &Summary) -> String {
             seen(summary, stage),
         ]);
     }
-    format!("{}the other tasks: see matrix.csv\n", table.render())
+    format!("{}other tasks: see matrix.csv\n", table.render())
 }
 
 fn accuracies(summary: &Summary) -> String {
@@ -237,18 +237,22 @@ fn bytes(summary: &Summary) -> String {
     let _ = writeln!(text, "all         {} down, {} up", down.sent, up.sent);
     text.push_str("            1 MB is 10^6 bytes\n");
     for (kind, sums) in &summary.dummies {
-        let _ = writeln!(text, "            of it {kind}: {} frames, {}", sums.frames, sums.bytes);
+        let _ =
+            writeln!(text, "            of which {kind}: {} frames, {}", sums.frames, sums.bytes);
     }
     // The rows above are whole frames; of a lost one only a part crossed the link.
     let lost = Bytes((down.bytes.0 + up.bytes.0).saturating_sub(down.sent.0 + up.sent.0));
     if lost > Bytes(0) {
-        let _ = writeln!(text, "            and {lost} of lost frames that never crossed a link");
+        let _ = writeln!(
+            text,
+            "            not counted: {lost} of lost frames that did not cross a link"
+        );
     }
     let (raw, payload) = ((down.raw + up.raw).0, (down.payload + up.payload).0);
     if raw != payload && payload > 0 {
         let _ = writeln!(
             text,
-            "codecs      {} of tensors travelled as {}, {:.2} times smaller",
+            "codecs      {} of tensors sent as {}, {:.2} times smaller",
             Bytes(raw),
             Bytes(payload),
             raw as f64 / payload as f64
@@ -257,19 +261,19 @@ fn bytes(summary: &Summary) -> String {
     text
 }
 
-/// What clients keep between rounds.
+/// Returns a line on the state that clients keep between rounds.
 fn kept(summary: &Summary) -> String {
     let Some(ClientMemoryUse { clients, bytes, largest }) = summary.memory else {
         return String::new();
     };
     format!(
-        "clients     {clients} keep {} in all between rounds, one of them {} at most\n",
+        "clients     {clients} keep {} in total between rounds, {} at most per client\n",
         Bytes(bytes),
         Bytes(largest)
     )
 }
 
-/// Seconds of every task; of many tasks they are left to `summary.json`.
+/// Returns a line with the seconds of every task, or nothing if there are many tasks.
 fn by_task(seconds: &[f64]) -> String {
     if !(2..=WIDEST_MATRIX).contains(&seconds.len()) {
         return String::new();
@@ -279,7 +283,7 @@ fn by_task(seconds: &[f64]) -> String {
 }
 
 fn times(summary: &Summary) -> String {
-    let mut text = format!("virtual     {:.3} s on the simulated clock\n", summary.virtual_s);
+    let mut text = format!("virtual     {:.3} s of simulated time\n", summary.virtual_s);
     if let Some(TimeParts { work_s, links_s, waiting_s, server_s }) = summary.virtual_parts {
         let _ = writeln!(
             text,
@@ -297,7 +301,7 @@ fn times(summary: &Summary) -> String {
             "wall        {total_s:.1} s; {workers} {word}: training {train_s:.1} s, \
              evaluation {evaluate_s:.1} s, codec {codec_s:.1} s, aggregation {fold_s:.1} s, \
              server {server_s:.1} s, waiting {wait_s:.1} s\n            \
-             conductor: journal {journal_s:.1} s, checkpoints {checkpoint_s:.1} s, \
+             event loop: journal {journal_s:.1} s, checkpoints {checkpoint_s:.1} s, \
              waiting {conductor_wait_s:.1} s"
         );
         text.push_str(&by_task(&wall.by_task_s));
@@ -319,8 +323,8 @@ fn times(summary: &Summary) -> String {
             let times = if retries == 1 { "once" } else { &*format!("{retries} times") };
             let _ = writeln!(
                 text,
-                "memory      full {times}: {:.1} s of training begun again with fewer clients; \
-                 lower devices.pack to save them",
+                "memory      full {times}: {:.1} s of training repeated with fewer clients; \
+                 a lower devices.pack avoids this",
                 wall.retry_s
             );
         }
@@ -332,7 +336,7 @@ fn times(summary: &Summary) -> String {
 mod tests {
     use super::*;
 
-    /// However many tasks there are, the course of the accuracy is printed.
+    /// Prints accuracy over time for any number of tasks.
     #[test]
     fn of_many_tasks_all_classes_seen_are_left() {
         let of = |tasks: usize| {
@@ -359,7 +363,7 @@ mod tests {
         assert_eq!(untested(&summary), "");
         summary.accuracy.untested_tasks = vec![2];
         let text = final_table(&summary);
-        assert_eq!(text.matches("task 2 has no test samples: it is in no mean").count(), 1);
+        assert_eq!(text.matches("task 2 has no test samples and is left out of means").count(), 1);
         let last = text.lines().find(|line| line.starts_with("after task 2")).unwrap();
         let cells: Vec<&str> = last.split_whitespace().skip(3).collect();
         assert_eq!(cells, ["25.00", "-", "25.00"]);

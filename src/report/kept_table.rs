@@ -1,7 +1,9 @@
-//! A table of a run that its journal does not tell. When the run goes on, the rows of what it is only told of come from
-//! the file that an earlier process left.
+//! Table of a run that cannot be derived from its journal.
 //!
-//! That file stands until those rows are gathered: a process that dies before takes nothing away.
+//! When the run is resumed, the rows of the entries read from the journal come from the file that an earlier process
+//! wrote.
+//!
+//! That file is kept until those rows are collected, so a process that dies earlier loses nothing.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +15,7 @@ use super::csv::Csv;
 use crate::experiment::{DirectoryError, RunDirectory};
 use crate::files::{Disk, DiskFile};
 
-/// Rows that are kept, then rows that are new.
+/// Rows of an earlier process, then new rows.
 pub(super) struct KeptTable<R> {
     disk: Disk,
     path: PathBuf,
@@ -21,14 +23,14 @@ pub(super) struct KeptTable<R> {
 }
 
 enum Rows<R> {
-    /// Those kept so far.
+    /// Rows of an earlier process collected so far.
     Kept(Csv<Vec<u8>, R>),
-    /// The file with all that are kept, behind which the new ones are written.
+    /// File with all these rows, to which new ones are appended.
     New(Csv<DiskFile, R>),
 }
 
 impl<R: Serialize + Columns> KeptTable<R> {
-    /// The table of a run that goes on (`resumed`) or begins.
+    /// Opens the table of a run that is resumed (`resumed`) or begins.
     pub fn create(
         directory: &RunDirectory,
         name: &str,
@@ -45,7 +47,7 @@ impl<R: Serialize + Columns> KeptTable<R> {
         }
     }
 
-    /// One more row, kept or new.
+    /// Writes a row, earlier or new.
     pub fn row(&mut self, row: &R) -> io::Result<()> {
         match &mut self.rows {
             Rows::Kept(csv) => csv.row(row),
@@ -53,7 +55,7 @@ impl<R: Serialize + Columns> KeptTable<R> {
         }
     }
 
-    /// All rows that are kept were given: what comes now is new.
+    /// Ends the rows of an earlier process: the file is replaced, later rows are new.
     pub fn kept_all(&mut self) -> io::Result<()> {
         let Rows::Kept(csv) = &mut self.rows else { return Ok(()) };
         let kept = std::mem::replace(csv, Csv::after(Vec::new())).into_inner()?;
@@ -62,7 +64,7 @@ impl<R: Serialize + Columns> KeptTable<R> {
         Ok(())
     }
 
-    /// Puts the rows where they survive a power cut.
+    /// Flushes the rows to disk.
     pub fn sync(&self) -> io::Result<()> {
         match &self.rows {
             Rows::Kept(_) => Ok(()),

@@ -1,7 +1,7 @@
-//! What people read of a run: tables on stdout, CSV files, progress on stderr.
+//! Reports of a run: tables on stdout, CSV files, progress on stderr.
 //!
-//! Every report is an [`EventSink`](crate::federation::EventSink) over the journal's entries,
-//! so it says the same of a run and of its replay.
+//! Every report is an [`EventSink`](crate::federation::EventSink) over the journal's entries, so a run and its replay
+//! give the same report.
 //!
 //! ```
 //! use fedcast::federation::{EndReason, Entry, Event, EventSink};

@@ -1,36 +1,36 @@
-//! How many rounds a run has, how far it is within the one at hand, and how long the rest may take.
+//! Progress of a run: its number of rounds, the part done, and an estimate of the time left.
 //!
-//! Rounds that a resumed run is only told of count as done and tell nothing about time.
+//! Rounds that a resumed run reads from its journal count as done and not for the estimate.
 
 use std::time::Duration;
 
 use crate::federation::Event;
 
-/// Less than this part of a round tells too little to guess from.
+/// Smallest part of a round from which time is estimated.
 const ENOUGH: f64 = 0.05;
 
-/// Grows event by event; time comes from outside.
+/// Counts of rounds and participants, updated event by event; the caller measures time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pace {
     tasks: u64,
     /// Rounds closed.
     pub done: u64,
-    /// Rounds that were closed before anything was computed here.
+    /// Rounds that an earlier process computed.
     told: u64,
-    /// Rounds of the tasks before the one at hand.
+    /// Rounds of the tasks before the current one.
     before: u64,
-    /// Rounds of the phases of the task at hand so far, and of the task before it.
+    /// Rounds of the current task's phases so far, and of the task before it.
     of_task: u64,
     of_task_before: u64,
-    /// The task at hand, from 0.
+    /// Current task, from 0.
     task: u64,
-    /// Participants of the open round: all, and those that are done with it.
+    /// Participants of the open round, and the number of those that are done.
     pub participants: u32,
     pub came: u32,
 }
 
 impl Pace {
-    /// Takes an event in; `told` if another process computed it.
+    /// Adds an event; `told` if an earlier process computed it.
     pub fn take(&mut self, event: &Event, told: bool) {
         match event {
             Event::RunStarted { tasks, .. } => self.tasks = u64::from(*tasks),
@@ -57,14 +57,14 @@ impl Pace {
         }
     }
 
-    /// How many rounds there are, as far as tasks are alike; 0 before a phase has begun.
+    /// Returns the number of rounds, assuming that tasks are alike; 0 before a phase has begun.
     pub fn rounds(&self) -> u64 {
         let of_task = self.of_task.max(self.of_task_before);
         let left = self.tasks.saturating_sub(self.task).max(1);
         (self.before + of_task * left).max(self.done)
     }
 
-    /// What the rest will take, if the rest is like what took `spent` here; `None` while that says too little.
+    /// Estimates the time left from the rounds that took `spent` here; `None` if they are too few.
     pub fn left(&self, spent: Duration) -> Option<Duration> {
         let within = f64::from(self.came) / f64::from(self.participants.max(1));
         let here = (self.done - self.told) as f64 + within;

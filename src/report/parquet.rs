@@ -1,8 +1,7 @@
-//! Tables as Parquet, for readers that load single columns with their types: pandas, polars, DuckDB, R.
+//! Tables as Parquet files, for readers that load single columns with their types: pandas, polars, DuckDB, R.
 //!
-//! [`encode`] is the writer for every table of the program. Those of a run lie beside their CSV files: they are made from
-//! the finished CSV files and the types in the [dictionary](super::dictionary), so a replay makes the same ones. An empty
-//! cell is null.
+//! [`encode`] is the writer for every table of the program. The files of a run are made from the finished CSV files
+//! and the types in the [dictionary](super::dictionary), so a replay makes the same ones. An empty cell is null.
 
 use std::fs::File;
 use std::io;
@@ -21,7 +20,7 @@ use super::dictionary::files;
 use crate::experiment::{DirectoryError, write_atomically_on};
 use crate::files::Disk;
 
-/// Writes `rounds.parquet` beside `rounds.csv`, and so on for every table that a run's folder has.
+/// Writes `rounds.parquet` next to `rounds.csv`, and so on for every table in a run's folder.
 pub fn write_parquet(disk: &Disk, folder: &Path) -> Result<(), DirectoryError> {
     for table in files() {
         let Some(name) = table.name.strip_suffix(".csv") else { continue };
@@ -50,7 +49,7 @@ fn columns<'a>(columns: &'a [Column], rows: &[csv::StringRecord]) -> Vec<(&'a st
     columns.iter().enumerate().map(column).collect()
 }
 
-/// A column of values; what is not known is null.
+/// Column of values; an unknown value is null.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
     /// `UTF8`.
@@ -62,7 +61,7 @@ pub enum Values {
 }
 
 impl Values {
-    /// Of the cells of a CSV file; one that is not of the column's type is null.
+    /// Reads the cells of a CSV file; a cell that does not have the column's type is null.
     fn read<'a>(cells: impl Iterator<Item = &'a str>, of: CellType) -> Values {
         match of {
             CellType::Text => {
@@ -84,10 +83,10 @@ impl Values {
     }
 }
 
-/// The bytes of a file with these columns, all of them equally long: one group of rows.
+/// Returns the bytes of a file with these columns, all of one length, as one row group.
 ///
 /// # Errors
-/// The format cannot hold it.
+/// Fails if the format cannot hold the columns.
 pub fn encode(columns: &[(&str, Values)]) -> Result<Vec<u8>, ParquetError> {
     let fields = columns.iter().map(|(name, values)| values.field(name).map(Arc::new));
     let fields = fields.collect::<Result<Vec<_>, _>>()?;
@@ -121,7 +120,7 @@ pub fn encode(columns: &[(&str, Values)]) -> Result<Vec<u8>, ParquetError> {
     writer.into_inner()
 }
 
-/// For every cell whether there is a value (1), and the values.
+/// Returns for every cell whether there is a value (1), and the values.
 fn gaps<T>(cells: impl Iterator<Item = Option<T>>) -> (Vec<i16>, Vec<T>) {
     let (mut known, mut values) = (Vec::new(), Vec::new());
     for cell in cells {

@@ -1,4 +1,4 @@
-//! `fedcast plan --partition`: who holds how many samples of what, as a table.
+//! Table of `fedcast plan --partition`: training samples by client and task.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use super::text_table::{TextTable, grouped};
 use crate::experiment::{ClassNames, Holding};
 use crate::quantity::{ClientId, TaskId};
 
-/// More clients than this are not listed one by one.
+/// Most clients that are listed one by one.
 const LISTED: usize = 50;
 
-/// What one client holds.
+/// Training samples of one client.
 #[derive(Default)]
 struct Own {
     tasks: BTreeMap<TaskId, u64>,
@@ -21,14 +21,14 @@ impl Own {
         self.tasks.values().sum()
     }
 
-    /// The class it has most of, the first of several.
+    /// Returns the class with most samples, the first of several.
     fn main_class(&self) -> Option<(u32, u64)> {
         let classes = self.classes.iter().map(|(class, samples)| (*class, *samples));
         classes.max_by_key(|(class, samples)| (*samples, std::cmp::Reverse(*class)))
     }
 }
 
-/// Clients as rows, tasks as columns; classes have their names where the data set gives any.
+/// Renders clients as rows and tasks as columns, with class names if the data set has any.
 pub fn partition_table(holdings: &[Holding], names: &ClassNames) -> String {
     let mut clients: BTreeMap<ClientId, Own> = BTreeMap::new();
     let mut tasks = BTreeSet::new();
@@ -39,7 +39,7 @@ pub fn partition_table(holdings: &[Holding], names: &ClassNames) -> String {
         tasks.insert(held.task);
     }
     let titles = tasks.iter().map(|task| format!("task {}", task.0 + 1));
-    let head = ["client", "samples", "classes", "most of"].map(str::to_string);
+    let head = ["client", "samples", "classes", "main class"].map(str::to_string);
     let mut table = TextTable::new(head.into_iter().chain(titles));
     for (client, own) in clients.iter().take(LISTED) {
         let most = own.main_class().map_or_else(String::new, |(class, samples)| {
@@ -52,13 +52,13 @@ pub fn partition_table(holdings: &[Holding], names: &ClassNames) -> String {
     }
     let mut text = table.render();
     if let Some(more) = clients.len().checked_sub(LISTED).filter(|more| *more > 0) {
-        text.push_str(&format!("and {} more clients: see --format json\n", grouped(more as u64)));
+        text.push_str(&format!("and {} more clients: listed with --format json\n", grouped(more as u64)));
     }
     text.push_str(&format!("\n{}\n", sizes(&clients)));
     text
 }
 
-/// Clients with samples, and how many they have.
+/// Returns a line on the number of clients with samples and on their sizes.
 fn sizes(clients: &BTreeMap<ClientId, Own>) -> String {
     let mut samples: Vec<u64> = clients.values().map(Own::samples).collect();
     samples.sort_unstable();
@@ -68,7 +68,7 @@ fn sizes(clients: &BTreeMap<ClientId, Own>) -> String {
     let sum: u64 = samples.iter().sum();
     let median = samples[samples.len() / 2];
     format!(
-        "{} clients with samples; {} samples held; least {}, median {}, most {}",
+        "{} clients with samples; {} samples in total; least {}, median {}, most {}",
         grouped(samples.len() as u64),
         grouped(sum),
         grouped(*least),

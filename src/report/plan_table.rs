@@ -1,4 +1,4 @@
-//! A plan as text.
+//! Plan of a run as text.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use crate::experiment::plan::{Backbone, FrameRange, Held, Plan, PlannedFrame, Pl
 use crate::policy::UploadSize;
 use crate::quantity::{Bytes, WallSeconds};
 
-/// The table `fedcast plan` prints.
+/// Renders the table that `fedcast plan` prints.
 pub fn plan_table(plan: &Plan) -> String {
     let mut text = format!(
         "{}: {}, {} clients, {} classes, {} training samples\n\
@@ -39,20 +39,20 @@ pub fn plan_table(plan: &Plan) -> String {
     text
 }
 
-/// What may be more than a machine has: it grows with the clients.
+/// Renders the memory of server and clients between rounds, which grows with the clients.
 fn held(plan: &Plan) -> String {
     let Some(Held { server, client, clients }) = plan.held else { return String::new() };
     let server = Bytes(server);
     let clients = match client {
-        0 => "clients hold nothing".to_owned(),
+        0 => "clients keep nothing".to_owned(),
         _ => format!(
-            "every client holds {}, all {} of them {}",
+            "every client keeps {}, all {} clients {}",
             Bytes(client),
             plan.clients,
             Bytes(clients)
         ),
     };
-    format!("between rounds the server holds {server}, {clients}\n\n")
+    format!("between rounds the server keeps {server}, {clients}\n\n")
 }
 
 fn backbone(of: &Backbone) -> String {
@@ -115,7 +115,7 @@ fn phases(plan: &Plan) -> String {
     }
     let mut text = table.render();
     text.push_str(
-        "bytes of one message to or from one client, 1 MB is 10^6 of them; classes: new/seen; sampled: clients of \
+        "bytes of one message to or from one client, 1 MB is 10^6 bytes; classes: new/seen; sampled: clients of \
          all rounds of the task together;\nround and task total: both directions\n",
     );
     text.push_str(&share_of_backbone(plan));
@@ -126,18 +126,18 @@ fn phases(plan: &Plan) -> String {
     if assets > 0 {
         let frames: u64 = rows.iter().map(|row| row.assets.frames).sum();
         let all = Bytes(assets);
-        let _ = writeln!(text, "beside them {} frames of assets, {all}", grouped(frames));
+        let _ = writeln!(text, "plus {} frames of assets, {all}", grouped(frames));
     }
     if rows.iter().any(|row| row.up_size == UploadSize::FromValues) {
-        text.push_str("uploads depend on learned values: the run decides their size\n");
+        text.push_str("the size of uploads depends on learned values and is known only in the run\n");
     }
     if rows.iter().any(|row| row.down_at_most) {
-        text.push_str("messages down hold what the server knows by then: at most this\n");
+        text.push_str("downloads hold what the server has learned so far: sizes are upper bounds\n");
     }
     text
 }
 
-/// What papers call the share of the model that is communicated, beside full fine-tuning.
+/// Renders the fraction of the model that is communicated, compared with full fine-tuning.
 fn share_of_backbone(plan: &Plan) -> String {
     let (down, all) = (plan.numbers_down(), plan.backbone.parameters as u64);
     if down == 0 || all == 0 {
@@ -146,7 +146,7 @@ fn share_of_backbone(plan: &Plan) -> String {
     let share = 100.0 * down as f64 / all as f64;
     let (down, bytes) = (grouped(down), plan.backbone.bytes());
     format!(
-        "a message down holds at most {down} numbers, {share:.1} % of the backbone's parameters \
+        "a download holds at most {down} numbers, {share:.1} % of the backbone's parameters \
          (full fine-tuning would send {bytes} of them)\n"
     )
 }
@@ -187,7 +187,7 @@ fn kinds(plan: &Plan) -> String {
     text
 }
 
-/// What papers count: the payload that one client uploads, in 2^20 bytes.
+/// Renders the payload that one client uploads, in 2^20 bytes as in papers.
 fn one_client(plan: &Plan) -> String {
     let mut table =
         TextTable::new(["one client, whole run", "frames up", "payload", "MiB", "+control"]);
@@ -201,7 +201,7 @@ fn one_client(plan: &Plan) -> String {
         ]);
     }
     let mut text = table.render();
-    text.push_str("of the client that uploads most; MiB: 2^20 bytes\n\n");
+    text.push_str("for the client that uploads most; MiB: 2^20 bytes\n\n");
     text
 }
 
@@ -218,12 +218,12 @@ fn totals(plan: &Plan) -> String {
     )
 }
 
-/// What the run will take of this machine, below the table of its plan.
+/// Renders the estimated cost of the run on this machine, printed below the plan.
 pub fn estimate_lines(of: &Estimate) -> String {
     let Estimate { wall_s, train_s, evaluate_s, features_s, other_s, disk, costs } = of;
     let memory = match costs.peak_memory_mb {
         Some(peak) => format!("{peak:.1} MB at its peak, as in the trial"),
-        None => "not told by this system".to_owned(),
+        None => "not reported by this system".to_owned(),
     };
     format!(
         "wall time     about {}: training {}, tests {}, features {} of all workers together, the rest {}\n\

@@ -15,30 +15,30 @@ use crate::learning::FeatureCache;
 use crate::quantity::WallSeconds;
 use crate::quantity::{Round, VirtualTime};
 
-/// Where lines are written, so long nothing is said before a round tells how far it is.
+/// Time without output after which a line reports the progress within a round (no terminal).
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// Tells how far a run is.
+/// Reports the progress of a run.
 pub struct Progress {
     bar: Option<ProgressBar>,
     tasks: u32,
     pace: Pace,
-    /// Since the first entry that was not told.
+    /// Time of the first entry computed by this process.
     began: Option<Instant>,
-    /// When something was said last.
+    /// Time of the last line.
     said: Instant,
     losses: Vec<f64>,
     traffic: Traffic,
     failed: u32,
-    /// Entries of which nothing is said.
+    /// Entries that are not reported.
     known: u64,
     quiet: bool,
-    /// Held for its end.
+    /// Watcher of feature extraction, stopped with this.
     extraction: Option<Extraction>,
 }
 
 impl Progress {
-    /// Draws a bar where stderr is a terminal, writes plain lines where it is not.
+    /// Reports by a bar if stderr is a terminal, by plain lines otherwise.
     pub fn on_stderr() -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{bar:24} {pos}/{len} rounds  {prefix}{msg}")
@@ -60,12 +60,12 @@ impl Progress {
         }
     }
 
-    /// Says nothing about so many entries: somebody has read of them before.
+    /// Skips the first `known` entries, which were reported before.
     pub fn after(self, known: u64) -> Progress {
         Progress { known, ..self }
     }
 
-    /// The same, which also tells how far the frozen network behind `cache` has come.
+    /// Also reports the progress of feature extraction of `cache`.
     pub fn watching(self, cache: Arc<FeatureCache>) -> Progress {
         let bar = self.bar.clone();
         let extraction = Extraction::watch(cache, move |line| say(bar.as_ref(), line));
@@ -79,14 +79,14 @@ impl Progress {
         }
     }
 
-    /// `3 min 20 s left`, once that can be said.
+    /// Returns text such as `3 min 20 s left` once there is an estimate.
     fn left(&self) -> Option<String> {
         let spent = self.began?.elapsed();
-        // Whole seconds: tenths would only flicker.
+        // Whole seconds, since tenths would flicker.
         Some(format!("{} left", WallSeconds(self.pace.left(spent)?.as_secs_f64().ceil())))
     }
 
-    /// Tells how far the open round is: on the bar always, as a line when nothing was said for long.
+    /// Reports progress within the open round: on the bar, or as a line after a long silence.
     fn within_round(&mut self, round: Round) {
         let so_far =
             format!("round {}: {} of {} done", round.0 + 1, self.pace.came, self.pace.participants);
@@ -100,7 +100,7 @@ impl Progress {
         }
     }
 
-    /// Puts numbers of rounds and time left on the bar.
+    /// Shows the numbers of rounds and the time left on the bar.
     fn show_pace(&self) {
         let Some(bar) = &self.bar else { return };
         if self.pace.rounds() > 0 {
@@ -122,7 +122,7 @@ impl Progress {
             self.tasks,
             round.0 + 1,
         );
-        // Ideal links and clocks take no time.
+        // With ideal links and devices virtual time stays 0.
         if entry.at > VirtualTime::ZERO {
             line.push_str(&format!("  at {}", entry.at));
         }
@@ -137,11 +137,11 @@ impl Progress {
     }
 }
 
-/// Writes a line above the bar, or on stderr where there is none.
+/// Writes a line above the bar, or on stderr without one.
 pub(crate) fn say(bar: Option<&ProgressBar>, line: &str) {
     match bar {
         Some(bar) => bar.println(line),
-        // Progress that cannot be written is not worth ending anything for.
+        // Failure to write progress ends no run.
         None => drop(writeln!(std::io::stderr(), "{line}")),
     }
 }
@@ -187,7 +187,7 @@ impl EventSink for Progress {
                 if let Some(accuracy) = entry.numbers.as_ref().and_then(micro_accuracy) {
                     let learnt = task.0 + 1;
                     self.say(&format!(
-                        "task {learnt}/{} learnt: {:.2} % of all classes seen",
+                        "task {learnt}/{} done: accuracy {:.2} % on all classes seen",
                         self.tasks,
                         100.0 * accuracy
                     ));

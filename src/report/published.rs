@@ -1,4 +1,4 @@
-//! Published numbers beside the measured ones.
+//! Published numbers next to the measured ones.
 
 use std::fmt::Write as _;
 
@@ -8,35 +8,35 @@ use super::{Accuracy, ClientTaskReport};
 use crate::document::Document;
 use crate::scenario::{ExpectedMetric, ExpectedSection};
 
-/// What `[expected]` says, and what came of it here. Numbers are in % and points.
+/// Numbers of `[expected]` and those of this run, in % and points.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Document)]
 pub struct Published {
     /// Source of the published numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Note about them.
+    /// Note on the published numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Overrides of the run that the published numbers do not include.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<String>,
-    /// Number by number.
+    /// Published numbers, each with that of this run.
     pub numbers: Vec<PublishedNumber>,
 }
 
-/// One number.
+/// Published number and that of this run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 pub struct PublishedNumber {
     /// Name of the number.
     pub metric: ExpectedMetric,
     /// Number as published, in % or points.
     pub published: f64,
-    /// Number of this run, in the same unit; null until it ends, or if it does not measure this.
+    /// Number of this run, in the same unit; null until the run ends, or if it is not measured.
     pub here: Option<f64>,
 }
 
 impl Published {
-    /// Of a run that has not ended; `None` where nothing is published.
+    /// Returns the numbers of a run that has not ended; `None` if nothing is published.
     pub fn of(expected: &ExpectedSection) -> Option<Published> {
         let number = |(metric, published): (&_, &_)| PublishedNumber {
             metric: *metric,
@@ -51,7 +51,7 @@ impl Published {
         })
     }
 
-    /// Takes in what the run came to.
+    /// Sets the numbers of this run.
     pub(super) fn measure(&mut self, accuracy: &Accuracy, client_tasks: Option<&ClientTaskReport>) {
         for number in &mut self.numbers {
             number.here =
@@ -59,7 +59,7 @@ impl Published {
         }
     }
 
-    /// A line per number.
+    /// Renders a line per number.
     pub fn render(&self) -> String {
         let mut text = String::new();
         let source = self.source.as_ref().map_or(String::new(), |source| format!(" ({source})"));
@@ -77,7 +77,7 @@ impl Published {
                 self.overrides.iter().map(|set| format!("--set {set}")).collect();
             let _ = writeln!(
                 text,
-                "            of the file as it stands; this run has {}",
+                "            of the unchanged scenario; this run has {}",
                 sets.join(" ")
             );
         }
@@ -85,7 +85,7 @@ impl Published {
     }
 }
 
-/// As a share, in `0..=1`.
+/// Returns the measured number as a fraction in `0..=1`.
 fn measured(
     metric: ExpectedMetric,
     accuracy: &Accuracy,
@@ -137,7 +137,7 @@ mod tests {
              ft 1.50 (Table 1), here not measured\n            mean of 3 runs\n"
         );
         published.overrides = vec!["client.epochs=1".to_string()];
-        let last = "of the file as it stands; this run has --set client.epochs=1\n";
+        let last = "of the unchanged scenario; this run has --set client.epochs=1\n";
         assert!(published.render().ends_with(last), "{}", published.render());
     }
 
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(Published::of(&ExpectedSection { source, ..Default::default() }), None);
     }
 
-    /// Words of a file are those of `summary.json`.
+    /// Every word of `[expected]` is a key of `summary.json`.
     #[test]
     fn every_word_is_a_key_of_the_summary() {
         let accuracy = serde_json::to_value(Accuracy::default()).unwrap();

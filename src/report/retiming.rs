@@ -1,4 +1,4 @@
-//! A recorded run beside the same learning at other times.
+//! Table of `fedcast what-if`: a recorded run next to the same run with other times.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use super::words::Traffic;
 use crate::federation::{Entry, Event, EventSink, FrameOutcome, SinkError};
 use crate::quantity::Round;
 
-/// More rounds than this do not fit a terminal; all of them are in `rounds.csv`.
+/// Most rounds that fit a terminal; all of them are in `rounds.csv`.
 const MOST_ROUNDS: usize = 40;
 
-/// When the rounds of a run closed, and what its frames were worth.
+/// Closing times of the rounds of a run, and the bytes of its frames.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Timing {
-    /// Seconds on the simulated clock when each round closed.
+    /// Seconds of virtual time at which each round closed.
     pub closed_s: BTreeMap<Round, f64>,
-    /// Seconds until the server was done.
+    /// Seconds of virtual time until the server was done.
     pub virtual_s: f64,
     /// Bytes that crossed links.
     pub sent: u64,
-    /// Those of them that came too late, twice or not at all.
+    /// Bytes of frames that arrived late, twice or never.
     pub wasted: u64,
     #[serde(skip)]
     traffic: Traffic,
@@ -48,7 +48,7 @@ impl EventSink for Timing {
     }
 }
 
-/// Both in a table.
+/// Renders both timings as a table.
 pub fn retiming_table(recorded: &Timing, retimed: &Timing) -> String {
     let mut table = TextTable::new(["", "recorded", "what if", "ratio"]);
     let ratio = |then: f64, now: f64| match then > 0.0 {

@@ -1,5 +1,6 @@
-//! How many clients were sampled in the rounds of every phase: methods need not agree about that, and whoever compares
-//! them must see it.
+//! Clients sampled in the rounds of every phase.
+//!
+//! Methods may differ in this, so reports show it next to their results.
 
 use serde::Serialize;
 
@@ -7,7 +8,7 @@ use super::tables::Phases;
 use crate::document::Document;
 use crate::federation::Event;
 
-/// Clients sampled in the rounds of the phases of one name.
+/// Number of clients sampled per round, over all phases of one name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Document)]
 pub struct Sampled {
     /// Name of the phases.
@@ -20,7 +21,7 @@ pub struct Sampled {
     pub most: usize,
 }
 
-/// Counts them, event by event.
+/// Counts sampled clients, event by event.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sampling {
     phases: Phases,
@@ -28,7 +29,7 @@ pub(super) struct Sampling {
 }
 
 impl Sampling {
-    /// Takes a round, if the event opens one.
+    /// Adds a round if the event opens one.
     pub fn take(&mut self, event: &Event) {
         self.phases.take(event);
         let Event::RoundOpened { task, phase, cohort, .. } = event else { return };
@@ -46,13 +47,13 @@ impl Sampling {
         }
     }
 
-    /// Phase by phase, in the order in which they came.
+    /// Returns the phases in the order of their first round.
     pub fn all(&self) -> &[Sampled] {
         &self.all
     }
 }
 
-/// The line of the final table, of so many clients.
+/// Returns the line of the final table, for a run with `clients` clients.
 pub(super) fn sampled_line(all: &[Sampled], clients: u32) -> String {
     let count = |of: &Sampled| match of.fewest == of.most {
         true => of.most.to_string(),

@@ -1,11 +1,11 @@
-//! A sink that is handed to a simulation and asked afterwards.
+//! Sink that is given to a simulation and read afterwards.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 use crate::federation::{Entry, EventSink, ProfileSink, SinkError, Span};
 
-/// A sink with more than one owner.
+/// Sink with several owners.
 pub struct Shared<S>(Arc<Mutex<S>>);
 
 impl<S> Clone for Shared<S> {
@@ -15,12 +15,12 @@ impl<S> Clone for Shared<S> {
 }
 
 impl<S> Shared<S> {
-    /// Takes a sink.
+    /// Wraps a sink.
     pub fn new(sink: S) -> Self {
         Shared(Arc::new(Mutex::new(sink)))
     }
 
-    /// The sink as it stands.
+    /// Locks the sink.
     // Sinks are whole after every entry, so a panic elsewhere does not spoil them.
     pub fn lock(&self) -> MutexGuard<'_, S> {
         self.0.lock()
@@ -43,7 +43,7 @@ impl<S: ProfileSink> ProfileSink for Shared<S> {
     }
 }
 
-/// Hands spans to two sinks.
+/// Passes spans to two sinks.
 pub struct Both<A, B>(pub A, pub B);
 
 impl<A: ProfileSink, B: ProfileSink> ProfileSink for Both<A, B> {

@@ -1,4 +1,4 @@
-//! The figures of a whole run: what the final table prints and `summary.json` keeps.
+//! Summary of a whole run: `summary.json`, and the source of the final table.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::quantity::{ClientId, TaskId};
 use crate::scenario::{DirectLine, HeldOut, Scenario};
 use crate::wire::KindBytes;
 
-/// Keys of `dummies`: the dictionary lists the sums of `bytes` once.
+/// Keys of `dummies`. The dictionary lists the sums of `bytes` once.
 const DUMMIES: Content = Content::Map(&Content::Keys(&[
     Key {
         name: "<sum>",
@@ -40,7 +40,7 @@ const DUMMIES: Content = Content::Map(&Content::Keys(&[
     },
 ]));
 
-/// Figures of a run; grows entry by entry.
+/// Results of a run, updated entry by entry.
 #[derive(Clone, Debug, Default, Serialize, Document)]
 pub struct Summary {
     /// Name of the scenario.
@@ -59,7 +59,7 @@ pub struct Summary {
     pub aggregated: u64,
     /// Clients sampled, phase by phase.
     pub sampled: Vec<Sampled>,
-    /// Keys of the scenario that have no meaning for the method, or not everywhere.
+    /// Keys of the scenario that the method does not use, or not everywhere.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
     /// `done`, `interrupted` or `aborted`; null until the run ends.
@@ -69,53 +69,53 @@ pub struct Summary {
     pub validation: Option<HeldOut>,
     /// Accuracy and forgetting.
     pub accuracy: Accuracy,
-    /// The measures of tasks of a client's own, where there are such.
+    /// Measures of client tasks, if clients have tasks of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots: Option<ClientTaskReport>,
-    /// Published numbers and those of this run, where the scenario has such.
+    /// Published numbers and those of this run, if the scenario has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published: Option<Published>,
     /// Frames by direction, then outcome.
     #[document(keys("direction", "outcome"))]
     pub bytes: BTreeMap<&'static str, BTreeMap<&'static str, Sums>>,
-    /// Frames of units and load clients by kind; part of `bytes`.
+    /// Frames of dummy clients (`unit`) and load clients (`load`) by kind; part of `bytes`.
     #[document(keys("unit|load"), content = DUMMIES)]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub dummies: BTreeMap<&'static str, Sums>,
-    /// Metrics of the server's method in the last round that gave any.
+    /// Metrics of the server's method in the last round that had any.
     #[document(keys("name"))]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
     /// Participants that sent nothing.
     pub failed: u64,
-    /// Uploads that were refused.
+    /// Uploads that were rejected.
     pub rejected: u64,
     /// Uploads that malicious clients forged.
     #[serde(skip_serializing_if = "is_none")]
     pub forged: u64,
-    /// Number of times that the server was lost in an open round.
+    /// Number of times that the server restarted in an open round.
     #[serde(skip_serializing_if = "is_none")]
     pub restarts: u64,
-    /// Updates that had arrived then and were lost.
+    /// Updates that had arrived and were lost in a restart.
     #[serde(skip_serializing_if = "is_none")]
     pub lost_updates: u64,
-    /// What clients keep between rounds, where they keep anything.
+    /// State that clients keep between rounds, if they keep any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<ClientMemoryUse>,
-    /// Virtual time until the server was done; stragglers may have come later.
+    /// Virtual time until the server was done; late updates may arrive after it.
     pub virtual_s: f64,
-    /// What these went into.
+    /// Parts of the virtual time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_parts: Option<TimeParts>,
     /// Virtual time of each task, from its arrival to the end of its last round.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub task_virtual_s: Vec<f64>,
-    /// Federated bias after the first local training of each task, where it is measured.
+    /// Federated bias after the first local training of each task, if it is measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bias: Option<BiasReport>,
-    /// Both digests of the journal.
+    /// Digests of the journal.
     pub digests: Option<Digests>,
-    /// Where the wall time went; not part of a replay.
+    /// Wall time of the run by kind of work; not written by a replay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wall: Option<WallTimes>,
     #[serde(skip)]
@@ -124,7 +124,7 @@ pub struct Summary {
     traffic: Traffic,
     #[serde(skip)]
     sampling: Sampling,
-    /// When the task at hand arrived.
+    /// Time at which the current task arrived.
     #[serde(skip)]
     task_started_s: f64,
     #[serde(skip)]
@@ -141,12 +141,12 @@ fn is_none(count: &u64) -> bool {
     *count == 0
 }
 
-/// What clients keep after the last time each of them trained.
+/// State that clients keep after the last training of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Document)]
 pub struct ClientMemoryUse {
-    /// Clients that keep something between rounds.
+    /// Clients that keep state between rounds.
     pub clients: u64,
-    /// Memory of all of them.
+    /// Memory of all these clients.
     pub bytes: u64,
     /// Memory of the client that keeps most.
     #[document(unit = "bytes")]
@@ -154,13 +154,15 @@ pub struct ClientMemoryUse {
 }
 
 impl Summary {
-    /// An empty summary of the scenario with this name.
+    /// Returns an empty summary of the scenario with this name.
     pub fn new(name: &str) -> Summary {
         Summary { name: name.to_string(), ..Summary::default() }
     }
 
-    /// Nothing counted yet, of a run of this scenario: with the accuracies of client tasks trained alone that it names,
-    /// its published numbers, and what its data say it is tested on.
+    /// Returns an empty summary of a run of this scenario.
+    ///
+    /// It has the accuracies of client tasks trained alone that the scenario names, its published numbers, and the
+    /// description of its validation set.
     pub fn about(scenario: &Scenario) -> Summary {
         let slot = |line: &DirectLine| {
             Some(((TaskId(line.period - 1), ClientId(line.client)), line.accuracy?))
@@ -175,29 +177,29 @@ impl Summary {
         }
     }
 
-    /// Everything of one direction, whatever became of it.
+    /// Returns the sums of one direction over all outcomes.
     pub fn total(&self, direction: Direction) -> Sums {
         self.traffic.direction(direction)
     }
 
-    /// Sums by direction and outcome.
+    /// Returns the sums by direction and outcome.
     pub fn traffic(&self) -> &BTreeMap<(Direction, FrameOutcome), Sums> {
         &self.traffic.0
     }
 
-    /// Whether it ended without ever aggregating an update: its model is the one it began with.
+    /// Returns true if the run ended without aggregating any update: its model is the initial one.
     pub fn learnt_nothing(&self) -> bool {
         self.ended == Some(EndReason::Done) && self.rounds > 0 && self.aggregated == 0
     }
 
-    /// The same of the `summary.json` of a run that is done; one that does not count uploads says nothing of it.
+    /// Returns true if this `summary.json` of a complete run counts rounds but no aggregated upload.
     pub fn json_learnt_nothing(text: &str) -> bool {
         let summary: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
         let count = |name: &str| summary.get(name)?.as_u64();
         count("rounds") > Some(0) && count("aggregated") == Some(0)
     }
 
-    /// The file `summary.json`.
+    /// Returns the content of `summary.json`.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a summary has only string keys");
         text.push('\n');
@@ -211,7 +213,7 @@ impl Summary {
         self.accuracy = self.scores.accuracy();
         let client_tasks = || ClientTaskReport::of(&self.slot_scores, self.clients, &self.alone);
         self.slots = (!self.slot_scores.is_empty()).then(client_tasks);
-        // What is measured on the way is no number of a whole run.
+        // Values measured during the run are not those of a whole run.
         if let (Some(published), Some(EndReason::Done)) = (&mut self.published, self.ended) {
             published.measure(&self.accuracy, self.slots.as_ref());
         }
@@ -239,7 +241,7 @@ impl EventSink for Summary {
                 | Event::Skipped { .. }
                 | Event::ClientFailed { .. }
         );
-        // Stragglers may come back after the last task, which is when the run is over.
+        // Late updates may arrive after the last task; the run is over when they have.
         if !of_a_client && !matches!(entry.event, Event::RunEnded { .. }) {
             self.virtual_s = entry.at.as_seconds();
         }

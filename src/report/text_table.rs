@@ -1,6 +1,6 @@
-//! Plain text tables: first column left, the others right, a rule under the head.
+//! Plain text tables: first column aligned left, the others right, a rule under the header.
 
-/// Rows of cells with a head, rendered with aligned columns.
+/// Rows of cells with a header, rendered with aligned columns.
 #[derive(Clone, Debug, Default)]
 pub struct TextTable {
     head: Vec<String>,
@@ -9,7 +9,7 @@ pub struct TextTable {
 }
 
 impl TextTable {
-    /// A table with these column titles; the first column is aligned left.
+    /// Returns a table with these column titles; the first column is aligned left.
     pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> TextTable {
         TextTable { head: head.into_iter().map(Into::into).collect(), rows: Vec::new(), left: 1 }
     }
@@ -25,12 +25,12 @@ impl TextTable {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// Whether no row was added.
+    /// Returns true if no row was added.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The table as text, two spaces between columns, a newline after every line.
+    /// Renders the table, two spaces between columns, a newline after every line.
     pub fn render(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).chain([self.head.len()]).max().unwrap_or(0);
         let width = |column: usize| {
@@ -70,7 +70,7 @@ impl TextTable {
     }
 }
 
-/// An integer with thin groups: `3,379,600`.
+/// Formats an integer with groups of digits: `3,379,600`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -83,12 +83,12 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// A share in percent with two decimals; nothing for what was not measured.
+/// Formats a fraction in percent with two decimals; empty for `None`.
 pub fn percent(share: Option<f64>) -> String {
     share.map_or_else(String::new, |share| format!("{:.2}", 100.0 * share))
 }
 
-/// Lines of at most 96 characters, indented.
+/// Breaks text into indented lines of at most 96 characters.
 pub fn wrapped(text: &str, indent: usize) -> String {
     let (mut lines, mut line) = (String::new(), String::new());
     let pad = " ".repeat(indent);

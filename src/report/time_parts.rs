@@ -1,10 +1,10 @@
-//! Virtual time of rounds by part: clients' work, links, waiting, and the server's own work.
+//! Parts of the virtual time of rounds: clients' work, links, waiting, and the server's own work.
 //!
-//! A round is as long as the update it closes with takes: that of the participant that came last among those that were
-//! aggregated. While a frame of this participant travels it is time of links, while its client trains that of clients'
-//! work. When nothing more is waited for the server computes until the round closes. What is left is waiting: for a
-//! deadline, for participants that send nothing, for clients that are away, and between rounds. The four parts add up
-//! to the whole.
+//! A round lasts as long as the update that closes it: that of the participant that came last among those that were
+//! aggregated. While a frame of this participant is in transit, the time counts as links; while its client trains, as
+//! clients' work. After the last awaited update the server computes until the round closes. The rest is waiting: for
+//! a deadline, for participants that send nothing, for clients that are away, and between rounds. The four parts add
+//! up to the whole.
 //!
 //! ```
 //! use fedcast::report::TimeParts;
@@ -21,27 +21,27 @@ use crate::federation::{ClosingPolicy, Direction, Entry, Event, FrameOutcome};
 use crate::policy::ParticipantKind;
 use crate::quantity::{ParticipantId, Round, VirtualTime};
 
-/// Seconds on the simulated clock, by what they went into.
+/// Seconds of virtual time, by part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Document)]
 pub struct TimeParts {
     /// Local work of the client whose update was aggregated last, round by round.
     pub work_s: f64,
     /// Transfer of frames to and from this client.
     pub links_s: f64,
-    /// Neither: deadlines, clients that send nothing or are away, time between rounds.
+    /// Time without work or links: deadlines, clients that send nothing or are away, time between rounds.
     pub waiting_s: f64,
-    /// Own work of the server as rounds close.
+    /// Server's own work when rounds close.
     pub server_s: f64,
 }
 
 impl TimeParts {
-    /// All four together.
+    /// Returns the sum of the four parts.
     pub fn total_s(&self) -> f64 {
         self.work_s + self.links_s + self.waiting_s + self.server_s
     }
 }
 
-/// The same in nanoseconds, so that sums are exact.
+/// Parts in nanoseconds, so that sums are exact.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spans {
     work: u64,
@@ -69,7 +69,7 @@ impl Spans {
     }
 }
 
-/// Reads the parts of every round out of a journal.
+/// Computes the parts of every round from a journal.
 #[derive(Clone, Debug, Default)]
 pub struct Stopwatch {
     closing: ClosingPolicy,
@@ -84,30 +84,30 @@ struct OpenRound {
     round: Round,
     at: u64,
     participants: usize,
-    /// Participants of earlier rounds whose updates it takes.
+    /// Participants of earlier rounds whose updates this round aggregates.
     stale: Vec<(Round, ParticipantId)>,
-    /// When participants were known to send nothing.
+    /// Time at which each participant was known to send nothing.
     silent: BTreeMap<ParticipantId, u64>,
 }
 
-/// What the participant of an update did, as spans of nanoseconds.
+/// Work and transfers of the participant of an update, as spans of nanoseconds.
 #[derive(Clone, Debug, Default)]
 struct SeatTimes {
     frames: Vec<(u64, u64)>,
     work: Vec<(u64, u64)>,
-    /// When its last frame arrived, or where no frame is charged its work was done.
+    /// Arrival time of its last frame; the end of its work if no frame is charged.
     came: u64,
-    /// Whether its update is at the server.
+    /// True if its update is at the server.
     here: bool,
 }
 
 impl Stopwatch {
-    /// One for rounds that close by this rule.
+    /// Returns a stopwatch for rounds that close by this rule.
     pub fn new(closing: ClosingPolicy) -> Stopwatch {
         Stopwatch { closing, ..Stopwatch::default() }
     }
 
-    /// The parts of all rounds so far, of so much time: what lies between rounds is waiting.
+    /// Returns the parts of all rounds so far within `virtual_s`; time between rounds is waiting.
     pub fn total(&self, virtual_s: f64) -> TimeParts {
         let Spans { work, links, server, .. } = self.total;
         let whole = VirtualTime::from_seconds(virtual_s).0;
@@ -115,7 +115,7 @@ impl Stopwatch {
         Spans { waiting, ..self.total }.seconds()
     }
 
-    /// Takes an entry in; the parts of the round that it closes, if it closes one.
+    /// Adds an entry; returns the parts of the round that it closes, if any.
     pub fn take(&mut self, entry: &Entry) -> Option<TimeParts> {
         let at = entry.at.0;
         match &entry.event {
@@ -204,7 +204,9 @@ impl Stopwatch {
         Spans { work, links, waiting, server }
     }
 
-    /// When the server began to aggregate: nothing more could come, enough was there, or the deadline was over.
+    /// Returns the time at which the server began to aggregate.
+    ///
+    /// No more updates could arrive, enough had arrived, or the deadline had passed.
     fn begun(
         &self,
         open: &OpenRound,
@@ -229,7 +231,7 @@ impl Stopwatch {
     }
 }
 
-/// How much of `from..to` lies in any of the spans.
+/// Returns the part of `from..to` that lies in any of the spans.
 fn covered(spans: &[(u64, u64)], from: u64, to: u64) -> u64 {
     let clipped =
         spans.iter().map(|(start, end)| ((*start).clamp(from, to), (*end).clamp(from, to)));
@@ -300,7 +302,7 @@ mod tests {
         entry(at, Event::RoundClosed { round, task, phase, folded, stale, missing })
     }
 
-    /// Milliseconds of work, links, waiting and server of the rounds that the entries close.
+    /// Returns milliseconds of work, links, waiting and server of the rounds that the entries close.
     fn parts(closing: ClosingPolicy, entries: Vec<Entry>) -> Vec<[u64; 4]> {
         let mut watch = Stopwatch::new(closing);
         let of = |parts: TimeParts| {
@@ -313,7 +315,7 @@ mod tests {
     const DOWN: Direction = Direction::Down;
     const UP: Direction = Direction::Up;
 
-    /// Two participants; the second comes last, its client was away for 40 ms before it began.
+    /// Returns a round of two participants; the client of the second was away for 40 ms before it began.
     fn round(begin: u64) -> Vec<Entry> {
         vec![
             opened(begin, 0, 2),
@@ -353,7 +355,7 @@ mod tests {
         entries.push(closed(95, 0, 1, &[1]));
         entries.push(frame(107, (0, 1), UP, 7, true));
         assert_eq!(parts(closing, entries.clone()), [[30, 15, 35, 15]]);
-        // Without one the round closed with the first update: nothing was waited for.
+        // Without a beginning the round closed with the first update: there was no waiting.
         let first =
             ClosingRules { enough: ClosingGoal::Share(0.5), deadline, ..ClosingRules::default() };
         let closing = ClosingPolicy { rules: first, ..ClosingPolicy::default() };

@@ -1,4 +1,4 @@
-//! Where the wall time of a run went: `profile.jsonl` and its sums. Outside both digests.
+//! Wall time of a run by kind of work: `profile.jsonl` and its sums. Not part of the digests.
 //!
 //! A line is one [`Span`]: `{"job":"train","worker":0,"waited":1200,"wall":84000}`, times in nanoseconds.
 //! `worker` is `null` for the event loop, the thread that decides what happens when and writes the
@@ -19,27 +19,29 @@ use crate::federation::{Entry, Event, EventSink, JobKind, ProfileSink, SinkError
 use crate::files::DiskFile;
 use crate::learning::CacheFigures;
 
-/// Seconds by kind of work. Those of the workers add up to `workers * total_s`, but for their start and end;
-/// those of the event loop to `total_s`, but for its own deciding.
+/// Seconds of wall time by kind of work.
+///
+/// Those of the workers add up to `workers * total_s` except for their start and end; those of the event loop to
+/// `total_s` except for its own decisions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Document)]
 pub struct WallTimes {
-    /// Wall time of the run; nothing below `wall` is part of a replay.
+    /// Wall time of the run; no key of `wall` is written by a replay.
     pub total_s: f64,
-    /// Workers that did anything.
+    /// Workers that did any work.
     pub workers: usize,
     /// Workers: local training.
     pub train_s: f64,
-    /// Workers: training that was given up for lack of device memory.
+    /// Workers: training that was stopped for lack of device memory.
     ///
-    /// It was begun again with fewer clients.
+    /// The training was repeated with fewer clients.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retry_s: f64,
-    /// Number of times that training was given up and begun again.
+    /// Number of times that training was stopped and repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retries: Option<u64>,
     /// Workers: tests of the global model.
     pub evaluate_s: f64,
-    /// Workers: packing, coding, sizing and digesting of messages.
+    /// Workers: packing, coding, measuring and digesting of messages.
     pub codec_s: f64,
     /// Workers: checking and aggregation of uploads.
     pub fold_s: f64,
@@ -57,12 +59,12 @@ pub struct WallTimes {
     /// Largest resident memory of the process, where the system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_mb: Option<f64>,
-    /// Wall time of each task, its test included.
+    /// Wall time of each task, tests included.
     ///
-    /// Tasks that a resumed run only read from its journal took next to nothing.
+    /// Tasks that a resumed run only read from its journal took almost no time.
     #[serde(default)]
     pub by_task_s: Vec<f64>,
-    /// What the feature cache did; its seconds are a part of training and evaluation.
+    /// Use of the feature cache; its seconds are part of training and evaluation.
     pub cache: CacheFigures,
 }
 
@@ -70,25 +72,25 @@ fn is_zero(seconds: &f64) -> bool {
     *seconds == 0.0
 }
 
-/// Adds up spans and writes them down.
+/// Sums spans and writes them to `profile.jsonl`.
 pub struct Profile {
     out: BufWriter<DiskFile>,
-    /// By kind, for workers (`true`) and the event loop.
+    /// Nanoseconds by kind of work, for workers (`true`) and the event loop.
     spent: BTreeMap<(bool, JobKind), u64>,
     workers: BTreeSet<usize>,
     retries: u64,
 }
 
 impl Profile {
-    /// Writes into a directory.
+    /// Creates the file in a run directory.
     pub fn create(directory: &RunDirectory) -> Result<Profile, DirectoryError> {
         let out = BufWriter::new(directory.append(names::PROFILE)?);
         Ok(Profile { out, spent: BTreeMap::new(), workers: BTreeSet::new(), retries: 0 })
     }
 
-    /// The sums, with the run's whole wall time, that of its tasks and what its cache did.
+    /// Returns the sums, with the wall time of the run and of its tasks, and the use of its cache.
     pub fn times(&mut self, total: Duration, tasks: &TaskClock, cache: CacheFigures) -> WallTimes {
-        // Wall times are a by-product: losing some of them must not fail a run.
+        // Wall times are no result: losing some of them must not fail a run.
         let _ = self.out.flush();
         let of = |worker, kind| self.spent.get(&(worker, kind)).map_or(0.0, |ns| *ns as f64 / 1e9);
         let workers = |kind| of(true, kind);
@@ -113,7 +115,7 @@ impl Profile {
     }
 }
 
-/// Takes the wall time of tasks as they come and go.
+/// Measures the wall time of tasks.
 #[derive(Clone, Debug)]
 pub struct TaskClock {
     began: Instant,

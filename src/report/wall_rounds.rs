@@ -1,9 +1,9 @@
-//! `wall.csv`: how long every round took on this machine, and doing what.
+//! `wall.csv`: wall time of every round on this machine, by kind of work.
 //!
-//! A round lasts from its opening to that of the next one, its test and its checkpoint included. What workers did is theirs
-//! that they told of meanwhile: they tell every few milliseconds, so a short job may be counted with the next round. The file is the only table
-//! that differs from run to run: it is outside both digests and no replay writes it. A resumed run keeps the rows of the
-//! rounds that it is only told of.
+//! A round lasts from its opening to that of the next one, its test and its checkpoint included. Work of the workers
+//! counts for the round in which they report it; they report every few milliseconds, so a short job may be counted
+//! with the next round. This is the only table that differs from run to run: it is not part of the digests, and no
+//! replay writes it. A resumed run keeps the rows of the rounds that it reads from its journal.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use super::kept_table::KeptTable;
 use crate::experiment::{DirectoryError, RunDirectory, names};
 use crate::federation::{Entry, Event, EventSink, JobKind, ProfileSink, SinkError, Span};
 
-/// The kinds of work of a column, from `train_s` on.
+/// Kinds of work of each column, from `train_s` on.
 const KINDS: [&[JobKind]; 6] = [
     &[JobKind::Train, JobKind::Retry],
     &[JobKind::Evaluate],
@@ -35,25 +35,25 @@ pub(in crate::report) struct Row {
     task: u32,
     /// Wall time from the opening of the round to that of the next one, or to the end of its task.
     wall_s: Option<Number>,
-    /// The part of it until the round closed: training, messages, aggregation.
+    /// Part of it until the round closed: training, messages, aggregation.
     closed_s: Option<Number>,
-    /// The rest: the test of the global model and the checkpoint.
+    /// Rest of it: the test of the global model and the checkpoint.
     tested_s: Option<Number>,
-    /// Of all workers together: local training.
+    /// Sum over workers: local training.
     train_s: Option<Number>,
-    /// Of all workers: tests of the global model.
+    /// Sum over workers: tests of the global model.
     evaluate_s: Option<Number>,
-    /// Of all workers: packing, coding and digesting of messages.
+    /// Sum over workers: packing, coding and digesting of messages.
     codec_s: Option<Number>,
-    /// Of all workers: checking and merging of updates.
+    /// Sum over workers: checking and aggregation of updates.
     fold_s: Option<Number>,
-    /// Of all workers: the server's own learning, and the comparison of client models.
+    /// Sum over workers: the server's own training, and comparison of client models.
     server_s: Option<Number>,
-    /// Of all workers: waiting for a job.
+    /// Sum over workers: waiting for a job.
     wait_s: Option<Number>,
 }
 
-/// The round at hand.
+/// Round that is open.
 struct Open {
     round: u32,
     task: u32,
@@ -66,16 +66,16 @@ struct Open {
 pub struct WallTable {
     table: KeptTable<Row>,
     open: Option<Open>,
-    /// Nanoseconds that workers spent since it was opened.
+    /// Nanoseconds that workers spent since the round was opened.
     spent: BTreeMap<JobKind, u64>,
-    /// Entries that the run is told of.
+    /// Number of entries that an earlier process computed.
     told: u64,
-    /// Cells of rounds that were computed before this process, after those of round and task.
+    /// Cells of rounds that an earlier process computed, without round and task.
     before: BTreeMap<u32, Vec<Option<f64>>>,
 }
 
 impl WallTable {
-    /// Begins the file of a run, whose first `told` entries another process computed.
+    /// Creates the file of a run whose first `told` entries an earlier process computed.
     pub fn create(directory: &RunDirectory, told: u64) -> Result<WallTable, DirectoryError> {
         let path = directory.path().join(names::WALL);
         let before = match told {
@@ -117,7 +117,7 @@ impl WallTable {
     }
 }
 
-/// The rows of a file that another process began.
+/// Returns the rows of a file that an earlier process began.
 fn earlier(text: &[u8]) -> BTreeMap<u32, Vec<Option<f64>>> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text);
     let rows = reader.records().filter_map(Result::ok);

@@ -243,7 +243,7 @@ fn published_numbers_change_nothing_and_have_words_that_are_known() {
 
 /// Lines of a final table that say nothing of wall times and places.
 fn facts(text: &str) -> Vec<String> {
-    let others = ["wall", "by task:", "conductor:", "peak memory", "directory"];
+    let others = ["wall", "by task:", "event loop:", "peak memory", "directory"];
     let fact = |line: &&str| !others.iter().any(|word| line.trim_start().starts_with(word));
     text.lines().filter(fact).map(str::to_owned).collect()
 }
@@ -315,7 +315,7 @@ fn a_run_with_overrides_says_that_it_is_another() {
     assert_eq!(lines[1].trim(), "bt 1.00, here not measured");
     assert_eq!(
         lines[2].trim(),
-        "of the file as it stands; this run has --set client.epochs=2",
+        "of the unchanged scenario; this run has --set client.epochs=2",
         "{}",
         run.out
     );

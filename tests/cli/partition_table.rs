@@ -58,7 +58,7 @@ fn what_clients_hold_is_what_they_train_on() {
         .collect();
     assert_eq!(planned, rows);
     let table = plan(&[]);
-    assert!(table.contains("3 clients with samples; 120 samples held"), "{table}");
+    assert!(table.contains("3 clients with samples; 120 samples in total"), "{table}");
     let fresh = ["plan", file.to_str().unwrap(), "--partition", "--set"];
     let fresh = tell(folder.path(), &[&fresh[..], &["participation.population=fresh"]].concat());
     assert!(fresh.code == 2 || fresh.code == 3, "{}", fresh.err);

@@ -111,8 +111,7 @@ fn the_share_of_the_model_is_printed() {
     let share = |scenario: &str| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(scenario);
         let told = tell(folder.path(), &["plan", path.to_str().unwrap()]);
-        let line =
-            told.out.lines().find(|line| line.starts_with("a message down")).map(String::from);
+        let line = told.out.lines().find(|line| line.starts_with("a download")).map(String::from);
         line.unwrap_or_else(|| panic!("{}{}", told.out, told.err))
     };
     let hepco = share("scenarios/hepco/cifar100.toml");

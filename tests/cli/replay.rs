@@ -31,7 +31,7 @@ fn a_run_replays_to_the_same_tables_and_verifies_with_any_number_of_workers() {
         );
     }
     let without_walls = |text: &str| -> Vec<String> {
-        let others = ["wall", "by task:", "conductor:", "peak memory", "directory"];
+        let others = ["wall", "by task:", "event loop:", "peak memory", "directory"];
         let facts = |line: &&str| !others.iter().any(|word| line.trim_start().starts_with(word));
         text.lines().filter(facts).map(str::to_string).collect()
     };

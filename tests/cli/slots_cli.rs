@@ -46,7 +46,7 @@ fn a_replay_a_verification_and_other_times_say_the_same_of_slots() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let told = run(folder, "run", &[]);
-    for line in ["after period 3", "Avg (mean over slots", "FT (against slots trained alone)"] {
+    for line in ["after period 3", "Avg (mean over client tasks", "FT (against tasks trained alone)"] {
         assert!(told.out.contains(line), "{}", told.out);
     }
     let replayed = tell(folder, &["replay", "run", "-o", "again"]);
@@ -92,7 +92,7 @@ fn tests_with_the_slot_known_only_say_so() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let told = run(folder, "known", &["--set", "record.slots=\"known\""]);
-    assert!(told.out.starts_with("a: ") && told.out.contains("accuracy % (slot known)"));
+    assert!(told.out.starts_with("a: ") && told.out.contains("accuracy % (task known)"));
     let slots = &summary(folder, "known")["slots"];
     assert!(slots["own"]["avg"].as_f64().unwrap() > 0.0 && slots["all"].is_null());
     let table = read(folder.join("known/slots.csv"));

@@ -41,7 +41,7 @@ fn a_class_of_a_long_tail_without_tests_is_in_no_mean() {
     let (told, summary) = run(folder, "own.toml", &[]);
     let note = "1 of 3 classes has no test samples: it has no accuracy (`emu`)";
     assert!(told.err.contains(note), "{}", told.err);
-    let said = "task 3 has no test samples: it is in no mean";
+    let said = "task 3 has no test samples and is left out of means";
     assert_eq!(told.out.matches(said).count(), 1, "{}", told.out);
 
     let rows = matrix(folder);

@@ -1,7 +1,7 @@
-//! `tensorboard/events.out.tfevents.…`: scalars of a run for TensorBoard, one more consumer of the journal's entries.
+//! `tensorboard/events.out.tfevents.…`: scalars of a run for TensorBoard, from the journal's entries.
 //!
-//! Scalars of rounds (`round/…`, `total/…`) have the round as their step, those of tasks (`task/…`) the task, both from 1.
-//! The wall time that the format asks for is the virtual time in seconds, so that a replay writes the same file.
+//! Scalars of rounds (`round/…`, `total/…`) have the round as their step, those of tasks (`task/…`) the task, both
+//! from 1. The field for wall time holds virtual time in seconds, so that a replay writes the same file.
 
 mod record;
 
@@ -15,10 +15,10 @@ use crate::federation::{Direction, Entry, EvaluationPoint, Event, EventSink, Sin
 use crate::files::{Disk, DiskFile};
 use record::{Scalar, scalars, version};
 
-/// The only file of its folder. TensorBoard reads every file whose name has `tfevents` in it.
+/// Only file of the folder. TensorBoard reads every file whose name contains `tfevents`.
 pub(super) const FILE: &str = "events.out.tfevents.0.fedcast";
 
-/// Writes the file, from its first scalar on.
+/// Writes the file, which begins with its first scalar.
 pub struct Tensorboard<W = DiskFile> {
     target: Target<W>,
     all: Traffic,
@@ -29,13 +29,13 @@ pub struct Tensorboard<W = DiskFile> {
 }
 
 enum Target<W> {
-    /// Not created yet.
+    /// Folder in which the file is not created yet.
     Folder(Disk, PathBuf),
     Open(W),
 }
 
 impl Tensorboard {
-    /// Into this folder, which is made when there is something to write.
+    /// Writes into this folder, which is created with the first scalar.
     pub fn new(disk: Disk, folder: PathBuf) -> Tensorboard {
         Tensorboard::into_target(Target::Folder(disk, folder))
     }
@@ -66,7 +66,7 @@ impl<W> Tensorboard<W> {
         }
     }
 
-    /// What an entry is worth, with the step it belongs to.
+    /// Returns the scalars of an entry with their step.
     fn take(&mut self, entry: &Entry) -> Result<Option<(i64, Vec<Scalar>)>, SinkError> {
         match &entry.event {
             Event::RoundOpened { .. } => {
@@ -130,7 +130,7 @@ impl<W> Tensorboard<W> {
             ("task/forgetting_from_best", accuracy.forgetting_from_best),
             ("task/virtual_s", Some(virtual_s)),
         ];
-        // Without an old task nothing can be forgotten.
+        // Nothing can be forgotten before the second task.
         let known =
             metrics.into_iter().filter_map(|(tag, value)| value.map(|value| scalar(tag, value)));
         known.chain(tasks).collect()

@@ -1,17 +1,17 @@
-//! The file format: frames with masked checksums around small protobuf messages.
+//! File format: frames with masked checksums around small protobuf messages.
 //!
 //! A frame is the length of its data (u64), the masked CRC-32C of those eight bytes, the data, and the masked CRC-32C of
 //! the data, all little-endian. The data is an `Event`: `wall_time` (field 1, double), `step` (2, int64), and either
 //! `file_version` (3, string) or `summary` (5), a list (1) of values with `tag` (1, string) and `simple_value` (2, float).
 
-/// A number with a name.
+/// Number with a name.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scalar {
     pub tag: String,
     pub value: f32,
 }
 
-/// The frame that a file begins with.
+/// Returns the first frame of a file.
 pub(super) fn version() -> Vec<u8> {
     let mut event = Vec::new();
     double(&mut event, 1, 0.0);
@@ -19,7 +19,7 @@ pub(super) fn version() -> Vec<u8> {
     frame(&event)
 }
 
-/// A frame with some scalars of one step.
+/// Returns a frame with scalars of one step.
 pub(super) fn scalars(wall_time: f64, step: i64, values: &[Scalar]) -> Vec<u8> {
     let mut summary = Vec::new();
     for Scalar { tag, value } in values {
@@ -48,7 +48,7 @@ fn frame(data: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A checksum that may itself be part of checked data.
+/// Returns the masked checksum, which may be part of checked data.
 fn masked(data: &[u8]) -> u32 {
     crc32c::crc32c(data).rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -68,7 +68,7 @@ fn bytes(out: &mut Vec<u8>, field: u64, value: &[u8]) {
     out.extend(value);
 }
 
-/// Seven bits a byte, the lowest first.
+/// Appends a varint: seven bits per byte, the lowest first.
 fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
