@@ -1,9 +1,9 @@
-//! Arms on axes: their order, what lies along the bottom, who is whose baseline.
+//! Order of arms, the axis on the horizontal axis of figures, and the baseline of every arm.
 
 use super::options::ReportOptions;
 use crate::results::Arm;
 
-/// In the order of axes: numbers by size, words as they first come.
+/// Sorts arms by axis: numbers by size, words in order of first appearance.
 pub(super) fn arrange(arms: &mut Vec<Arm>, labels: &mut Vec<String>) {
     let mut order: Vec<usize> = (0..arms.len()).collect();
     let mut names: Vec<String> = Vec::new();
@@ -12,7 +12,7 @@ pub(super) fn arrange(arms: &mut Vec<Arm>, labels: &mut Vec<String>) {
             names.push(axis.clone());
         }
     }
-    // What stands apart from the grid comes last.
+    // Extra cells come last.
     names.sort_by_key(|axis| axis == Arm::CELL);
     let known: Vec<Vec<String>> = names.iter().map(|axis| values(arms, axis)).collect();
     let place = |arm: usize| -> Vec<usize> {
@@ -27,7 +27,7 @@ pub(super) fn arrange(arms: &mut Vec<Arm>, labels: &mut Vec<String>) {
     *arms = order.iter().map(|arm| arms[*arm].clone()).collect();
 }
 
-/// The values of an axis: by size where all are numbers, else as they first come.
+/// Returns the values of an axis: by size if all are numbers, else in order of first appearance.
 pub(super) fn values(arms: &[Arm], axis: &str) -> Vec<String> {
     let mut values: Vec<String> = Vec::new();
     for value in arms.iter().filter_map(|arm| arm.axis(axis)) {
@@ -42,7 +42,7 @@ pub(super) fn values(arms: &[Arm], axis: &str) -> Vec<String> {
     values
 }
 
-/// The first axis of at least two numbers.
+/// Returns the first axis with at least two values, all numbers.
 pub(super) fn numeric(arms: &[Arm]) -> Option<String> {
     let mut axes = arms.iter().flat_map(|arm| &arm.axes).map(|(axis, _)| axis.clone());
     axes.find(|axis| {
@@ -51,7 +51,7 @@ pub(super) fn numeric(arms: &[Arm]) -> Option<String> {
     })
 }
 
-/// The baseline of every arm.
+/// Returns the baseline of every arm.
 pub(super) fn baselines(
     arms: &[Arm],
     labels: &[String],
@@ -64,7 +64,7 @@ pub(super) fn baselines(
     }
     let mut against = wishes.against.clone();
     if against.is_empty() {
-        // The first value of the first axis that is not along the bottom; of `x` itself where there is no other.
+        // The first value of the first axis other than `x`; of `x` itself if there is no other.
         let axes = || {
             arms.iter().flat_map(|arm| &arm.axes).map(|(axis, _)| axis).filter(|a| *a != Arm::CELL)
         };

@@ -1,4 +1,4 @@
-//! What a page is about: runs sorted into arms, which of them is the baseline of which, what is plotted over what.
+//! Content of a page: runs sorted into arms, the baseline of each, and the plots.
 
 use std::path::{Path, PathBuf};
 
@@ -7,35 +7,35 @@ use super::options::ReportOptions;
 use crate::results::{Arm, Metric, Repeat, ResultsError, RunRecord};
 use crate::study::{Plot, StudyError};
 
-/// The largest number of series in one chart: as many as there are colors.
+/// Most series in one chart, the number of colors.
 const MOST_SERIES: usize = 8;
 
-/// What a page shows.
+/// Data shown on a page.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// The study's name, or that of the scenario.
+    /// Name of the study, or of the scenario.
     pub title: String,
-    /// In the order of paths.
+    /// Arms in the order of their paths.
     pub arms: Vec<Arm>,
-    /// The baseline of every arm; `None` of baselines, and where there is none.
+    /// Baseline of every arm; `None` for baselines, and if there is none.
     pub baselines: Vec<Option<usize>>,
-    /// The axis along the bottom, where it has several values.
+    /// Axis shown horizontally, if one has several values.
     pub x: Option<String>,
-    /// The axis with a line for each arm, where a study names one: every arm of the others has a figure of its own.
+    /// Axis with one line per arm, if a study names one; each arm of other axes has its own figure.
     pub lines: Option<String>,
-    /// Columns of the table.
+    /// Columns of the main table.
     pub metrics: Vec<Metric>,
-    /// Noted where arms differ in one of these.
+    /// Metrics for which a note is shown if arms differ.
     pub unequal: Vec<Metric>,
-    /// What is drawn; the page's own choice where there is nothing.
+    /// Plots to draw; empty for the default ones.
     pub plots: Vec<Plot>,
-    /// Cells of a study that are not done, without a run or with one.
+    /// Cells of a study that are not done, with or without a run.
     pub undone: Vec<Undone>,
-    /// What lies in the folders and is left out, and why.
+    /// Runs in the folders that are left out, with the reason.
     pub left_out: Vec<String>,
 }
 
-/// A cell that is not done.
+/// Cell that is not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undone {
     pub name: String,
@@ -43,14 +43,17 @@ pub struct Undone {
     pub error: String,
 }
 
-/// Metrics of a page, unless a study names others.
+/// Default metrics of a page.
 const USUAL: [&str; 6] =
     ["faa", "average_incremental", "forgetting_from_best", "bytes_down", "bytes_up", "virtual_s"];
 
 impl Content {
-    /// Everything at or below some folders. `against` names the baseline by arms on axes, such as `method=fedavg`.
+    /// Reads all runs in or below the folders.
+    ///
+    /// `against` names the baseline by arms on axes, such as `method=fedavg`.
     ///
     /// # Errors
+    ///
     /// A file of a run or study is damaged.
     pub fn gather(roots: &[PathBuf], against: &[(String, String)]) -> Result<Content, StudyError> {
         let mut wishes = ReportOptions::unasked()?;
@@ -67,7 +70,7 @@ impl Content {
                 }
                 match here.cell(root, &run) {
                     Some(cell) => cells.push((run.path.clone(), cell.clone())),
-                    // Cells of the study as it was before its file changed.
+                    // Cells of an earlier version of the study file.
                     None if here.study.is_some() => {
                         strangers += 1;
                         continue;
@@ -88,7 +91,7 @@ impl Content {
         }
         let mut arms = Arm::sort(runs);
         left_out.extend(arms.iter().flat_map(|arm| &arm.repeats).map(Repeat::to_string));
-        // Of a study in the order of its cells, which is that of its file.
+        // Arms of a study are in the order of its cells, which is that of its file.
         let order = |arm: &Arm| {
             let place =
                 |run: &RunRecord| wishes.cells.iter().position(|c| run.path.ends_with(&c.path));
@@ -101,7 +104,7 @@ impl Content {
             if let Some((_, cell)) = arm.runs.first().and_then(cell) {
                 label.clone_from(&cell.label);
                 arm.axes = match cell.axes.is_empty() {
-                    // An extra cell has no arm on any axis.
+                    // An extra cell is on no axis.
                     true => vec![(Arm::CELL.to_owned(), cell.label.clone())],
                     false => cell.axes.clone(),
                 };
@@ -126,15 +129,17 @@ impl Content {
         })
     }
 
-    /// Returns true if curves and histograms have a figure for every value of `x`: where these are numbers beside other
-    /// axes, and where all arms are too many for one figure. Otherwise all arms stand in one.
+    /// Returns true if curves and histograms have one figure per value of `x`.
+    ///
+    /// This is the case if the values are numbers and there are other axes, and if all arms are too many for one
+    /// figure. Otherwise all arms are in one.
     fn is_divided(&self) -> bool {
         let Some(x) = &self.x else { return false };
         let others = has_other_axes(&self.arms, x);
         others && (is_numeric(&self.values(x)) || self.arms.len() > MOST_SERIES)
     }
 
-    /// Arms whose curves stand in one figure, a chart's worth at a time, with what is said of them.
+    /// Returns the arms of each figure of curves, at most a chart's worth, with the figure's name.
     pub fn charts(&self) -> Vec<(String, Vec<usize>)> {
         let all: Vec<usize> = (0..self.arms.len()).collect();
         let of = |value: &str| -> Vec<usize> {
@@ -169,8 +174,10 @@ impl Content {
         charts.iter().flat_map(split).collect()
     }
 
-    /// Arms whose metrics stand in one figure, and what they have in common: all, unless there are axes beside `x` and
-    /// that of the lines. An arm without a place on `x` belongs to every figure.
+    /// Returns the arms of each figure of metrics, with the values that they have in common.
+    ///
+    /// All arms are in one figure unless there are axes other than `x` and that of the lines. An arm without a value
+    /// of `x` belongs to every figure.
     pub fn figures(&self) -> Vec<(String, Vec<usize>)> {
         let all = 0..self.arms.len();
         let (Some(x), Some(lines)) = (&self.x, &self.lines) else {
@@ -197,17 +204,17 @@ impl Content {
         names.into_iter().map(of).collect()
     }
 
-    /// What an arm is called in a figure of [`charts`](Content::charts).
+    /// Returns the name of an arm in a figure of [`charts`](Content::charts).
     pub fn curve_name(&self, arm: usize) -> String {
         if self.is_divided() { self.series_name(arm) } else { self.name_without(arm, None) }
     }
 
-    /// The number of an arm in a figure of [`charts`](Content::charts), which gives its color.
+    /// Returns the number of an arm in a figure of [`charts`](Content::charts), which gives its color.
     pub fn curve_number(&self, arm: usize) -> usize {
         if self.is_divided() { self.number(arm) } else { arm }
     }
 
-    /// What an arm is called apart from its place on `x`.
+    /// Returns the name of an arm without its value of `x`.
     pub fn series_name(&self, arm: usize) -> String {
         self.name_without(arm, self.x.as_ref())
     }
@@ -220,7 +227,7 @@ impl Content {
             [] => {
                 self.arms[arm].runs.first().map_or_else(String::new, |r| r.manifest.method.clone())
             }
-            // A number says nothing without what it counts.
+            // A bare number needs the name of its axis.
             [(axis, value)] if left_out.is_none() && value.parse::<f64>().is_ok() => {
                 format!("{axis}={value}")
             }
@@ -232,7 +239,7 @@ impl Content {
         }
     }
 
-    /// Names of all series, in the order of arms; a series has one color on the whole page.
+    /// Returns the names of all series in the order of arms; a series has one color on the whole page.
     pub fn series(&self) -> Vec<String> {
         let mut names = Vec::new();
         for arm in 0..self.arms.len() {
@@ -244,20 +251,22 @@ impl Content {
         names
     }
 
-    /// The number of an arm's series.
+    /// Returns the number of an arm's series.
     pub fn number(&self, arm: usize) -> usize {
         let name = self.series_name(arm);
         self.series().iter().position(|known| *known == name).unwrap_or(0)
     }
 
-    /// Values of an axis in order.
+    /// Returns the values of an axis in order.
     pub fn values(&self, axis: &str) -> Vec<String> {
         values(&self.arms, axis)
     }
 }
 
-/// Returns true if metrics can be drawn over an axis: it has several values, which are numbers or have other axes
-/// beside them. The arms of a single axis of words are drawn beside each other.
+/// Returns true if metrics can be drawn over an axis.
+///
+/// The axis needs several values, which are numbers, or there are other axes. The arms of a single axis of words are
+/// drawn next to each other.
 fn lies_along(arms: &[Arm], axis: &str) -> bool {
     let values = values(arms, axis);
     values.len() > 1 && (is_numeric(&values) || has_other_axes(arms, axis))
@@ -274,14 +283,14 @@ fn has_other_axes(arms: &[Arm], axis: &str) -> bool {
     others.any(|other| values(arms, other).len() > 1)
 }
 
-/// What is said of runs in the folder of a study that are none of its cells.
+/// Returns the remark on runs in the folder of a study that are none of its cells.
 fn foreign(root: &Path, runs: usize) -> Option<String> {
     let (runs, are) = match runs {
         0 => return None,
-        1 => ("1 run".to_owned(), "is no cell"),
-        runs => (format!("{runs} runs"), "are no cells"),
+        1 => ("1 run".to_owned(), "is not a cell"),
+        runs => (format!("{runs} runs"), "are not cells"),
     };
-    Some(format!("{runs} below {} that {are} of the study as it is now", root.display()))
+    Some(format!("{runs} below {} that {are} of the current study", root.display()))
 }
 
 impl Undone {
@@ -299,7 +308,7 @@ impl Undone {
         Some(Undone { name: run.path.display().to_string(), status, error })
     }
 
-    /// Cells of a study that never became a run.
+    /// Returns the cells of a study that never became a run.
     fn without_run<'a>(
         wishes: &'a ReportOptions,
         root: &'a Path,
@@ -315,7 +324,7 @@ impl Undone {
     }
 }
 
-/// The metrics that any run has.
+/// Returns the metrics that at least one run has.
 fn shown(wished: Vec<Metric>, arms: &[Arm]) -> Result<Vec<Metric>, ResultsError> {
     let mut metrics = wished;
     if metrics.is_empty() {
@@ -323,7 +332,7 @@ fn shown(wished: Vec<Metric>, arms: &[Arm]) -> Result<Vec<Metric>, ResultsError>
             metrics.push(Metric::parse(name)?);
         }
     }
-    // The simulated clock of ideal clients stands still.
+    // Virtual time stays 0 with ideal links and devices.
     let says = |metric: &Metric| {
         let mut figures = arms.iter().flat_map(|arm| arm.figures(metric)).peekable();
         figures.peek().is_some() && (metric.name() != "virtual_s" || figures.any(|s| s > 0.0))

@@ -1,50 +1,50 @@
-//! Pieces that every part of the page is made of: figures with their numbers behind, tables, legends, tints.
+//! Components of the page: figures with tables of their numbers, tables, legends, tints.
 
 use maud::{Markup, PreEscaped, html};
 
 use super::plot::{colour, dark_rules, hex, outline};
 
-/// A drawing with all that belongs to it.
+/// Drawing with title, description, legend and numbers.
 pub struct Figure {
-    /// Unique on the page.
+    /// Identifier, unique on the page.
     pub id: String,
     pub title: String,
-    /// What it shows and how to read it, for whoever does not see it as well.
+    /// Description of content and reading, also for readers who cannot see the drawing.
     pub description: String,
-    /// The inside of an `svg` element, and its size.
+    /// Content of an `svg` element, and its size.
     pub drawing: (String, (u32, u32)),
-    /// Number and name of series.
+    /// Numbers and names of the series.
     pub legend: Vec<(usize, String)>,
-    /// How the legend shows them.
+    /// Mark of the series in the legend.
     pub mark: Mark,
-    /// Its numbers.
+    /// Numbers of the drawing.
     pub numbers: Table,
 }
 
-/// What a series is drawn as.
+/// Mark of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// A line with points.
+    /// Line with points.
     Line,
-    /// A filled part of a bar.
+    /// Filled part of a bar.
     Field,
 }
 
-/// A table: names of columns, and rows, each with as many cells.
+/// Table: names of columns, and rows, each with one cell per column.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     pub head: Vec<String>,
     pub rows: Vec<Vec<Entry>>,
-    /// So many columns from the left are words; the first of them names the row.
+    /// Number of columns from the left that are words; the first of them names the row.
     pub words: usize,
 }
 
-/// A cell of a table.
+/// Cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub text: String,
     pub best: bool,
-    /// Numbers of notes.
+    /// Numbers of the notes on the cell.
     pub notes: Vec<usize>,
 }
 
@@ -55,7 +55,7 @@ impl<S: Into<String>> From<S> for Entry {
 }
 
 impl Table {
-    /// A table of which so many columns are words.
+    /// Returns an empty table whose first `words` columns are words.
     pub fn new<S: Into<String>>(words: usize, head: impl IntoIterator<Item = S>) -> Table {
         Table { head: head.into_iter().map(Into::into).collect(), rows: Vec::new(), words }
     }
@@ -65,7 +65,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// With what it is about.
+    /// Renders the table with a caption.
     pub fn render(&self, caption: &str) -> Markup {
         let class = |column: usize| (column < self.words).then_some("text");
         html! {
@@ -102,11 +102,11 @@ impl Entry {
 }
 
 impl Figure {
-    /// The figure.
+    /// Renders the figure.
     pub fn render(&self) -> Markup {
         let (body, (width, height)) = &self.drawing;
         let id = &self.id;
-        // Words stay readable on a narrow screen, where the drawing is moved sideways.
+        // Text stays readable on a narrow screen, where the drawing scrolls horizontally.
         let wide = format!("min-width:{}px;max-width:{}px", width * 4 / 5, width * 3 / 2);
         html! {
             figure id=(id) {
@@ -139,7 +139,7 @@ fn legend(series: &[(usize, String)], mark: Mark) -> Markup {
     }
 }
 
-/// The mark of a series.
+/// Renders the mark of a series.
 fn key(number: usize, mark: Mark) -> Markup {
     let colour = hex(colour(number));
     if mark == Mark::Field {
@@ -159,31 +159,31 @@ fn key(number: usize, mark: Mark) -> Markup {
     }
 }
 
-/// Tints of cells, from none to the deepest.
+/// Number of tints of cells, from none to the deepest.
 const TINTS: usize = 20;
 
-/// The class of a cell that is tinted by a share: the more, the deeper.
+/// Returns the class of a cell that is tinted by a fraction: the higher, the deeper.
 pub fn tint(share: f64) -> String {
     format!("h{}", (TINTS as f64 * share.clamp(0.0, 1.0)).round())
 }
 
-/// The style sheet.
+/// Returns the style sheet.
 pub fn style() -> String {
-    // Words stay readable on the deepest tint in light and dark.
+    // Text stays readable on the deepest tint, light and dark.
     let depth = |tint: usize| 0.55 * tint as f64 / TINTS as f64;
     let tints = (1..=TINTS)
         .map(|tint| format!(".h{tint}{{background:rgba(var(--heat),{:.2})}}\n", depth(tint)));
     include_str!("style.css").replace("DARK", &dark_rules()) + &tints.collect::<String>()
 }
 
-/// Text as a part of an identifier.
+/// Returns text as a part of an identifier.
 pub fn slug(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
         .collect()
 }
 
-/// `90.58 ± 0.71`.
+/// Returns mean and deviation as text, such as `90.58 ± 0.71`.
 pub fn with_spread(mean: String, deviation: Option<String>) -> String {
     deviation.map_or(mean.clone(), |deviation| format!("{mean} ± {deviation}"))
 }

@@ -1,8 +1,8 @@
-//! A study or a few runs as one HTML file that needs nothing else: no network, no script, no font.
+//! Report of a study or of several runs as one self-contained HTML file: no network, script or font.
 //!
-//! [`Content::gather`] reads runs and sorts them into arms; [`render`] writes the page. What it shows depends on the
-//! files of the runs and on nothing else, so that the same runs give the same bytes. Every drawing has its title, a
-//! description and its numbers as a table; heat maps *are* tables whose cells are tinted.
+//! [`Content::gather`] reads runs and sorts them into arms; [`render`] writes the page. The page depends on the files
+//! of the runs only, so that the same runs give the same bytes. Every drawing has a title, a description and its
+//! numbers as a table; heat maps *are* tables whose cells are tinted.
 //!
 //! ```
 //! use fedcast::page::{Content, render};
@@ -32,7 +32,7 @@ pub use content::{Content, Undone};
 pub use options::{Cell, ReportOptions};
 use section::Section;
 
-/// The page.
+/// Renders the page.
 pub fn render(content: &Content) -> String {
     let sections: Vec<Section> = sections::all(content);
     let page = markup! {

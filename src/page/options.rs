@@ -1,55 +1,56 @@
-//! What the page shows: of a study as its `study.effective.toml` says, of other runs as they suggest.
+//! Options of a page: those in `study.effective.toml` of a study, defaults for other runs.
 
 use std::path::{Path, PathBuf};
 
 use crate::results::{Metric, ResultsError, RunRecord, Sheet};
 use crate::study::{Axis, Baseline, CellState, Pick, Plot, STUDY_FILE, Study, StudyError};
 
-/// What a study wants to see, and what became of its cells.
+/// Report section of a study, and the states of its cells.
 #[derive(Clone, Debug, Default)]
 pub struct ReportOptions {
-    /// Its name.
+    /// Name of the study.
     pub study: Option<String>,
-    /// The axis along the bottom.
+    /// Axis shown horizontally.
     pub x: Option<String>,
-    /// The axis with a line for each arm.
+    /// Axis with one line per arm.
     pub series: Option<String>,
-    /// What the others are compared with: arms on axes.
+    /// Baseline of the comparison, by arms on axes.
     pub against: Vec<(String, String)>,
-    /// The extra cell that the others are compared with.
+    /// Extra cell that is the baseline of the comparison.
     pub against_label: Option<String>,
-    /// Columns of the table; the page's own choice where there are none.
+    /// Columns of the main table; empty for the default ones.
     pub metrics: Vec<Metric>,
-    /// Noted where arms differ in one of these.
+    /// Metrics for which a note is shown if arms differ.
     pub unequal: Vec<Metric>,
-    /// What is drawn; the page's own choice where there is nothing.
+    /// Plots to draw; empty for the default ones.
     pub plots: Vec<Plot>,
-    /// The cells of the study.
+    /// Cells of the study.
     pub cells: Vec<Cell>,
 }
 
-/// A cell of the study, and what `cells.csv` says became of it.
+/// Cell of the study, with its state in `cells.csv`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// Where it lies, below the study.
+    /// Path of the cell below the study.
     pub path: PathBuf,
-    /// Its arms on the axes, in their order.
+    /// Arms of the cell on the axes, in their order.
     pub axes: Vec<(String, String)>,
-    /// As messages call it; an extra cell has no other name.
+    /// Label of the cell; an extra cell has no other name.
     pub label: String,
     pub status: String,
     pub error: String,
 }
 
-/// Noted where arms differ in them, unless somebody wants something else.
+/// Default metrics for which a note is shown if arms differ.
 const UNEQUAL: [&str; 2] = ["seats", "sample_passes"];
-/// The file of a study.
+/// File of a study's cells.
 const CELLS: &str = "cells.csv";
 
 impl ReportOptions {
-    /// Of a folder: those of its study, where it is one.
+    /// Reads the options of a folder: those of its study if it has one, else the defaults.
     ///
     /// # Errors
+    ///
     /// A file of the study is damaged.
     pub fn of(root: &Path) -> Result<ReportOptions, StudyError> {
         let path = root.join(STUDY_FILE);
@@ -83,13 +84,13 @@ impl ReportOptions {
         })
     }
 
-    /// Where nobody said anything.
+    /// Returns the default options.
     pub fn unasked() -> Result<ReportOptions, ResultsError> {
         let unequal = UNEQUAL.iter().map(|name| Metric::parse(name)).collect::<Result<_, _>>()?;
         Ok(ReportOptions { unequal, ..ReportOptions::default() })
     }
 
-    /// The cell of a run.
+    /// Returns the cell of a run.
     pub fn cell(&self, root: &Path, run: &RunRecord) -> Option<&Cell> {
         let below = run.path.strip_prefix(root).ok()?;
         self.cells.iter().find(|cell| cell.path == below)
@@ -110,7 +111,7 @@ fn cells(study: &Study, found: Option<&Sheet>) -> Vec<Cell> {
         Cell {
             axes: study.axes.iter().enumerate().filter_map(arm).collect(),
             label: study.label(&cell.point),
-            // Before its tables are written.
+            // The cell's state before the tables of the study are written.
             status: told("status").unwrap_or_else(|| CellState::Waiting.word().to_owned()),
             error: told("error").unwrap_or_default(),
             path: cell.path,

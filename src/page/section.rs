@@ -1,8 +1,8 @@
-//! Parts of the page.
+//! Sections of the page.
 
 use maud::Markup;
 
-/// A part of the page: what links call it, its heading, what is in it.
+/// Section of the page: identifier for links, heading, content.
 pub(super) struct Section {
     pub id: &'static str,
     pub title: &'static str,

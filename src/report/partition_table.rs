@@ -52,7 +52,10 @@ pub fn partition_table(holdings: &[Holding], names: &ClassNames) -> String {
     }
     let mut text = table.render();
     if let Some(more) = clients.len().checked_sub(LISTED).filter(|more| *more > 0) {
-        text.push_str(&format!("and {} more clients: listed with --format json\n", grouped(more as u64)));
+        text.push_str(&format!(
+            "and {} more clients: listed with --format json\n",
+            grouped(more as u64)
+        ));
     }
     text.push_str(&format!("\n{}\n", sizes(&clients)));
     text

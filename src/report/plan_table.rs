@@ -129,10 +129,14 @@ fn phases(plan: &Plan) -> String {
         let _ = writeln!(text, "plus {} frames of assets, {all}", grouped(frames));
     }
     if rows.iter().any(|row| row.up_size == UploadSize::FromValues) {
-        text.push_str("the size of uploads depends on learned values and is known only in the run\n");
+        text.push_str(
+            "the size of uploads depends on learned values and is known only in the run\n",
+        );
     }
     if rows.iter().any(|row| row.down_at_most) {
-        text.push_str("downloads hold what the server has learned so far: sizes are upper bounds\n");
+        text.push_str(
+            "downloads hold what the server has learned so far: sizes are upper bounds\n",
+        );
     }
     text
 }

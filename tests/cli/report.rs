@@ -148,7 +148,7 @@ fn plots_have_a_line_per_method_and_their_tables_the_numbers_of_the_runs() {
     let legend = between(metric, "<li>", "</li>");
     assert!(legend[0].ends_with("fedavg") && legend[1].ends_with("stsa"), "{legend:?}");
 
-    let main = rows(table(&text, "Mean ± sample deviation"));
+    let main = rows(table(&text, "Mean ± sample standard deviation"));
     assert_eq!(main.len(), 4);
     let mut cells: BTreeMap<(String, String), String> = BTreeMap::new();
     for row in &main {
@@ -219,9 +219,9 @@ fn a_single_run_and_one_that_failed_have_a_page_too() {
     run(at, "b", STSA, 1, &[]);
     let text = page(at, &["a", "b"]);
     is_well_formed(&text);
-    let undone = rows(table(&text, "Left out of all means"));
+    let undone = rows(table(&text, "Not done, left out of all means"));
     assert_eq!(undone, [["a", "failed", "no space &lt;here&gt;"]]);
-    let main = rows(table(&text, "Mean ± sample deviation"));
+    let main = rows(table(&text, "Mean ± sample standard deviation"));
     let counts: Vec<(&str, &str)> =
         main.iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
     assert_eq!(counts, [("fedavg", "0"), ("stsa", "1")]);
@@ -261,7 +261,7 @@ fn a_study_says_what_is_plotted_and_what_is_compared() {
     let ids: Vec<&str> = between(&text, "<figure id=\"", "\"");
     assert!(ids.contains(&"metric-bytes-up") && ids.contains(&"pareto-bytes-up-faa"), "{ids:?}");
     assert!(!ids.iter().any(|id| id.starts_with("curve") || *id == "metric-faa"), "{ids:?}");
-    let main = rows(table(&text, "Mean ± sample deviation"));
+    let main = rows(table(&text, "Mean ± sample standard deviation"));
     let arms: Vec<&str> = main.iter().map(|row| row[0].as_str()).collect();
     assert_eq!(arms, ["one", "two", "a lone one"]);
     assert_eq!(main[2][1], "1");

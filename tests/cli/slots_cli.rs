@@ -46,7 +46,9 @@ fn a_replay_a_verification_and_other_times_say_the_same_of_slots() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let told = run(folder, "run", &[]);
-    for line in ["after period 3", "Avg (mean over client tasks", "FT (against tasks trained alone)"] {
+    for line in
+        ["after period 3", "Avg (mean over client tasks", "FT (against tasks trained alone)"]
+    {
         assert!(told.out.contains(line), "{}", told.out);
     }
     let replayed = tell(folder, &["replay", "run", "-o", "again"]);

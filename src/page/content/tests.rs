@@ -11,7 +11,7 @@ replicates = 2
 hgp = { method = { name = "hgp" } }
 "#;
 
-/// The least that is a run.
+/// Writes the smallest folder that counts as a run.
 fn run(folder: &Path, seed: u64) {
     let manifest = serde_json::json!({
         "format": 1, "fedcast": "0.1.0", "status": "done",
@@ -44,12 +44,12 @@ fn of_a_study_only_its_cells_are_shown_and_the_rest_is_one_remark() {
     assert_eq!(seeds, [1, 2]);
     let [remark] = content.left_out.as_slice() else { panic!("{:?}", content.left_out) };
     assert!(remark.starts_with("2 runs below "), "{remark}");
-    assert!(remark.ends_with(" that are no cells of the study as it is now"), "{remark}");
-    // Who names such a run asks for it.
+    assert!(remark.ends_with(" that are not cells of the current study"), "{remark}");
+    // A run that is named explicitly is included.
     let named = [root.clone(), root.join("method=stsa/seed-1")];
     let content = Content::gather(&named, &[]).unwrap();
     assert_eq!(content.arms.iter().map(|arm| arm.runs.len()).sum::<usize>(), 3);
-    // A folder that is no study holds no strangers, and a copy counts once.
+    // A folder without a study has no foreign runs, and a copy counts once.
     fs::remove_file(root.join("study.effective.toml")).unwrap();
     run(&root.join("zcopy"), 2);
     let content = Content::gather(std::slice::from_ref(&root), &[]).unwrap();
@@ -58,7 +58,7 @@ fn of_a_study_only_its_cells_are_shown_and_the_rest_is_one_remark() {
     assert!(content.left_out[0].contains("zcopy is the same run as "), "{:?}", content.left_out);
 }
 
-/// A run of a method among so many clients.
+/// Writes a run of a method with this number of clients.
 fn run_with(folder: &Path, method: &str, clients: u32) {
     run(folder, 1);
     let text = fs::read_to_string(folder.join(names::MANIFEST)).unwrap();
@@ -70,7 +70,7 @@ fn run_with(folder: &Path, method: &str, clients: u32) {
     fs::write(folder.join(names::SCENARIO), scenario).unwrap();
 }
 
-/// What the figures of curves are called, and what the arms in them are called, with their colors.
+/// Returns the names of the figures of curves, and the names and colors of the arms in them.
 fn figures(content: &Content) -> Vec<(String, Vec<(usize, String)>)> {
     let arm = |arm: &usize| (content.curve_number(*arm), content.curve_name(*arm));
     content
@@ -80,7 +80,7 @@ fn figures(content: &Content) -> Vec<(String, Vec<(usize, String)>)> {
         .collect()
 }
 
-/// A study with these axes, and its runs; `of` reads method and clients from the path of a cell.
+/// Writes a study with these axes and its runs; `of` reads method and clients from the path of a cell.
 fn study(root: &Path, axes: &str, of: impl Fn(&str) -> (String, u32)) -> Vec<PathBuf> {
     let text = format!("schema = 1\nstudy = \"s\"\nbase = \"base.toml\"\n{axes}");
     fs::write(root.join("study.effective.toml"), text).unwrap();
@@ -113,7 +113,7 @@ fn methods_of_a_single_axis_stand_in_one_figure() {
     let both = vec![(String::new(), vec![(0, "hgp".to_owned()), (1, "stsa".to_owned())])];
     let of_study = Content::gather(&[root], &[]).unwrap();
     assert_eq!((figures(&of_study), &of_study.x), (both.clone(), &None));
-    // As of the same runs one by one.
+    // The figures are those of the same runs given one by one.
     let of_runs = Content::gather(&runs, &[]).unwrap();
     assert_eq!((figures(&of_runs), of_runs.figures()), (both, of_study.figures()));
 }
@@ -121,7 +121,7 @@ fn methods_of_a_single_axis_stand_in_one_figure() {
 #[test]
 fn numbers_of_a_single_axis_stand_in_one_figure_and_along_the_bottom() {
     let folder = tempfile::tempdir().unwrap();
-    // The folder has a name of digits of its own.
+    // The folder's own name has digits.
     let root = folder.path().join("study");
     fs::create_dir(&root).unwrap();
     let runs = study(&root, CLIENTS, |path| {

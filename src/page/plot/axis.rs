@@ -1,4 +1,4 @@
-//! One axis: what it measures, from where to where, and where it has ticks.
+//! Axis of a plot: quantity, range and ticks.
 
 use std::ops::Range;
 
@@ -7,23 +7,23 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 use super::label::Label;
 use super::shortened;
 
-/// An axis, in coordinates of its own: logarithms on a logarithmic one, places on one of names.
+/// Axis in its own coordinates: logarithms on a logarithmic axis, places on an axis of names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it measures, with its unit.
+    /// Quantity with its unit.
     pub title: String,
-    /// Its beginning.
+    /// Lower end.
     pub low: f64,
-    /// Its end.
+    /// Upper end.
     pub high: f64,
-    /// Where there are ticks, and what is written there.
+    /// Positions of ticks, with their labels.
     pub ticks: Vec<(f64, String)>,
     logarithmic: bool,
-    /// Where values end, whatever room the axis leaves: a share has none below 0 and above 1.
+    /// Possible values, whatever the range of the axis: a fraction is in `0..=1`.
     bounds: Bounds,
 }
 
-/// Least and greatest value that there can be.
+/// Least and greatest possible value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bounds {
     least: f64,
@@ -44,12 +44,12 @@ impl Bounds {
 }
 
 impl Axis {
-    /// From the least to the greatest of the values with a little room, and from zero where they come near it.
+    /// Returns a linear axis over the values with a small margin, from zero if they come near it.
     pub fn linear(title: &str, values: impl IntoIterator<Item = f64>, label: Label) -> Axis {
         let bounds = Bounds::of(label);
-        // A deviation may reach beyond nothing and all, the thing itself cannot.
+        // Error bars may exceed the possible values, the axis does not.
         let (mut low, mut high) = extent(values.into_iter().map(|value| bounds.hold(value)));
-        // An axis that begins at 70 of 100 is read wrongly less often than one cut where nobody expects it.
+        // An axis that begins at 70 of 100 is misread less often than one cut at an unexpected place.
         if low > 0.0 && low < 0.5 * high {
             low = 0.0;
         }
@@ -58,7 +58,7 @@ impl Axis {
             low -= room;
         }
         high += room;
-        // Bytes have long words.
+        // Labels of bytes are long.
         let mut places = steps(low, high, if label == Label::Bytes { 4 } else { 5 });
         if label == Label::Count {
             places.retain(|place| place.fract() == 0.0);
@@ -67,12 +67,12 @@ impl Axis {
         Axis { title: title.to_owned(), low, high, ticks, logarithmic: false, bounds }
     }
 
-    /// A linear axis that begins at zero.
+    /// Returns a linear axis that begins at zero.
     pub fn from_zero(title: &str, values: impl IntoIterator<Item = f64>, label: Label) -> Axis {
         Axis::linear(title, values.into_iter().chain([0.0]), label)
     }
 
-    /// A logarithmic axis where the values are positive and far apart, else a linear one.
+    /// Returns a logarithmic axis if the values are positive and far apart, else a linear one.
     pub fn wide(title: &str, values: impl IntoIterator<Item = f64>, label: Label) -> Axis {
         let values: Vec<f64> = values.into_iter().collect();
         let (low, high) = extent(values.iter().copied());
@@ -88,7 +88,7 @@ impl Axis {
             let ticks = values.into_iter().map(|value| (value.log10(), label.write(value)));
             ticks.filter(|(at, _)| inside(at)).collect()
         };
-        // Bytes have long words, which must not run into each other.
+        // Labels of bytes are long and must not overlap.
         let most = if label == Label::Bytes { 5 } else { 9 };
         let fine = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0]].map(ticks);
         let ticks =
@@ -97,7 +97,7 @@ impl Axis {
         Axis { title, low, high, ticks, logarithmic: true, bounds }
     }
 
-    /// A place for every name, in order.
+    /// Returns an axis with one place per name, in order.
     pub fn places<S: AsRef<str>>(title: &str, names: &[S]) -> Axis {
         let ticks =
             names.iter().enumerate().map(|(place, name)| (place as f64, name.as_ref().to_owned()));
@@ -111,16 +111,16 @@ impl Axis {
         }
     }
 
-    /// The coordinate of a value, or of the nearer end.
+    /// Returns the coordinate of a value, or of the nearer end.
     pub fn at(&self, value: f64) -> f64 {
         let value = self.bounds.hold(value);
         let at = if self.logarithmic { value.log10() } else { value };
-        // Of what reaches beyond the axis the part on it is drawn.
+        // The part of a bar that is on the axis is drawn.
         at.max(self.low).min(self.high)
     }
 }
 
-/// As plotters asks for it.
+/// Interface of plotters.
 impl Ranged for Axis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;
@@ -149,7 +149,7 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// The least and the greatest; `0..1` of nothing.
+/// Returns the least and the greatest value; `0..1` without values.
 fn extent(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     let finite = values.into_iter().filter(|value| value.is_finite());
     finite
@@ -160,7 +160,7 @@ fn extent(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
         .unwrap_or((0.0, 1.0))
 }
 
-/// Round numbers in a range, about `count` of them: 1, 2 or 5 times a power of ten apart.
+/// Returns about `count` round numbers in a range: 1, 2 or 5 times a power of ten apart.
 fn steps(low: f64, high: f64, count: u32) -> Vec<f64> {
     let rough = (high - low) / f64::from(count);
     let decade = 10f64.powf(rough.log10().floor());
@@ -169,7 +169,7 @@ fn steps(low: f64, high: f64, count: u32) -> Vec<f64> {
     let step = step.into_iter().min_by(|a, b| far(a).total_cmp(&far(b))).unwrap_or(rough);
     // 0.3 holds three steps of 0.1, whatever their quotient is.
     let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
-    // A multiple of a decimal fraction is not that fraction: 3 * 0.1 is said as 0.3.
+    // A multiple of a decimal fraction is rounded: 3 * 0.1 is written as 0.3.
     let digits = (-step.log10().floor()).max(0.0) as usize;
     let exact = |n: i64| format!("{:.digits$}", n as f64 * step).parse().unwrap_or(0.0);
     (first..=last).map(exact).collect()
@@ -205,7 +205,7 @@ mod tests {
         let share = Axis::linear("accuracy", [-0.1, 0.7, 1.3], Label::Percent);
         assert_eq!((share.low, share.at(-0.1), share.at(1.3)), (0.0, 0.0, 1.0));
         assert_eq!(share.at(0.7), 0.7);
-        // Points are differences and have no such ends.
+        // Points are differences and have no such bounds.
         let points = Axis::linear("forgetting", [-0.1, 1.3], Label::Points);
         assert_eq!((points.at(-0.1), points.at(1.3)), (-0.1, 1.3));
     }
@@ -215,7 +215,7 @@ mod tests {
         let axis = Axis::wide("bytes", [2e3, 5e6], Label::Bytes);
         let words: Vec<&str> = axis.ticks.iter().map(|(_, word)| word.as_str()).collect();
         assert_eq!(words, ["10 kB", "100 kB", "1 MB"]);
-        // Fewer decades have room for more.
+        // Fewer decades leave room for more.
         let near = Axis::wide("bytes", [5e4, 1.4e7], Label::Bytes);
         let words: Vec<&str> = near.ticks.iter().map(|(_, word)| word.as_str()).collect();
         assert_eq!(words, ["100 kB", "300 kB", "1 MB", "3 MB", "10 MB"]);

@@ -6,21 +6,21 @@ use super::axis::Axis;
 use super::label::Label;
 use super::palette::colour;
 
-/// A bar.
+/// Bar of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// What it is of.
+    /// Label of the bar.
     pub name: String,
-    /// Number of a series, and how much.
+    /// Number of the series, and length of each part.
     pub parts: Vec<(usize, f64)>,
 }
 
-/// Bars with one axis, as the inside of an `svg` element, with its size.
+/// Draws bars over one axis; returns the content of an `svg` element, with its size.
 pub fn bars(title: &str, label: Label, bars: &[Bar]) -> (String, (u32, u32)) {
     let size = (760, 66 + 26 * bars.len() as u32);
     let whole = |bar: &Bar| bar.parts.iter().map(|(_, part)| part).sum::<f64>();
     let x = Axis::from_zero(title, bars.iter().map(whole), label);
-    // The first is at the top, where axes end.
+    // The first bar is at the top, where the axis ends.
     let names: Vec<&str> = bars.iter().rev().map(|bar| bar.name.as_str()).collect();
     let y = Axis::places("", &names);
     let drawing = super::drawing(size, |root| {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::page::plot::hex;
 
-    /// Left edge, top and width of the rectangles of a color.
+    /// Returns left edge, top and width of the rectangles of a color.
     fn rectangles(drawing: &str, series: usize) -> Vec<[i32; 3]> {
         let fill = format!("fill=\"{}\"", hex(colour(series)));
         let elements = drawing.split('<').filter(|e| e.starts_with("rect") && e.contains(&fill));
@@ -71,7 +71,7 @@ mod tests {
         ];
         let (drawing, _) = bars("bytes", Label::Bytes, &both);
         let (first, second) = (rectangles(&drawing, 0), rectangles(&drawing, 1));
-        // Bars are drawn from below.
+        // Bars are drawn from the bottom.
         let [hgp, fedavg] = first[..] else { panic!("{first:?}") };
         assert!(fedavg[1] < hgp[1], "{first:?}");
         assert!((hgp[2] - 2 * fedavg[2]).abs() <= 2, "{first:?}");

@@ -6,60 +6,60 @@ use plotters::prelude::*;
 use super::axis::Axis;
 use super::palette::{INK, colour, outline};
 
-/// A point of a series.
+/// Point of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Where it stands.
+    /// Horizontal position.
     pub x: f64,
-    /// What was measured.
+    /// Measured value.
     pub y: f64,
-    /// Deviation of `y`, where there are several measurements.
+    /// Standard deviation of `y`, if there are several measurements.
     pub spread: Option<f64>,
-    /// Deviation of `x`, where that is a measurement as well.
+    /// Standard deviation of `x`, if it is measured, too.
     pub x_spread: Option<f64>,
 }
 
 impl Point {
-    /// A point of one measurement.
+    /// Returns a point of one measurement.
     pub fn new(x: f64, y: f64) -> Point {
         Point { x, y, spread: None, x_spread: None }
     }
 }
 
-/// How a series is drawn.
+/// Style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// A line within a band of one deviation.
+    /// Line within a band of one standard deviation.
     Band,
-    /// Marks with error bars, joined.
+    /// Marks with error bars, joined by lines.
     Joined,
     /// Marks with error bars.
     Marks,
-    /// A dashed line.
+    /// Dashed line.
     Frontier,
-    /// The outline of a histogram: a step at each point.
+    /// Outline of a histogram: a step at each point.
     Steps,
 }
 
-/// One series.
+/// Series of points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its number, which gives color and mark.
+    /// Number of the series, which gives color and mark.
     pub number: usize,
-    /// In order of `x`.
+    /// Points in order of `x`.
     pub points: Vec<Point>,
-    /// How it is drawn.
+    /// Style of the series.
     pub look: Look,
 }
 
-/// Two axes and what is between them.
+/// Two axes and the series between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// The horizontal axis.
+    /// Horizontal axis.
     pub x: Axis,
-    /// The vertical axis.
+    /// Vertical axis.
     pub y: Axis,
-    /// What is drawn, in this order.
+    /// Series in the order of drawing.
     pub series: Vec<Series>,
 }
 
@@ -70,7 +70,7 @@ type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 /// Height of a chart.
 const HEIGHT: u32 = 320;
 
-/// Panels side by side, as the inside of an `svg` element, with its size.
+/// Draws panels side by side; returns the content of an `svg` element, with its size.
 pub fn chart(panels: &[Panel]) -> (String, (u32, u32)) {
     let width = if panels.len() > 1 { 380 * panels.len() as u32 } else { 640 };
     let rows = panels.iter().filter(|panel| named(&panel.y)).map(|panel| panel.y.ticks.len());
@@ -83,7 +83,7 @@ pub fn chart(panels: &[Panel]) -> (String, (u32, u32)) {
     (drawing, size)
 }
 
-/// Whether an axis has names for ticks: those of arms are long.
+/// Returns true if the ticks of an axis are names, which are long for arms.
 fn named(axis: &Axis) -> bool {
     axis.ticks.iter().any(|(_, name)| name.chars().any(char::is_alphabetic) && name.len() > 8)
 }
@@ -147,7 +147,7 @@ fn draw_series(chart: &mut Context, panel: &Panel, series: &Series) -> Drawn {
                     chart.draw_series([PathElement::new(vec![low, high], bar)])?;
                 }
             }
-            // Its shape tells what its color may not.
+            // The shape of the mark identifies a series without color.
             let mark = |place: &(f64, f64)| {
                 let shape = Polygon::new(outline(series.number), colour.filled());
                 EmptyElement::at(*place) + shape

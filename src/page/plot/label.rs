@@ -1,15 +1,15 @@
-//! How numbers of an axis and of a table are written.
+//! Number formats of axes and tables.
 
-/// Of what a number is.
+/// Quantity that a number measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label {
-    /// A plain number.
+    /// Plain number.
     Number,
-    /// A whole number.
+    /// Whole number.
     Count,
-    /// A share of one, written in per cent without the sign.
+    /// Fraction, written in percent without the sign.
     Percent,
-    /// A difference of shares, written in percentage points.
+    /// Difference of fractions, written in percentage points.
     Points,
     /// Bytes, in powers of a thousand.
     Bytes,
@@ -18,7 +18,7 @@ pub enum Label {
 }
 
 impl Label {
-    /// As short as it can be said.
+    /// Formats a number as briefly as possible.
     pub fn write(self, value: f64) -> String {
         match self {
             Label::Number | Label::Count | Label::Seconds => plain(value),
@@ -27,7 +27,7 @@ impl Label {
         }
     }
 
-    /// For a table: as many digits as are of use to somebody who compares.
+    /// Formats a number for a table, with the digits that a comparison needs.
     pub fn exact(self, value: f64) -> String {
         match self {
             Label::Percent | Label::Points => format!("{:.2}", 100.0 * value),
@@ -38,7 +38,7 @@ impl Label {
         }
     }
 
-    /// The unit, as a title has it in brackets.
+    /// Returns the unit that a title has in parentheses.
     pub fn unit(self) -> Option<&'static str> {
         match self {
             Label::Number | Label::Count | Label::Bytes => None,
@@ -48,13 +48,13 @@ impl Label {
         }
     }
 
-    /// A title with its unit.
+    /// Returns a title with its unit.
     pub fn titled(self, title: &str) -> String {
         self.unit().map_or_else(|| title.to_owned(), |unit| format!("{title} ({unit})"))
     }
 }
 
-/// Four significant digits, without zeros at the end.
+/// Formats four significant digits, without trailing zeros.
 fn plain(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { value.to_string() };
@@ -67,7 +67,7 @@ fn plain(value: f64) -> String {
     }
 }
 
-/// `200 kB`, `1.5 MB`: as everywhere in the program, a thousand bytes are a kilobyte.
+/// Formats bytes such as `200 kB` or `1.5 MB`; a kilobyte is a thousand bytes.
 fn bytes(value: f64) -> String {
     let (unit, size) = match value.abs() {
         size if size >= 1e9 => ("GB", 1e9),

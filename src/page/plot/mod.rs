@@ -1,5 +1,6 @@
-//! Drawings of a page, as SVG. `plotters` draws; the size of a drawing is that of its own coordinates, and the page
-//! lets it shrink and grow.
+//! Drawings of a page, as SVG.
+//!
+//! `plotters` draws; the size of a drawing is given in its own coordinates, and the page scales it.
 
 mod axis;
 mod bars;
@@ -18,10 +19,10 @@ pub use chart::{Look, Panel, Point, Series, chart};
 pub use label::Label;
 pub use palette::{colour, dark_rules, hex, outline};
 
-/// The longest name of a tick that is written whole.
+/// Longest name of a tick that is written in full.
 const LONGEST: usize = 34;
 
-/// Draws into the inside of an `svg` element.
+/// Draws into the content of an `svg` element.
 fn drawing(
     size: (u32, u32),
     draw: impl FnOnce(
@@ -32,23 +33,23 @@ fn drawing(
     let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
     let drawn = draw(&root).and_then(|()| root.present());
     drop(root);
-    // It fails where a file cannot be written, and a text can.
+    // Drawing fails only if a file cannot be written; the output is a string.
     drawn.expect("a text takes any drawing");
     inside(&text)
 }
 
-/// What is between the tags of the `svg` element, without what says nothing.
+/// Returns the content of the `svg` element without redundant attributes.
 fn inside(text: &str) -> String {
     let begin = text.find('>').map_or(0, |at| at + 1);
     let end = text.rfind("</svg>").unwrap_or(text.len());
     let body = text[begin..end].replace(" opacity=\"1\"", "").replace(" stroke=\"none\"", "");
     let body = body.replace(" stroke-width=\"1\"", "");
-    // Letters are those of the page.
+    // Fonts are those of the page.
     let body = without(&without(&body, "font-family"), "font-size");
     body.lines().collect::<String>()
 }
 
-/// Without an attribute.
+/// Removes an attribute.
 fn without(text: &str, attribute: &str) -> String {
     let begin = format!(" {attribute}=\"");
     let mut parts = text.split(&begin);
@@ -59,13 +60,13 @@ fn without(text: &str, attribute: &str) -> String {
     rest
 }
 
-/// The style of words.
+/// Returns the style of text.
 fn words() -> TextStyle<'static> {
     let font: FontDesc = ("sans-serif", 15).into();
     font.color(&palette::INK)
 }
 
-/// Axes, grid and words.
+/// Draws axes, grid and text.
 fn mesh<'a, 'b>(
     chart: &'b mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>,
     x: &str,
@@ -81,13 +82,13 @@ fn mesh<'a, 'b>(
     mesh
 }
 
-/// Room for the names of an axis.
+/// Returns the width of the names of an axis.
 fn names_width(axis: &Axis) -> u32 {
     let longest = axis.ticks.iter().map(|(_, name)| shortened(name).chars().count()).max();
     34 + 7 * longest.unwrap_or(0) as u32
 }
 
-/// A name that is too long for an axis ends in dots; tables have it whole.
+/// Shortens a name that is too long for an axis; tables have it in full.
 fn shortened(name: &str) -> String {
     match name.chars().count() > LONGEST {
         true => name.chars().take(LONGEST - 1).chain(['…']).collect(),
@@ -111,7 +112,7 @@ mod tests {
         }
     }
 
-    /// The corners of the line with this color.
+    /// Returns the corners of the line with this color.
     fn line(drawing: &str, series: usize) -> Vec<(i32, i32)> {
         let stroke = format!("stroke=\"{}\"", hex(colour(series)));
         let element = drawing
@@ -133,7 +134,7 @@ mod tests {
         assert!(up[0].0 < up[1].0 && up[0].1 > up[1].1, "{up:?}");
         assert!(down[0].1 < down[1].1, "{down:?}");
         assert_eq!(up[0].0, down[0].0);
-        // The first ends where the second begins.
+        // The first band ends where the second begins.
         assert_eq!(up[1].1, down[0].1);
     }
 

@@ -1,17 +1,20 @@
-//! Colors of a plot. Each has one hexadecimal form in the drawing; the style sheet of the page finds it by that form
-//! and gives it another shade in the dark.
+//! Colors of a plot.
 //!
-//! The series' colors are those of Okabe and Ito, which people with any common form of color blindness tell
-//! apart; yellow, too pale on paper, is a grey. What differs in color differs in its mark as well.
+//! Each has one hexadecimal form in the drawing; the style sheet of the page finds it by that form and replaces it by
+//! another shade in dark mode.
+//!
+//! The colors of series are those of Okabe and Ito, which people with any common form of color blindness can
+//! distinguish; yellow, too pale on paper, is replaced by a gray. Series that differ in color also differ in their
+//! marks.
 
 use plotters::style::RGBColor;
 
-/// Words and axes.
+/// Color of text and axes.
 pub const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
-/// Lines of the grid.
+/// Color of grid lines.
 pub const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
-/// The colors of series, and their shades in the dark.
+/// Colors of series, with their shades in dark mode.
 pub const SERIES: [(RGBColor, &str); 8] = [
     (RGBColor(0x00, 0x72, 0xb2), "#4fa8e0"),
     (RGBColor(0xd5, 0x5e, 0x00), "#ff8a3c"),
@@ -23,12 +26,12 @@ pub const SERIES: [(RGBColor, &str); 8] = [
     (RGBColor(0x8c, 0x51, 0x0a), "#c98f4e"),
 ];
 
-/// The color of the series with this number; they come round again after eight.
+/// Returns the color of a series; colors repeat after eight.
 pub fn colour(series: usize) -> RGBColor {
     SERIES[series % SERIES.len()].0
 }
 
-/// Corners of the mark of a series, around its middle: a disc, a square, a triangle and so on.
+/// Returns the corners of the mark of a series around its center: a disc, a square, a triangle and so on.
 pub fn outline(series: usize) -> Vec<(i32, i32)> {
     let corners: &[(i32, i32)] = match series % 5 {
         0 => &[(-2, -4), (2, -4), (4, -2), (4, 2), (2, 4), (-2, 4), (-4, 2), (-4, -2)],
@@ -40,12 +43,12 @@ pub fn outline(series: usize) -> Vec<(i32, i32)> {
     corners.to_vec()
 }
 
-/// As a drawing writes it.
+/// Returns a color as a drawing writes it.
 pub fn hex(colour: RGBColor) -> String {
     format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2)
 }
 
-/// Rules of the style sheet for drawings: what is dark on paper is light in the dark.
+/// Returns the rules of the style sheet for drawings in dark mode.
 pub fn dark_rules() -> String {
     let rule = |from: RGBColor, to: &str| {
         let from = hex(from);

@@ -1,4 +1,4 @@
-//! Bytes by kind, stacked, and accuracy for bytes.
+//! Bytes by kind, stacked, and accuracy over bytes.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::report::words::CONTROL;
 use crate::results::{Better, Metric, Spread};
 use crate::study::Plot;
 
-/// Bytes of both directions; accuracy for bytes.
+/// Returns the figures of bytes in both directions and of accuracy over bytes.
 pub fn section(content: &Content) -> Option<Section> {
     let mut figures = Vec::new();
     if content.plots.is_empty() || content.plots.contains(&Plot::BytesByKind) {
@@ -55,7 +55,7 @@ fn by_kind(content: &Content, way: &str, title: &str) -> Option<Figure> {
     (whole > 0.0).then(|| Figure {
         id: format!("bytes-{way}"),
         title: title.to_owned(),
-        description: "Mean bytes of whole runs, a bar per arm; parts are kinds of payload, and control is headers, typed \
+        description: "Mean bytes of whole runs, one bar per arm. Parts are kinds of payload; control is headers, typed \
                       fields and tensor tables."
             .to_owned(),
         drawing: bars("bytes", Label::Bytes, &rows),
@@ -65,7 +65,7 @@ fn by_kind(content: &Content, way: &str, title: &str) -> Option<Figure> {
     })
 }
 
-/// One metric against another, with the arms that none other beats in both.
+/// Returns one metric over another, with the arms that no other arm beats in both.
 fn pareto(content: &Content, x: &Metric, y: &Metric) -> Option<Figure> {
     let spreads = content
         .arms
@@ -134,7 +134,7 @@ fn pareto(content: &Content, x: &Metric, y: &Metric) -> Option<Figure> {
         id: format!("pareto-{}", slug(&format!("{x}:{y}"))),
         title: format!("{} for {}", y.title(), x.title()),
         description: format!(
-            "A mark per arm; bars reach one sample deviation to both sides. The dashed line joins arms that no other \
+            "One mark per arm; error bars are one sample standard deviation. The dashed line joins arms that no other \
              beats in both ({} of {}).",
             on_frontier.len(),
             spreads.len()

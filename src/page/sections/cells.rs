@@ -1,4 +1,4 @@
-//! What is not done and why; how to compute every run again.
+//! Cells that are not done, with the reason, and commands that compute every run again.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use crate::page::content::Content;
 use crate::page::html::Table;
 use crate::results::RunRecord;
 
-/// Cells that are not done, and a command for each that is.
+/// Returns the cells that are not done, and a command for each run that is.
 pub fn section(content: &Content) -> Option<Section> {
     let body = html! { (undone(content)) (commands(content)) };
     (!content.arms.is_empty() || !content.undone.is_empty()).then_some(Section {
@@ -19,14 +19,14 @@ pub fn section(content: &Content) -> Option<Section> {
 }
 
 fn undone(content: &Content) -> Markup {
-    let mut table = Table::new(3, ["run", "status", "what it said"]);
+    let mut table = Table::new(3, ["run", "status", "error"]);
     for cell in &content.undone {
         table.row([cell.name.as_str(), &cell.status, &cell.error]);
     }
     html! {
         @if !table.rows.is_empty() {
             h3 { "Not done" }
-            (table.render("Left out of all means"))
+            (table.render("Not done, left out of all means"))
         }
     }
 }
@@ -35,18 +35,18 @@ fn commands(content: &Content) -> Markup {
     let runs: Vec<&RunRecord> = content.arms.iter().flat_map(|arm| arm.done()).collect();
     html! {
         @if !runs.is_empty() {
-            h3 { "To compute them again" }
+            h3 { "Repeating the runs" }
             p.note {
-                "The first line runs the first of them anew, from its scenario with every default written out; the second "
-                "executes it again and compares every event and number with what was recorded. Paths are as the report was "
-                "asked for."
+                "The first line repeats the first run, from its scenario with all defaults written out; the second "
+                "executes it again and compares every event and number with the journal. Paths are those given to the "
+                "report."
             }
             @if let Some(run) = runs.first() {
                 pre { (anew(run)) "\n" (verify(run)) }
             }
             details {
                 summary { "Every run: seeds, digests, command" }
-                (table(&runs).render("Equal digests are equal runs: E is of the events, N of every number as well"))
+                (table(&runs).render("Runs with equal digests are equal: E covers the events, N also every number"))
             }
         }
     }
@@ -61,7 +61,7 @@ fn verify(run: &RunRecord) -> String {
     format!("fedcast replay {} --verify", quoted(&run.path.display().to_string()))
 }
 
-/// As a shell takes it.
+/// Quotes text for a shell.
 fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-=,+".contains(c);
     match path.chars().all(plain) {

@@ -9,12 +9,12 @@ use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
 use crate::results::{CurvePoint, thinned};
 use crate::study::Plot;
 
-/// So many points of a curve can be told apart.
+/// Most points of a curve; more cannot be distinguished.
 const POINTS: usize = 50;
 
 type Curve = Vec<CurvePoint>;
 
-/// The figures of [`Content::charts`].
+/// Returns the figures of [`Content::charts`].
 pub fn section(content: &Content) -> Option<Section> {
     let wanted = content.plots.is_empty() || content.plots.contains(&Plot::AccuracyByRound);
     let charts = if wanted { content.charts() } else { Vec::new() };
@@ -41,9 +41,9 @@ fn figure(content: &Content, number: usize, name: &str, arms: &[usize]) -> Optio
     };
     let mut panels = vec![
         panel("round", Label::Count, |point| point.round as f64),
-        panel("bytes, both ways", Label::Bytes, |point| point.bytes),
+        panel("bytes, both directions", Label::Bytes, |point| point.bytes),
     ];
-    // The clock of ideal clients stands still.
+    // Virtual time stays 0 with ideal links and devices.
     let timed = curves.iter().flat_map(|(_, curve)| curve).any(|point| point.closed_s > 0.0);
     if timed {
         panels.push(panel("virtual time (s)", Label::Seconds, |point| point.closed_s));
@@ -54,8 +54,8 @@ fn figure(content: &Content, number: usize, name: &str, arms: &[usize]) -> Optio
         id: format!("curve-{}", number + 1),
         title: format!("Accuracy on all classes seen{at}"),
         description: format!(
-            "Mean over runs after every round that was tested, over rounds, cumulative bytes{}; bands reach one sample \
-             deviation to both sides and end at 0 and 100 %. Long curves are thinned to {POINTS} points.",
+            "Mean over runs after every evaluated round, over rounds, cumulative bytes{}. Bands are one sample standard \
+             deviation and end at 0 and 100 %. Long curves are thinned to {POINTS} points.",
             if timed { " and virtual time" } else { "" }
         ),
         drawing: chart(&panels),

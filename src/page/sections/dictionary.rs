@@ -1,4 +1,4 @@
-//! What the words of the page mean.
+//! Meanings of the words of the page.
 
 use maud::html;
 
@@ -7,25 +7,25 @@ use crate::page::content::Content;
 use crate::page::html::Table;
 use crate::results::{Better, Metric, Unit};
 
-/// Words that are no metric.
+/// Words that are not metrics.
 const WORDS: [(&str, &str); 8] = [
-    ("arm", "runs that differ in nothing but their seeds"),
-    ("n", "runs of an arm that are done and have the figure"),
-    ("±", "sample deviation over those runs (n - 1 in the denominator); missing where n is 1"),
+    ("arm", "runs that differ only in their seeds"),
+    ("n", "runs of an arm that are done and have the metric"),
     (
-        "seed",
-        "of the run, of the partition and of the order of classes; runs pair where all three are equal",
+        "±",
+        "sample standard deviation over these runs (n - 1 in the denominator); missing if n is 1",
     ),
+    ("seed", "seeds of run, partition and class order; runs are paired if all three are equal"),
     ("task", "classes that arrive together"),
-    ("round", "clients are sampled, train, and what they send is aggregated"),
+    ("round", "sampled clients train, and the server aggregates their updates"),
     (
         "bytes",
-        "whole frames as they cross links, headers included; kB, MB and GB are powers of a thousand",
+        "whole frames sent over links, headers included; kB, MB and GB are powers of a thousand",
     ),
-    ("virtual time", "the simulated clock of devices and links; wall time is that of the machine"),
+    ("virtual time", "simulated time of devices and links; wall time is that of the machine"),
 ];
 
-/// A row per metric and word.
+/// Returns the section, one row per metric and word.
 pub fn section(content: &Content) -> Option<Section> {
     let mut metrics: Vec<Metric> = content.metrics.clone();
     let more = content.unequal.iter().cloned();
@@ -37,8 +37,8 @@ pub fn section(content: &Content) -> Option<Section> {
     let mut table = Table::new(2, ["word", "meaning", "unit", "better"]);
     for metric in &metrics {
         let unit = match metric.unit() {
-            Unit::Share => "% (in summary.json and tables a share of one)",
-            Unit::Points => "percentage points (in summary.json and tables a share of one)",
+            Unit::Share => "% (in summary.json and tables a fraction)",
+            Unit::Points => "percentage points (in summary.json and tables a fraction)",
             Unit::Bytes => "MB (in summary.json and tables bytes)",
             Unit::Megabytes => "MB",
             Unit::Seconds => "s",
@@ -55,8 +55,8 @@ pub fn section(content: &Content) -> Option<Section> {
         table.row([word, meaning, "", ""]);
     }
     let body = html! {
-        (table.render("Metrics by the name that --metric and study files take, and other words"))
-        p.note { code { "fedcast help columns" } " explains every column of every file of a run." }
+        (table.render("Metrics, by their names in --metric and study files, and other words"))
+        p.note { code { "fedcast help columns" } " describes the columns of all files of a run." }
     };
     (!content.arms.is_empty()).then_some(Section { id: "words", title: "Words", body })
 }

@@ -1,4 +1,4 @@
-//! In what the scenarios of arms differ.
+//! Differences between the scenarios of arms.
 
 use maud::html;
 
@@ -7,7 +7,7 @@ use crate::page::content::Content;
 use crate::page::html::Table;
 use crate::results::{Differences, Flat};
 
-/// Keys that differ, a column per arm; defaults of a method that others have not in a line per arm.
+/// Returns keys that differ, with one column per arm, and defaults of methods that others lack.
 pub fn section(content: &Content) -> Option<Section> {
     let scenarios: Vec<&Flat> = content.arms.iter().map(|arm| &arm.scenario).collect();
     let differences = Differences::of(&scenarios);
@@ -31,13 +31,13 @@ pub fn section(content: &Content) -> Option<Section> {
         }
     }
     let body = html! {
-        @if !table.rows.is_empty() { (table.render("Keys that differ, apart from seeds; - where a scenario has no such key")) }
+        @if !table.rows.is_empty() { (table.render("Keys that differ, seeds excluded; - if a scenario does not have the key")) }
         @if !defaults.is_empty() {
             details {
-                summary { "Keys of a method that the others have not, at their defaults" }
+                summary { "Keys of one method only, with their defaults" }
                 dl { @for (method, keys) in &defaults { dt { (method) } dd { code { (keys) } } } }
             }
         }
     };
-    Some(Section { id: "scenarios", title: "In what scenarios differ", body })
+    Some(Section { id: "scenarios", title: "Differences between scenarios", body })
 }

@@ -1,4 +1,4 @@
-//! Accuracy on every task after every task, as a tinted table per arm.
+//! Accuracy on every task after every task, as one tinted table per arm.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -8,20 +8,20 @@ use crate::page::content::Content;
 use crate::page::html::tint;
 use crate::results::{Arm, Spread};
 
-/// More tasks than this are too many for a table on a page.
+/// Most tasks that fit a table of the page.
 const MOST: usize = 25;
 
-/// Accuracies by task learned, then task tested; `None` where the task has no test samples.
+/// Accuracies by task learned, then task tested; `None` if the task has no test samples.
 type Matrix = Vec<Vec<Option<Spread>>>;
 
-/// A table per arm.
+/// Returns the section, one table per arm.
 pub fn section(content: &Content) -> Option<Section> {
     let matrices: Vec<(String, Matrix)> =
         content.arms.iter().filter_map(|arm| Some((arm.label(), matrix(arm)?))).collect();
     let body = html! {
         p.note {
-            "Mean accuracy in per cent on the classes of a task (column) after learning a task (row), over all classes seen "
-            "and without being told the task. The deeper a cell is tinted, the higher; an empty cell is of a task without test \
+            "Mean accuracy in percent on the classes of a task (column) after learning a task (row), among all classes "
+            "seen and without task identity. Deeper tints are higher values; a cell is empty if its task has no test \
              samples."
         }
         div.row { @for (name, matrix) in &matrices { (table(name, matrix)) } }
@@ -29,11 +29,11 @@ pub fn section(content: &Content) -> Option<Section> {
     (!matrices.is_empty()).then_some(Section { id: "matrices", title: "Accuracy by task", body })
 }
 
-/// Means over the runs of an arm; rows and columns are tasks.
+/// Returns means over the runs of an arm; rows and columns are tasks.
 fn matrix(arm: &Arm) -> Option<Matrix> {
     let of = |run: &crate::results::RunRecord| -> Option<Vec<Vec<Option<f64>>>> {
         let rows = run.summary.as_ref()?.pointer("/accuracy/matrix")?.as_array()?.iter();
-        // `null` where a task has no test samples.
+        // `null` if a task has no test samples.
         let row = |row: &Value| Some(row.as_array()?.iter().map(Value::as_f64).collect());
         rows.map(row).collect()
     };

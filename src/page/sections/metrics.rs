@@ -1,4 +1,4 @@
-//! Metrics over the axis along the bottom, with error bars.
+//! Metrics over the horizontal axis, with error bars.
 
 use maud::html;
 
@@ -9,7 +9,7 @@ use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
 use crate::results::{Metric, Unit};
 use crate::study::Plot;
 
-/// A figure per metric that is wished for: else of accuracy and bytes.
+/// Returns one figure per chosen metric; by default those of accuracy and bytes.
 pub fn section(content: &Content) -> Option<Section> {
     if content.arms.len() < 2 {
         return None;
@@ -31,7 +31,7 @@ pub fn section(content: &Content) -> Option<Section> {
     (!metrics.is_empty()).then_some(Section { id: "metrics", title: "Metrics over arms", body })
 }
 
-/// The label of a metric's values, which stay in base units.
+/// Returns the label of a metric's values, which stay in base units.
 pub(super) fn label(metric: &Metric) -> Label {
     match metric.unit() {
         Unit::Share => Label::Percent,
@@ -42,7 +42,7 @@ pub(super) fn label(metric: &Metric) -> Label {
     }
 }
 
-/// Of the arms of one part of the grid, with its number and name.
+/// Returns the figure of the arms of one part of the grid; `part` is its number and name.
 fn figure(content: &Content, metric: &Metric, part: (usize, &str), arms: &[usize]) -> Figure {
     let spread = |arm: usize| content.arms[arm].spread(metric);
     let ends = |arm: usize| {
@@ -50,7 +50,7 @@ fn figure(content: &Content, metric: &Metric, part: (usize, &str), arms: &[usize
         let reach = move |sign: f64| spread.map(|s| s.mean + sign * s.deviation.unwrap_or(0.0));
         [reach(-1.0), reach(1.0)]
     };
-    // Of all parts, so that their figures can be compared.
+    // The range covers all parts, so that their figures can be compared.
     let ends: Vec<f64> = (0..content.arms.len()).flat_map(ends).flatten().collect();
     let title = label(metric).titled(metric.title());
     let values = match metric.unit() {
@@ -77,10 +77,10 @@ fn figure(content: &Content, metric: &Metric, part: (usize, &str), arms: &[usize
     let what = metric.title();
     let description = match &content.x {
         Some(x) => format!(
-            "Mean {what} over {x}, a line per series; bars reach one sample deviation to both sides. Places on the \
+            "Mean {what} over {x}, one line per series; error bars are one sample standard deviation. Places on the \
              horizontal axis are evenly spaced, whatever the values."
         ),
-        None => format!("Mean {what} of every arm; bars reach one sample deviation to both sides."),
+        None => format!("Mean {what} of every arm; error bars are one sample standard deviation."),
     };
     Figure {
         id: match part {
@@ -99,7 +99,7 @@ fn figure(content: &Content, metric: &Metric, part: (usize, &str), arms: &[usize
     }
 }
 
-/// Over the values of `x`, a series per name.
+/// Returns the metric over the values of `x`, one series per name.
 fn over(content: &Content, metric: &Metric, arms: &[usize], (x, y): (&str, Axis)) -> Panel {
     let places = content.values(x);
     let mut series: Vec<Series> = Vec::new();
@@ -107,7 +107,7 @@ fn over(content: &Content, metric: &Metric, arms: &[usize], (x, y): (&str, Axis)
         let place = places.iter().position(|place| Some(place.as_str()) == arm.axis(x));
         let (Some(place), Some(spread)) = (place, arm.spread(metric)) else { continue };
         let number = content.number(index);
-        // Series stand a little apart, so that equal ones do not hide each other.
+        // Series are shifted slightly, so that equal ones do not hide each other.
         let aside = 0.04 * (number as f64 - (content.series().len() - 1) as f64 / 2.0);
         let x = place as f64 + aside;
         let point = Point { spread: spread.deviation, ..Point::new(x, spread.mean) };
@@ -120,7 +120,7 @@ fn over(content: &Content, metric: &Metric, arms: &[usize], (x, y): (&str, Axis)
     Panel { x: Axis::places(x, &places), y, series }
 }
 
-/// A row per arm, the first on top.
+/// Returns one row per arm, the first on top.
 fn beside(content: &Content, metric: &Metric, x: Axis) -> Panel {
     let names: Vec<String> = content.arms.iter().rev().map(|arm| arm.label()).collect();
     let last = content.arms.len() - 1;

@@ -1,4 +1,4 @@
-//! The parts of the page, one file each. A part that has nothing to show is left out.
+//! Sections of the page, one file each. A section without content is left out.
 
 mod bytes;
 mod cells;
@@ -19,7 +19,7 @@ use super::content::Content;
 
 pub(super) use summary::summary;
 
-/// All parts that have something to show, in order.
+/// Returns all sections that have content, in order.
 pub(super) fn all(content: &Content) -> Vec<Section> {
     let parts: [fn(&Content) -> Option<Section>; 12] = [
         results::section,

@@ -1,4 +1,4 @@
-//! How often clients were sampled, and how large frames were.
+//! Histograms of the rounds in which clients were sampled, and of frame sizes.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::page::content::Content;
 use crate::page::html::{Figure, Mark, Table};
 use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
 
-/// Bins of a histogram at most.
+/// Most bins of a histogram.
 const BINS: usize = 24;
 
-/// Both histograms of the figures of [`Content::charts`].
+/// Returns both histograms of the figures of [`Content::charts`].
 pub fn section(content: &Content) -> Option<Section> {
     let mut figures = Vec::new();
     for (number, (name, arms)) in content.charts().iter().enumerate() {
@@ -26,7 +26,7 @@ pub fn section(content: &Content) -> Option<Section> {
     (!figures.is_empty()).then_some(Section { id: "participation", title, body })
 }
 
-/// A bin: from, to (not included), how many.
+/// Bin: from, to (excluded), count.
 type Bin = (f64, f64, u64);
 
 fn at(name: &str) -> String {
@@ -37,7 +37,7 @@ fn sampled(content: &Content, number: usize, name: &str, arms: &[usize]) -> Opti
     let counted: Vec<(usize, Vec<u64>)> =
         arms.iter().map(|arm| (*arm, content.arms[*arm].sampled())).collect();
     let most = counted.iter().flat_map(|(_, counts)| counts).copied().max()?;
-    // Whole numbers to a bin, zero with the first.
+    // Bins of whole numbers; zero is in the first.
     let width = (most + 1).div_ceil(BINS as u64);
     let binned = |counts: &[u64]| -> Vec<Bin> {
         let mut bins: Vec<Bin> = (0..(most + 1).div_ceil(width))
@@ -51,9 +51,9 @@ fn sampled(content: &Content, number: usize, name: &str, arms: &[usize]) -> Opti
     let panel = panel(content, &binned, "rounds in which a client was sampled", false);
     Some(Figure {
         id: format!("sampled-{}", number + 1),
-        title: format!("How often clients were sampled{}", at(name)),
-        description: "Clients of all runs by the number of rounds in which each was sampled, those that never were at 0; the \
-                      higher a step, the more clients. Of clients that are new in every round those sampled are counted."
+        title: format!("Rounds in which clients were sampled{}", at(name)),
+        description: "Clients of all runs by the number of rounds in which each was sampled, 0 if never. The higher a step, \
+                      the more clients. If clients are new in every round, only sampled ones are counted."
             .to_owned(),
         drawing: chart(&[panel]),
         mark: Mark::Line,
@@ -77,7 +77,7 @@ fn frames(content: &Content, number: usize, name: &str, arms: &[usize]) -> Optio
         if sizes.is_empty() || low <= 0.0 {
             continue;
         }
-        // Bins grow by the same factor: sizes of methods are powers of ten apart.
+        // Bins grow by a constant factor, since sizes of methods are powers of ten apart.
         let (low, high) = ((0.9 * low).log10(), (1.1 * high).log10());
         let step = (high - low) / BINS as f64;
         let edge = |bin: usize| 10f64.powf(low + step * bin as f64);
@@ -100,7 +100,9 @@ fn frames(content: &Content, number: usize, name: &str, arms: &[usize]) -> Optio
     (!panels.is_empty()).then(|| Figure {
         id: format!("frames-{}", number + 1),
         title: format!("Sizes of frames{}", at(name)),
-        description: "Frames of all runs by their size on a logarithmic axis; the higher a step, the more frames.".to_owned(),
+        description:
+            "Frames of all runs by size, on a logarithmic axis. The higher a step, the more frames."
+                .to_owned(),
         drawing: chart(&panels),
         mark: Mark::Line,
         legend: legend(content, arms),
@@ -140,7 +142,7 @@ fn numbers(
 ) -> Table {
     let mut table = Table::new(2, ["series", what, counted]);
     for (arm, bins) in binned {
-        // Bins of nothing say nothing.
+        // Empty bins are left out.
         let full: BTreeMap<usize, &Bin> =
             bins.iter().enumerate().filter(|(_, bin)| bin.2 > 0).collect();
         for (from, to, count) in full.into_values() {

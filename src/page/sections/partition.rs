@@ -1,4 +1,4 @@
-//! Who holds which classes: a tinted table per partition, classes by clients.
+//! Partition of classes over clients: one tinted table per partition, classes by clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,22 +10,22 @@ use crate::page::content::Content;
 use crate::page::html::tint;
 use crate::results::{RunRecord, Sheet, thinned};
 
-/// Columns at most; of more clients some are shown.
+/// Most columns; of more clients a selection is shown.
 const CLIENTS: usize = 30;
-/// Rows at most; neighbors are added up where there are more classes.
+/// Most rows; with more classes neighbors are summed.
 const CLASSES: usize = 25;
 
 /// Samples by class and client.
 type Counts = BTreeMap<(u64, u64), u64>;
 
-/// A partition, and the arms whose first run has it: arms share it where seeds pair.
+/// Partition and the arms whose first run has it; arms with paired seeds share it.
 struct Shown<'a> {
     run: &'a RunRecord,
     counts: Counts,
     arms: Vec<usize>,
 }
 
-/// A table per partition.
+/// Returns the section, one table per partition.
 pub fn section(content: &Content) -> Option<Section> {
     let mut shown: Vec<Shown<'_>> = Vec::new();
     for (number, arm) in content.arms.iter().enumerate() {
@@ -38,8 +38,8 @@ pub fn section(content: &Content) -> Option<Section> {
     }
     let body = html! {
         p.note {
-            "Training samples of every class at every client. The deeper a cell is tinted, the nearer it comes to the class that \
-             the client has most of."
+            "Training samples of every class at every client. The deepest tint in a column marks the class of which the client has \
+             most samples."
         }
         @for one in &shown {
             (table(&name(content, one, &shown), &one.counts, &one.run.manifest.class_names))
@@ -48,8 +48,9 @@ pub fn section(content: &Content) -> Option<Section> {
     (!shown.is_empty()).then_some(Section { id: "partition", title: "Partition", body })
 }
 
-/// The seed of a partition and, where there are several partitions, what its arms have in common: never a method, which
-/// divides nothing.
+/// Returns the seed of a partition and, if there are several partitions, what its arms have in common.
+///
+/// The method is left out, since it does not affect the partition.
 fn name(content: &Content, one: &Shown<'_>, shown: &[Shown<'_>]) -> String {
     let seed = format!("partition seed {}", one.run.manifest.seeds.partition);
     let all = &content.arms;
@@ -76,7 +77,7 @@ fn counts(run: &RunRecord) -> Option<Counts> {
     (!counts.is_empty()).then_some(counts)
 }
 
-/// What a client has.
+/// Samples of one client.
 #[derive(Clone)]
 struct Column {
     client: u64,
@@ -88,14 +89,16 @@ impl Column {
         self.classes.values().sum()
     }
 
-    /// The class it has most of, the first of several.
+    /// Returns the class with most samples, the first of several.
     fn main_class(&self) -> Option<u64> {
         let most = self.classes.iter().max_by_key(|(class, n)| (**n, std::cmp::Reverse(**class)));
         most.map(|(class, _)| *class)
     }
 }
 
-/// Clients in order; of more than `most` some, evenly taken once they are sorted by main class and size.
+/// Returns clients in order.
+///
+/// Of more than `most` clients it returns an even selection, sorted by main class and size.
 fn columns(counts: &Counts, most: usize) -> Vec<Column> {
     let mut clients: BTreeMap<u64, Column> = BTreeMap::new();
     for ((class, client), samples) in counts {
@@ -110,7 +113,7 @@ fn columns(counts: &Counts, most: usize) -> Vec<Column> {
     columns
 }
 
-/// Neighbors put together so that there are `most` groups at the most.
+/// Joins neighbors so that there are at most `most` groups.
 fn groups(all: &BTreeSet<u64>, most: usize) -> Vec<Vec<u64>> {
     let all: Vec<u64> = all.iter().copied().collect();
     all.chunks(all.len().div_ceil(most).max(1)).map(<[u64]>::to_vec).collect()
@@ -144,9 +147,9 @@ fn table(name: &str, counts: &Counts, names: &ClassNames) -> Markup {
                     (name)
                     @if some {
                         "; " (clients.len()) " of " (all.len())
-                        " clients, evenly taken of all sorted by main class and size"
+                        " clients, an even selection, sorted by main class and size"
                     }
-                    @if together { "; neighbouring classes are added up" }
+                    @if together { "; neighboring classes are summed" }
                 }
                 thead { tr {
                     th scope="col" class="text" { "class \\ client" }

@@ -1,4 +1,4 @@
-//! Published numbers beside measured ones.
+//! Published numbers next to measured ones.
 
 use maud::html;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::page::content::Content;
 use crate::page::html::{Table, with_spread};
 use crate::results::{RunRecord, Spread};
 
-/// A row per arm and number, where scenarios have `[expected]`.
+/// Returns one row per arm and number, if scenarios have `[expected]`.
 pub fn section(content: &Content) -> Option<Section> {
     let head = ["arm", "number", "source", "published", "here", "difference"];
     let mut table = Table::new(3, head);
@@ -42,13 +42,13 @@ pub fn section(content: &Content) -> Option<Section> {
         }
         for set in first["overrides"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             notes.push(format!(
-                "{}: the numbers are of the file as it stands; these runs have --set {set}",
+                "{}: the numbers are of the unchanged scenario; these runs have --set {set}",
                 arm.label()
             ));
         }
     }
     let body = html! {
-        (table.render("In % and points, as published and as measured here"))
+        (table.render("In % and points, published and measured here"))
         @for note in &notes { p.note { (note) } }
     };
     (!table.rows.is_empty()).then_some(Section {

@@ -1,5 +1,6 @@
-//! The main table: every arm with mean and deviation of every metric; differences from baselines; notes where a
-//! comparison is not of equals.
+//! Main table: mean and deviation of every metric by arm, differences from baselines, and notes.
+//!
+//! A note says if the arms of a comparison are not equal in their cost.
 
 use maud::{Markup, html};
 
@@ -8,17 +9,17 @@ use crate::page::content::Content;
 use crate::page::html::{Entry, Table, with_spread};
 use crate::results::{Arm, Metric, Paired, best};
 
-/// Arms that do the same but for these shares of it are equals.
+/// Relative difference up to which arms count as equal.
 const EQUAL: f64 = 1e-9;
 
-/// Table, notes and differences.
+/// Returns table, notes and differences.
 pub fn section(content: &Content) -> Option<Section> {
     if content.arms.is_empty() {
         return None;
     }
     let notes = notes(content);
     let body = html! {
-        (main_table(content, &notes).render("Mean ± sample deviation over n runs that are done, or over (k) of them where others do not have the figure. Bold: the best mean among arms that differ in nothing else that is listed."))
+        (main_table(content, &notes).render("Mean ± sample standard deviation over n runs that are done, or over (k) of them if the others lack the metric. Bold: the best mean among arms that differ in nothing else in the table."))
         @if !notes.is_empty() {
             ol.note { @for (number, (_, note)) in notes.iter().enumerate() {
                 li id={ "note-" (number + 1) } { (note) }
@@ -29,7 +30,7 @@ pub fn section(content: &Content) -> Option<Section> {
     Some(Section { id: "results", title: "Results", body })
 }
 
-/// Axes that any arm has, in order.
+/// Returns the axes that any arm has, in order.
 fn axes(content: &Content) -> Vec<String> {
     let mut axes: Vec<String> = Vec::new();
     for (axis, _) in content.arms.iter().flat_map(|arm| &arm.axes) {
@@ -43,7 +44,7 @@ fn axes(content: &Content) -> Vec<String> {
     axes
 }
 
-/// The first cells of an arm's row.
+/// Returns the first cells of an arm's row.
 fn names(content: &Content, arm: usize, axes: &[String]) -> Vec<Entry> {
     if let Some(label) = content.arms[arm].axis(Arm::CELL) {
         let rest = axes.iter().skip(1).map(|_| "".into());
@@ -84,7 +85,7 @@ fn main_table(content: &Content, notes: &[(Vec<usize>, String)]) -> Table {
     table
 }
 
-/// Arms with the same place on `x`.
+/// Returns the arms with the same value of `x`.
 fn equals(content: &Content, arm: usize) -> Vec<usize> {
     let x = |arm: usize| content.x.as_ref().and_then(|x| content.arms[arm].axis(x));
     (0..content.arms.len()).filter(|other| x(*other) == x(arm)).collect()
@@ -101,7 +102,7 @@ fn is_best(content: &Content, arm: usize, metric: &Metric) -> bool {
     marks.any(|(other, is_best)| *other == arm && is_best)
 }
 
-/// Where arms of one place on `x` differ in what should be equal: who, and what is said of it.
+/// Returns arms with the same `x` that differ in what should be equal, each with a note.
 fn notes(content: &Content) -> Vec<(Vec<usize>, String)> {
     let mut notes = Vec::new();
     for (place, _) in places(content) {
@@ -124,7 +125,7 @@ fn notes(content: &Content) -> Vec<(Vec<usize>, String)> {
             };
             let each = each.collect::<Vec<_>>().join(", ");
             let heading = metric.heading();
-            // What has no run is compared with nothing.
+            // Arms without a run are not compared.
             let noted = |arm: &usize| content.arms[*arm].done().next().is_some();
             let noted = arms.iter().copied().filter(noted).collect();
             notes.push((noted, format!("{where_}arms are not equal in {heading}: {each}")));
@@ -133,7 +134,7 @@ fn notes(content: &Content) -> Vec<(Vec<usize>, String)> {
     notes
 }
 
-/// One arm of every place on `x`, and how many there are.
+/// Returns one arm of every value of `x`, and the number of its arms.
 fn places(content: &Content) -> Vec<(usize, usize)> {
     let mut places: Vec<(usize, usize)> = Vec::new();
     for arm in 0..content.arms.len() {
@@ -175,9 +176,9 @@ fn differences(content: &Content) -> Markup {
         @if !table.rows.is_empty() {
             h3 { "Differences, paired by seeds" }
             p.note {
-                "Runs of equal seeds (run, partition and class order) are paired, and the difference is that of the arm "
-                "minus its baseline. Interval and p are of the " (Paired::TEST) " test; a single pair and differences that "
-                "are all equal have none."
+                "Runs with equal seeds (run, partition and class order) are paired, and the difference is that of the arm "
+                "minus its baseline. Interval and p are those of the " (Paired::TEST) " test; a single pair and differences that "
+                "are all equal have neither."
             }
             (table.render("Mean difference from the baseline"))
         }

@@ -1,4 +1,4 @@
-//! The head of the page: what ran, on what, how far.
+//! Head of the page: versions, machines, data and progress of the runs.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::page::content::Content;
 use crate::quantity::WallSeconds;
 use crate::results::{Metric, RunRecord};
 
-/// Versions, machines, seeds, wall time, cells.
+/// Returns versions, machines, seeds, wall time and cells.
 pub fn summary(content: &Content) -> Markup {
     let runs = || content.arms.iter().flat_map(|arm| &arm.runs);
     let of = |what: &dyn Fn(&RunRecord) -> String| -> String {
@@ -60,19 +60,19 @@ pub fn summary(content: &Content) -> Markup {
                 "; partition " (numbers(|run| run.manifest.seeds.partition))
                 "; class order " (numbers(|run| run.manifest.seeds.class_order))
             }
-            dt { "Wall time" } dd { (WallSeconds(wall)) " of all runs together" }
+            dt { "Wall time" } dd { (WallSeconds(wall)) ", sum of all runs" }
             @if let Some((first, last)) = dates(content) { dt { "Computed" } dd { (first) " to " (last) } }
-            @if memory > 0.0 { dt { "Peak memory" } dd { (format!("{memory:.0} MB")) " of one run at most" } }
+            @if memory > 0.0 { dt { "Peak memory" } dd { (format!("{memory:.0} MB")) ", maximum over runs" } }
             dt { "Version" } dd { "fedcast " (of(&version)) }
             dt { "Machine" } dd { (of(&machine)) }
         }
     }
 }
 
-/// When the first run began and the last one ended.
+/// Returns the start of the first run and the end of the last.
 fn dates(content: &Content) -> Option<(&String, &String)> {
     let costs = || content.arms.iter().flat_map(|arm| &arm.runs).map(|run| &run.manifest.cost);
-    // Of one form, so that the order of texts is that of times.
+    // All texts have one form, so that their order is that of times.
     let first = costs().filter_map(|cost| cost.started.as_ref()).min()?;
     Some((first, costs().filter_map(|cost| cost.ended.as_ref()).max()?))
 }

@@ -1,4 +1,4 @@
-//! Where virtual time and wall time went, stacked by arm.
+//! Virtual time and wall time by part, stacked by arm.
 
 use maud::html;
 
@@ -8,21 +8,21 @@ use crate::page::html::{Figure, Mark, Table};
 use crate::page::plot::{Bar, Label, bars};
 use crate::results::Spread;
 
-/// A kind of time, in parts.
+/// Kind of time and its parts.
 struct Time {
     id: &'static str,
     title: &'static str,
     description: &'static str,
-    /// Seconds in `summary.json`, and what they are called.
+    /// Keys of the seconds in `summary.json`, and their names.
     parts: &'static [(&'static str, &'static str)],
 }
 
 const VIRTUAL: Time = Time {
     id: "virtual-time",
     title: "Virtual time of rounds",
-    description: "Mean seconds on the simulated clock, a bar per arm: local work of the client whose update a round closed \
-                  with, its frames under way, waiting for deadlines and for clients that are away, and work of the \
-                  server's own.",
+    description: "Mean seconds of virtual time, one bar per arm: local work of the client whose update closed a round, \
+                  transfer of its frames, waiting for deadlines and for clients that are away, and the server's own \
+                  work.",
     parts: &[
         ("/virtual_parts/work_s", "clients' work"),
         ("/virtual_parts/links_s", "links"),
@@ -34,8 +34,8 @@ const VIRTUAL: Time = Time {
 const WALL: Time = Time {
     id: "wall-time",
     title: "Wall time of the workers",
-    description: "Mean seconds of all workers of a run together, a bar per arm. They are of the machines that computed \
-                  the runs and of what else ran there.",
+    description: "Mean seconds of all workers of a run, one bar per arm. They depend on the machines that computed \
+                  the runs and on their other load.",
     parts: &[
         ("/wall/train_s", "training"),
         ("/wall/evaluate_s", "evaluation"),
@@ -46,7 +46,7 @@ const WALL: Time = Time {
     ],
 };
 
-/// A figure of each kind of time that runs have, with a bar per arm.
+/// Returns one figure per kind of time that runs have, with one bar per arm.
 pub fn section(content: &Content) -> Option<Section> {
     let figures: Vec<Figure> =
         [VIRTUAL, WALL].iter().filter_map(|time| time.figure(content)).collect();
