@@ -52,7 +52,7 @@ impl From<Exit> for ExitCode {
 
 /// An error that ends a command.
 pub trait CommandError: Error {
-    /// Returns the exit code of a command that ends with it.
+    /// Returns the exit code of a command that ends with this error.
     fn exit_code(&self) -> Exit;
 }
 

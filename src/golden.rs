@@ -1,22 +1,22 @@
-//! Golden test vectors: numbers computed by independent libraries, read from a folder of
-//! safetensors files with one `tolerances.json`. Only tests see this module.
+//! Golden test vectors: numbers computed by independent libraries.
 //!
-//! The folder is `FEDCAST_GOLDEN`, else `../shared/data/golden` beside the package. Every datum, tolerance
-//! and the `phase_offset` of the formula fills is read from it, so another folder of the same
-//! layout is checked by changing the path only. Without a folder every test run says once per file what it did
-//! not check, and `FEDCAST_GOLDEN_REQUIRED=1` makes that a failure. A test of these vectors is named `golden_*`
-//! and begins
+//! They are read from a folder of safetensors files with one `tolerances.json`. Only tests see this module.
+//!
+//! The folder is `FEDCAST_GOLDEN`, else `../shared/data/golden` next to the package. Every datum, tolerance and the
+//! `phase_offset` of the formula fills is read from it, so another folder of the same layout is checked by changing
+//! the path only. Without a folder every test run reports once per file that it was not checked, and
+//! `FEDCAST_GOLDEN_REQUIRED=1` makes that a failure. A test of these vectors is named `golden_*` and begins
 //!
 //! ```ignore
 //! let Some(golden) = Golden::open("vit_prefix") else { return };
 //! golden.assert_close("loss", &[loss]);
 //! ```
-//! A small set of the same layout belongs to the package, `tests/vectors` (made by `tools/vectors.py`), so that a fresh
-//! clone proves numbers, too: [`Golden::own`]. Files `released_*` among them hold what released code answered
-//! (`tools/vectors_released.py`); their tests are named `golden_released_*`. That every vector of both sets is read by
-//! a test, or waits for a method that is not here yet, is tested by [`usage`].
+//! A small set of the same layout belongs to the package, `tests/vectors` (made by `tools/vectors.py`), so that a
+//! fresh clone checks numbers, too: [`Golden::own`]. Files `released_*` among them hold outputs of released code
+//! (`tools/vectors_released.py`); their tests are named `golden_released_*`. The tests of [`usage`] check that every
+//! vector of both sets is read by a test, or waits for a method that is not implemented yet.
 
-// A tool box: not every reader is used by a test of every build.
+// Not every function is used by a test of every build.
 #![allow(dead_code)]
 
 mod usage;
@@ -27,7 +27,7 @@ use candle_core::{Device, Tensor, Var};
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
-/// One file of golden vectors with its tolerances.
+/// File of golden vectors with its tolerances.
 pub(crate) struct Golden {
     folder: PathBuf,
     file: String,
@@ -36,19 +36,20 @@ pub(crate) struct Golden {
     phase_offset: f64,
 }
 
-/// Which wave a formula fill follows (see the README of the vectors).
+/// Wave of a formula fill (see the README of the vectors).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Wave {
     /// Used everywhere unless a key starts with `sine.`: full-rank, well-spread matrices.
     Chirp,
-    /// The smoke value only.
+    /// Used by the smoke value only.
     Sine,
 }
 
 impl Golden {
-    /// Opens `FILE.safetensors` of the golden folder, or says past the capture of test output that it was not
-    /// checked. A folder that is named by `FEDCAST_GOLDEN` but is not there fails instead: a typing error must not
-    /// pass.
+    /// Opens `FILE.safetensors` of the golden folder; if it is absent, reports that it was not checked.
+    ///
+    /// The report bypasses the capture of test output. If `FEDCAST_GOLDEN` names a folder that does not exist, this
+    /// panics, so that a typing error does not pass.
     pub fn open(file: &str) -> Option<Golden> {
         match folder() {
             Some(folder) => Some(Golden::read(&folder, file)),
@@ -59,7 +60,7 @@ impl Golden {
         }
     }
 
-    /// Opens `FILE.safetensors` of the package's own vectors, which are always there.
+    /// Opens `FILE.safetensors` of the package's own vectors, which always exist.
     pub fn own(file: &str) -> Golden {
         Golden::read(&own_folder(), file)
     }
@@ -91,12 +92,12 @@ impl Golden {
         }
     }
 
-    /// The shape of a stored tensor; a scalar has shape `[]`.
+    /// Returns the shape of a stored tensor; a scalar has shape `[]`.
     pub fn shape(&self, name: &str) -> Vec<usize> {
         self.with(name, None, |shape, _| shape.to_vec())
     }
 
-    /// All names in the file, sorted.
+    /// Returns all names in the file, sorted.
     pub fn names(&self) -> Vec<String> {
         let file = SafeTensors::deserialize(&self.bytes).expect("safetensors");
         let mut names: Vec<String> = file.names().iter().map(|n| n.to_string()).collect();
@@ -104,12 +105,12 @@ impl Golden {
         names
     }
 
-    /// Names and shapes of a state dict, from the file's `.keys.json`.
+    /// Returns names and shapes of a state dict, from the file's `.keys.json`.
     pub fn keys(&self) -> Vec<(String, Vec<usize>)> {
         self.keys_of(&self.file)
     }
 
-    /// Those of `FILE.keys.json`, where vectors of several networks share a file.
+    /// Returns names and shapes from `FILE.keys.json`, if vectors of several networks share a file.
     pub fn keys_of(&self, file: &str) -> Vec<(String, Vec<usize>)> {
         let path = self.folder.join(format!("{file}.keys.json"));
         let bytes = std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -122,49 +123,50 @@ impl Golden {
         keys.as_array().expect("a list of keys").iter().map(entry).collect()
     }
 
-    /// A stored f32 tensor, row-major.
+    /// Returns a stored f32 tensor, row-major.
     pub fn f32(&self, name: &str) -> Vec<f32> {
         self.with(name, Some(Dtype::F32), |_, bytes| {
             bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
         })
     }
 
-    /// A stored f64 tensor, row-major.
+    /// Returns a stored f64 tensor, row-major.
     pub fn f64(&self, name: &str) -> Vec<f64> {
         self.with(name, Some(Dtype::F64), |_, bytes| {
             bytes.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect()
         })
     }
 
-    /// A stored i64 tensor, row-major.
+    /// Returns a stored i64 tensor, row-major.
     pub fn i64(&self, name: &str) -> Vec<i64> {
         self.with(name, Some(Dtype::I64), |_, bytes| {
             bytes.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap())).collect()
         })
     }
 
-    /// A stored f32 tensor on the CPU.
+    /// Returns a stored f32 tensor on the CPU.
     pub fn tensor(&self, name: &str) -> Tensor {
         Tensor::from_vec(self.f32(name), self.shape(name), &Device::Cpu).expect("its shape")
     }
 
-    /// The same as a variable.
+    /// Returns a stored f32 tensor on the CPU as a variable.
     pub fn variable(&self, name: &str) -> Var {
         Var::from_tensor(&self.tensor(name)).expect("a variable")
     }
 
-    /// Stored labels or head rows.
+    /// Returns stored labels or head rows.
     pub fn labels(&self, name: &str) -> Vec<u32> {
         self.i64(name).into_iter().map(|label| u32::try_from(label).expect("a label")).collect()
     }
 
-    /// A stored u8 tensor, row-major.
+    /// Returns a stored u8 tensor, row-major.
     pub fn u8(&self, name: &str) -> Vec<u8> {
         self.with(name, Some(Dtype::U8), |_, bytes| bytes.to_vec())
     }
 
-    /// `atol`: the largest allowed difference of an element (0 for integers). For f64 tensors
-    /// this is meant for a float64 implementation, see [`Golden::tolerance_f32`].
+    /// Returns `atol`, the largest allowed difference of an element (0 for integers).
+    ///
+    /// For f64 tensors it applies to a float64 implementation, see [`Golden::tolerance_f32`].
     pub fn tolerance(&self, name: &str) -> f64 {
         match self.dtype(name) {
             Dtype::F32 | Dtype::F64 => self.tolerances[name]["atol"]
@@ -174,8 +176,9 @@ impl Golden {
         }
     }
 
-    /// The tolerance of an f64 tensor for a float32 implementation: `atol_f32` where the folder
-    /// states it, else 1e-5 of the largest stored value.
+    /// Returns the tolerance of an f64 tensor for a float32 implementation.
+    ///
+    /// It is `atol_f32` if the folder states it, else 1e-5 of the largest stored value.
     pub fn tolerance_f32(&self, name: &str) -> f64 {
         match self.dtype(name) {
             Dtype::F64 => self.tolerances[name]["atol_f32"].as_f64().unwrap_or_else(|| {
@@ -191,13 +194,13 @@ impl Golden {
         self.assert_within(name, got, self.tolerance(name));
     }
 
-    /// [`Golden::assert_close`] with [`Golden::tolerance_f32`].
+    /// Calls [`Golden::assert_close`] with [`Golden::tolerance_f32`].
     #[track_caller]
     pub fn assert_close_f32<T: Copy + Into<f64>>(&self, name: &str, got: &[T]) {
         self.assert_within(name, got, self.tolerance_f32(name));
     }
 
-    /// [`Golden::assert_close`] with a tolerance of the test's own.
+    /// Calls [`Golden::assert_close`] with the given tolerance.
     #[track_caller]
     pub fn assert_within<T: Copy + Into<f64>>(&self, name: &str, got: &[T], tolerance: f64) {
         let stored: Vec<f64> = match self.dtype(name) {
@@ -211,7 +214,7 @@ impl Golden {
         assert_close(&format!("{}: {name}", self.file), &got, &stored, tolerance);
     }
 
-    /// Asserts that a tensor is the stored one.
+    /// Asserts that a tensor equals the stored one.
     #[track_caller]
     pub fn assert_tensor(&self, name: &str, got: &Tensor) {
         let got = got.flatten_all().and_then(|flat| flat.to_vec1::<f32>());
@@ -227,22 +230,22 @@ impl Golden {
         self.assert_tensor(&format!("{name}.grad"), gradient);
     }
 
-    /// `fill(NAME, shape, scale)` of the README: `scale * w_i(NAME)`, rounded once to f32.
+    /// Returns `fill(NAME, shape, scale)` of the README: `scale * w_i(NAME)`, rounded once to f32.
     pub fn fill(&self, name: &str, shape: &[usize], scale: f64) -> Vec<f32> {
         self.map_wave(Wave::Chirp, name, shape, |w| scale * w)
     }
 
-    /// The norm fill: `scale * (1 + 0.1 w_i)`.
+    /// Returns the norm fill: `scale * (1 + 0.1 w_i)`.
     pub fn norm_fill(&self, name: &str, shape: &[usize], scale: f64) -> Vec<f32> {
         self.map_wave(Wave::Chirp, name, shape, |w| scale * (1.0 + 0.1 * w))
     }
 
-    /// The var fill: `1 + 0.1 |w_i|`.
+    /// Returns the var fill: `1 + 0.1 |w_i|`.
     pub fn var_fill(&self, name: &str, shape: &[usize]) -> Vec<f32> {
         self.map_wave(Wave::Chirp, name, shape, |w| 1.0 + 0.1 * w.abs())
     }
 
-    /// Any function of the wave `w_i(NAME)`, evaluated in f64 and rounded once.
+    /// Returns any function of the wave `w_i(NAME)`, evaluated in f64 and rounded once.
     pub fn map_wave(
         &self,
         wave: Wave,
@@ -262,7 +265,7 @@ impl Golden {
             .collect()
     }
 
-    /// The phase of a name, `phase_offset` included.
+    /// Returns the phase of a name, `phase_offset` included.
     pub fn phase(&self, wave: Wave, name: &str) -> f64 {
         let sum: u64 = match wave {
             Wave::Chirp => name.bytes().zip(1..).map(|(b, k)| k * u64::from(b)).sum(),
@@ -288,7 +291,7 @@ impl Golden {
     }
 }
 
-/// Asserts `|got - want| <= tolerance` elementwise and, on failure, says where it is worst.
+/// Asserts `|got - want| <= tolerance` elementwise; a failure reports the worst element.
 #[track_caller]
 pub(crate) fn assert_close(what: &str, got: &[f64], want: &[f64], tolerance: f64) {
     assert_eq!(got.len(), want.len(), "{what}: number of elements");
@@ -309,7 +312,7 @@ pub(crate) fn assert_close(what: &str, got: &[f64], want: &[f64], tolerance: f64
     }
 }
 
-/// A file or folder beside the golden one (`weights/...`, `cifar100-mini/...`), if it is there.
+/// Returns a file or folder next to the golden one (`weights/...`, `cifar100-mini/...`), if it exists.
 pub(crate) fn shared_data(path: &str) -> Option<PathBuf> {
     let found = folder().map(|f| f.join("..").join(path)).filter(|p| p.exists());
     if found.is_none() {
@@ -318,7 +321,7 @@ pub(crate) fn shared_data(path: &str) -> Option<PathBuf> {
     found
 }
 
-/// The package's own vectors.
+/// Returns the folder of the package's own vectors.
 fn own_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors")
 }

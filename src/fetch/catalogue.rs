@@ -1,42 +1,42 @@
-//! What is known by a word: addresses, sizes, licenses, and checksums where somebody has published them.
+//! Catalog of data sets by name: addresses, sizes, licenses, and published checksums.
 
 use super::Checksum;
 use super::Checksum::{Md5, Sha256};
 
-/// A data set that has a name.
+/// Data set of the catalog.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The word.
+    /// Name of the data set.
     pub name: &'static str,
-    /// What it is.
+    /// Description of the data set.
     pub what: &'static str,
-    /// Under which terms it may be used, as its owners say.
+    /// Terms of use, as its owners state them.
     pub licence: &'static str,
-    /// Where they say so.
+    /// Page on which the owners state them.
     pub homepage: &'static str,
-    /// Its files; none where its owners give them to people only.
+    /// Files to download; none if the data set must be obtained by hand.
     pub files: &'static [Remote],
-    /// Whether its archives are unpacked.
+    /// True if its archives are unpacked.
     pub unpacked: bool,
-    /// What `data.path` would name, below the folder of its name.
+    /// Path for `data.path`, relative to the folder of its name.
     pub path: &'static str,
-    /// How people get it, where there are no files.
+    /// Instructions for obtaining it, if there are no files.
     pub by_hand: &'static str,
 }
 
-/// A file on a server.
+/// File on a server.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Remote {
     pub url: &'static str,
-    /// Its name here.
+    /// Name of the file on this machine.
     pub file: &'static str,
-    /// Its size, for people.
+    /// Size of the file, for display.
     pub bytes: Option<u64>,
-    /// As published; `None` where nobody has.
+    /// Published checksum; `None` if there is none.
     pub checksum: Option<Checksum>,
 }
 
-/// An entry by its name.
+/// Returns the entry of this name.
 pub fn entry(name: &str) -> Option<&'static Entry> {
     CATALOGUE.iter().find(|entry| entry.name == name)
 }
@@ -45,7 +45,7 @@ const fn remote(url: &'static str, file: &'static str, bytes: u64, checksum: Che
     Remote { url, file, bytes: Some(bytes), checksum: Some(checksum) }
 }
 
-/// All of them, by name.
+/// All entries, by name.
 pub static CATALOGUE: [Entry; 13] = [
     Entry {
         name: "cars196",
@@ -55,7 +55,7 @@ pub static CATALOGUE: [Entry; 13] = [
         files: &[],
         unpacked: false,
         path: "",
-        by_hand: "its server is gone: get a copy elsewhere (cars_train/, cars_test/, devkit/, cars_test_annos_withlabels.mat), \
+        by_hand: "its server no longer exists: get a copy elsewhere (cars_train/, cars_test/, devkit/, cars_test_annos_withlabels.mat), \
                   name its folder with data.path, and `fedcast plan` says how its labels are read",
     },
     Entry {
@@ -130,7 +130,7 @@ pub static CATALOGUE: [Entry; 13] = [
     },
     Entry {
         name: "eurosat",
-        what: "27,000 satellite images of 64 x 64 pixels in 10 classes, in colour",
+        what: "27,000 satellite images of 64 x 64 pixels in 10 classes, in color",
         licence: "MIT; cite Helber et al. 2019",
         homepage: "https://github.com/phelber/eurosat",
         files: &[remote(
@@ -279,8 +279,10 @@ static FASHION: [Remote; 4] = [
     ),
 ];
 
-/// Checksums of the archives are those that several loaders agree on; for the lists of images nobody has published any,
-/// so their digests are recorded at the first download.
+/// Files of DomainNet.
+///
+/// Checksums of the archives are those on which several loaders agree. None are published for the lists of images, so
+/// their digests are recorded at the first download.
 static DOMAINNET: [Remote; 18] = [
     known(
         "http://csr.bu.edu/ftp/visda/2019/multi-source/groundtruth/clipart.zip",

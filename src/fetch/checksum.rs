@@ -1,4 +1,4 @@
-//! Checksums as data sets publish them.
+//! Published checksums of files.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::path::Path;
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
-/// A published checksum, in hexadecimal.
+/// Published checksum, in hexadecimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
     Md5(&'static str),
@@ -23,7 +23,7 @@ impl fmt::Display for Checksum {
     }
 }
 
-/// What a file's bytes are known by.
+/// Checksums and size of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sums {
     pub md5: String,
@@ -31,7 +31,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Of a file.
+    /// Computes the checksums of a file.
     pub fn of(path: &Path) -> io::Result<Sums> {
         let mut file = std::fs::File::open(path)?;
         let (mut md5, mut sha256) = (Md5::new(), Sha256::new());
@@ -46,7 +46,11 @@ impl Sums {
         }
     }
 
-    /// Whether a published checksum is of these bytes; what they have instead otherwise.
+    /// Compares with a published checksum.
+    ///
+    /// # Errors
+    ///
+    /// Returns the file's own checksum if they differ.
     pub fn compare(&self, expected: Checksum) -> Result<(), String> {
         let (own, wanted, word) = match expected {
             Checksum::Md5(hex) => (&self.md5, hex, "MD5"),

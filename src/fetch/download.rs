@@ -1,4 +1,4 @@
-//! One file over HTTP: beside its place until it is whole, going on where it was cut off.
+//! Download of one file over HTTP, to a temporary name first; an interrupted download is continued.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,17 +11,17 @@ use ureq::http::{HeaderMap, Response, StatusCode};
 use super::progress::bar;
 use super::{FetchError, Settings};
 
-/// How often a connection that brought something may end before it is an error.
+/// Most times that a connection that brought some bytes may end before this is an error.
 const ATTEMPTS: u32 = 5;
 
-/// A file that is wanted.
+/// File to download.
 pub(super) struct Wanted<'a> {
     pub url: &'a str,
-    /// Where it shall be.
+    /// Path of the finished file.
     pub path: &'a Path,
 }
 
-/// Brings a file to the place beside its own, from which [`place`] puts it in.
+/// Downloads a file to a temporary name, from which [`place`] moves it.
 pub(super) fn download(wanted: &Wanted<'_>, settings: &Settings) -> Result<PathBuf, FetchError> {
     let (part, tag) = (beside(wanted.path, "part"), beside(wanted.path, "part.tag"));
     let folder = wanted.path.parent().unwrap_or(Path::new("."));
@@ -37,7 +37,7 @@ pub(super) fn download(wanted: &Wanted<'_>, settings: &Settings) -> Result<PathB
             }
             Ended::Cut(reason) => {
                 attempt += 1;
-                // A connection that brings nothing is not asked for more.
+                // No further attempt after a connection that brought no bytes.
                 if attempt == ATTEMPTS || length(&part) == before {
                     return Err(FetchError::Network {
                         url: wanted.url.to_owned(),
@@ -45,7 +45,7 @@ pub(super) fn download(wanted: &Wanted<'_>, settings: &Settings) -> Result<PathB
                             "the connection ended after {} bytes: {reason}",
                             length(&part)
                         ),
-                        advice: "run the same command again: it goes on from there".to_owned(),
+                        advice: "run the same command again to continue the download".to_owned(),
                     });
                 }
                 std::thread::sleep(Duration::from_millis(100 << attempt));
@@ -54,16 +54,16 @@ pub(super) fn download(wanted: &Wanted<'_>, settings: &Settings) -> Result<PathB
     }
 }
 
-/// Puts a file that is whole in its place.
+/// Moves a complete file to its path.
 pub(super) fn place(part: &Path, path: &Path) -> Result<(), FetchError> {
     File::open(part).and_then(|file| file.sync_all()).map_err(FetchError::disk(part))?;
     fs::rename(part, path).map_err(FetchError::disk(path))
 }
 
-/// How an attempt ended.
+/// Result of an attempt.
 enum Ended {
     Whole,
-    /// The connection ended before the file did.
+    /// The connection ended before the end of the file.
     Cut(String),
 }
 
@@ -74,7 +74,7 @@ fn once(
     tag: &Path,
     settings: &Settings,
 ) -> Result<Ended, FetchError> {
-    // A file that has changed meanwhile comes from its beginning, and so does one of which nobody can tell.
+    // If the file has changed on the server, or the server cannot tell, the download starts again.
     let known = fs::read_to_string(tag).ok().filter(|_| length(part) > 0);
     let have = if known.is_some() { length(part) } else { 0 };
     let mut request = agent.get(wanted.url).header("Accept-Encoding", "identity");
@@ -92,7 +92,7 @@ fn once(
     let start = match status {
         StatusCode::PARTIAL_CONTENT if starts_at(response.headers(), have) => have,
         StatusCode::OK => 0,
-        // It is whole, or it is longer than the file ever was.
+        // The file is complete, or it is longer than the server's.
         StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => {
             if total(response.headers()) == Some(have) {
                 return Ok(Ended::Whole);
@@ -107,7 +107,7 @@ fn once(
     append(response, part, start, whole, wanted, settings)
 }
 
-/// Writes what comes behind what is there.
+/// Appends the content of a response to the file.
 fn append(
     response: Response<ureq::Body>,
     part: &Path,
@@ -155,14 +155,14 @@ fn agent() -> Agent {
         .into()
 }
 
-/// Where a server says that what it sends begins.
+/// Returns true if the content of the response begins at byte `have`.
 fn starts_at(headers: &HeaderMap, have: u64) -> bool {
     let range = headers.get("content-range").and_then(|value| value.to_str().ok());
     let start = range.and_then(|range| range.strip_prefix("bytes ")?.split('-').next());
     start.and_then(|start| start.parse().ok()) == Some(have)
 }
 
-/// How long the file is, of a server that cannot send what was asked for.
+/// Returns the length of the file from a response that cannot satisfy the range.
 fn total(headers: &HeaderMap) -> Option<u64> {
     headers.get("content-range")?.to_str().ok()?.rsplit('/').next()?.parse().ok()
 }
@@ -171,11 +171,11 @@ fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get("content-length")?.to_str().ok()?.parse().ok()
 }
 
-/// Keeps what names this version of the file, for `If-Range`.
+/// Stores the tag of this version of the file for `If-Range`.
 fn remember(path: &Path, headers: &HeaderMap) {
     let strong = headers.get("etag").filter(|etag| !etag.as_bytes().starts_with(b"W/"));
     let tag = strong.or_else(|| headers.get("last-modified")).and_then(|tag| tag.to_str().ok());
-    // Without it a cut download starts again where the server cannot tell.
+    // Without a tag an interrupted download starts again.
     let _ = match tag {
         Some(tag) => fs::write(path, tag),
         None => fs::remove_file(path),
@@ -186,7 +186,7 @@ fn unreachable(url: &str, error: &ureq::Error) -> FetchError {
     FetchError::Network {
         url: url.to_owned(),
         reason: format!("cannot be reached: {error}"),
-        advice: "is there a network? HTTPS_PROXY names a proxy, FEDCAST_MIRROR another server"
+        advice: "check the network; set HTTPS_PROXY to use a proxy, FEDCAST_MIRROR to use another server"
             .to_owned(),
     }
 }
@@ -194,12 +194,12 @@ fn unreachable(url: &str, error: &ureq::Error) -> FetchError {
 fn refused(url: &str, status: u16) -> FetchError {
     let advice = match status {
         401 | 403 => {
-            "it may be private or gated, or the server refuses programs: fetch it with a browser and name the path"
+            "it may be private or gated, or the server refuses programs: download it with a browser and give its path"
         }
         404 | 410 => {
-            "it has moved: FEDCAST_MIRROR names another server, or get the file elsewhere and name its path"
+            "it has moved: set FEDCAST_MIRROR to another server, or get the file elsewhere and give its path"
         }
-        _ => "try again later: what has come so far is kept",
+        _ => "try again later: the part downloaded so far is kept",
     };
     FetchError::Status { url: url.to_owned(), status, advice: advice.to_owned() }
 }
@@ -208,7 +208,7 @@ fn length(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |meta| meta.len())
 }
 
-/// A name beside a file.
+/// Returns the file's path with a suffix.
 pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".");

@@ -1,108 +1,108 @@
-//! Why something could not be fetched or is not there, and what to do.
+//! Errors of fetching, each with advice.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::exit::{CommandError, Exit};
 
-/// Errors of fetching; each ends with a way out.
+/// Error of fetching; its message ends with advice.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// No name of the catalogue.
+    /// The name is not in the catalog.
     #[error(
-        "nothing of the name `{name}` is known{}\n  `fedcast fetch --list` shows the names; of the Hugging Face hub write hf:OWNER/REPO",
+        "unknown name `{name}`{}\n  help: `fedcast fetch --list` shows the names; for the Hugging Face hub write hf:OWNER/REPO",
         meant(near)
     )]
     Unknown {
-        /// As given.
+        /// Name as given.
         name: String,
-        /// One that is spelt alike.
+        /// Similar name of the catalog.
         near: Option<&'static str>,
     },
-    /// Not how names of the hub are written.
+    /// The text is not a name of the Hugging Face hub.
     #[error(
-        "`{0}` is no name of the Hugging Face hub\n  write hf:OWNER/REPO, with @REVISION and :FILE behind it where they are meant, or hf:datasets/OWNER/NAME"
+        "`{0}` is not a name of the Hugging Face hub\n  help: write hf:OWNER/REPO or hf:datasets/OWNER/NAME, optionally followed by @REVISION and :FILE"
     )]
     NoHubName(String),
-    /// It is not on this machine, and nobody asked the network.
-    #[error("{name} has not been fetched (looked in {})\n  fetch it: {command}", place.display())]
+    /// The files are not on this machine and were not requested from the network.
+    #[error("{name} has not been fetched (looked in {})\n  help: fetch it: {command}", place.display())]
     Absent {
-        /// Its name.
+        /// Name of the data set or model.
         name: String,
-        /// Where it was looked for.
+        /// Folder that was searched.
         place: PathBuf,
-        /// The command that brings it.
+        /// Command that downloads it.
         command: String,
     },
-    /// Not all of it is known to be on this machine.
+    /// The files on this machine are not known to be complete.
     #[error(
-        "{name} is not known to be whole in {}: {why}\n  complete it: {command}; if you know that all of it is there, name that folder itself",
+        "{name} is not known to be complete in {}: {why}\n  help: complete it: {command}; if you know that all files are there, give the path of that folder",
         folder.display()
     )]
     Part {
-        /// Its name.
+        /// Name of the data set or model.
         name: Box<str>,
-        /// Where some of it is.
+        /// Folder with some of the files.
         folder: PathBuf,
-        /// What is missing.
+        /// Description of the missing part.
         why: Box<str>,
-        /// The command that brings the rest.
+        /// Command that downloads the rest.
         command: Box<str>,
     },
-    /// It is not on this machine, and the network may not be asked.
-    #[error("{name} is not in {}, and nothing is downloaded: {why}\n  fetch it where there is a network and copy that folder", place.display())]
+    /// The files are not on this machine, and downloads are disabled.
+    #[error("{name} is not in {}, and downloads are disabled: {why}\n  help: fetch it on a machine with a network and copy that folder", place.display())]
     Offline {
-        /// Its name.
+        /// Name of the data set or model.
         name: String,
-        /// Where it was looked for.
+        /// Folder that was searched.
         place: PathBuf,
-        /// What says so.
+        /// Setting that disables downloads.
         why: &'static str,
     },
-    /// It has to be got from its owners.
-    #[error("{name} cannot be fetched: {why}\n  {advice}")]
+    /// The data set must be obtained from its owners.
+    #[error("{name} cannot be fetched: {why}\n  help: {advice}")]
     ByHand { name: String, why: String, advice: String },
     /// The server answered with an error.
-    #[error("{url}: the server answers {status}{}\n  {advice}", reason(*status))]
+    #[error("{url}: the server answers {status}{}\n  help: {advice}", reason(*status))]
     Status {
         url: String,
-        /// Of HTTP.
+        /// HTTP status code.
         status: u16,
-        /// What to do.
+        /// Advice on what to do.
         advice: String,
     },
     /// There is no connection, or it ended.
-    #[error("{url}: {reason}\n  {advice}")]
+    #[error("{url}: {reason}\n  help: {advice}")]
     Network {
         url: String,
-        /// What the connection said.
+        /// Message of the connection.
         reason: String,
-        /// What to do.
+        /// Advice on what to do.
         advice: String,
     },
-    /// What came is not what was published.
+    /// The downloaded file differs from the published one.
     #[error(
-        "{file} from {url} is not what was published: {found} instead of {expected}\n  {advice}"
+        "{file} from {url} is not the published file: {found}, expected {expected}\n  help: {advice}"
     )]
     Checksum {
         file: Box<str>,
         url: Box<str>,
-        /// Of what came.
+        /// Checksum of the downloaded file.
         found: Box<str>,
-        /// As published, or as recorded at the first download.
+        /// Checksum as published, or as recorded at the first download.
         expected: Box<str>,
-        /// What to do.
+        /// Advice on what to do.
         advice: &'static str,
     },
-    /// An archive that would write elsewhere or without end.
-    #[error("{}: {reason}\n  nothing of it has been kept", archive.display())]
+    /// The archive would write outside of its folder, or without limit.
+    #[error("{}: {reason}\n  help: no file of the archive was kept; get another copy of it", archive.display())]
     Archive {
         archive: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
-    /// The disk.
-    #[error("{}: {source}\n  FEDCAST_DATA names another folder for data sets, HF_HOME another one for the hub", path.display())]
+    /// The disk reported an error.
+    #[error("{}: {source}\n  help: set FEDCAST_DATA to another folder for data sets, HF_HOME to another one for the hub", path.display())]
     Disk { path: PathBuf, source: io::Error },
 }
 
@@ -115,7 +115,7 @@ fn reason(status: u16) -> &'static str {
         401 | 403 => " (not allowed)",
         404 | 410 => " (not found)",
         429 => " (too many requests)",
-        500.. => " (its own error)",
+        500.. => " (server error)",
         _ => "",
     }
 }
@@ -130,7 +130,7 @@ impl FetchError {
 impl CommandError for FetchError {
     fn exit_code(&self) -> Exit {
         match self {
-            // A name that is none is a matter of the command line; the rest are inputs that are not there.
+            // An unknown name is an error of the command line; the others are missing inputs.
             FetchError::Unknown { .. } | FetchError::NoHubName(_) => Exit::Usage,
             _ => Exit::Inputs,
         }

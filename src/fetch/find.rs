@@ -1,4 +1,4 @@
-//! What is on this machine already; nobody is asked.
+//! Search for files on this machine, without network access.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use super::hub_list::Extent;
 use super::{FetchError, HubName, Name, Settings, hub, known};
 
 impl Settings {
-    /// The file of weights of a name.
+    /// Returns the file of weights of a name.
     ///
     /// # Errors
-    /// [`FetchError::Absent`] with the command that brings it; a name that is no file of weights.
+    /// [`FetchError::Absent`] with the command that downloads it; also if the name is not a file of weights.
     pub fn find_weights(&self, name: &Name) -> Result<PathBuf, FetchError> {
         match name {
             Name::Hub(hub) if hub.dataset => Err(FetchError::NoHubName(name.to_string())),
@@ -18,10 +18,11 @@ impl Settings {
         }
     }
 
-    /// What `data.path` would name: a file, or a folder.
+    /// Returns the path that `data.path` takes: a file or a folder.
     ///
     /// # Errors
-    /// [`FetchError::Absent`] with the command that brings it, [`FetchError::Part`] with the one that completes it.
+    /// [`FetchError::Absent`] with the command that downloads it, [`FetchError::Part`] with the one that completes
+    /// it.
     pub fn find_data(&self, name: &Name) -> Result<PathBuf, FetchError> {
         let found = match name {
             Name::Hub(hub) => match self.hub_file(hub) {
@@ -41,12 +42,12 @@ impl Settings {
         found.ok_or_else(|| self.absent(name))
     }
 
-    /// The file that a name of the hub says, where it says one.
+    /// Returns the file that a name of the hub gives, if any.
     fn hub_file(&self, name: &HubName) -> Option<PathBuf> {
         name.file.as_ref().and_then(|_| hub::find_file(name, self))
     }
 
-    /// The path itself, or where the file of weights lies that it is the name of.
+    /// Returns the path itself, or the path of the file of weights if it is a name.
     ///
     /// # Errors
     /// As [`Settings::find_weights`].
@@ -54,7 +55,7 @@ impl Settings {
         Name::of_path(path).map_or_else(|| Ok(path.to_owned()), |name| self.find_weights(&name?))
     }
 
-    /// The path itself, or where the data set lies that it is the name of.
+    /// Returns the path itself, or the path of the data set if it is a name.
     ///
     /// # Errors
     /// As [`Settings::find_data`].

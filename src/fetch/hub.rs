@@ -1,5 +1,4 @@
-//! The Hugging Face hub, through its own client and in its own cache: what Python has fetched is found here, and the other
-//! way round.
+//! Access to the Hugging Face hub through its own client and cache, which Python shares.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +12,7 @@ use super::hub_list::{Extent, HubList, lies_in};
 use super::{FetchError, Fetched, HubName, Settings};
 use crate::weights::shards_of;
 
-/// Files of weights, those that are looked for first.
+/// Names of files of weights, in the order of preference.
 const WEIGHTS: [&str; 4] = [
     "model.safetensors",
     "model.safetensors.index.json",
@@ -21,10 +20,10 @@ const WEIGHTS: [&str; 4] = [
     "pytorch_model.bin.index.json",
 ];
 
-/// How the name of a file ends that says which files a network lies in.
+/// End of the name of a file that lists the files of a network.
 const INDEX: &str = ".index.json";
 
-/// How often a connection may end.
+/// Most times that a connection may end.
 const ATTEMPTS: u32 = 5;
 
 fn repo(name: &HubName) -> Repo {
@@ -32,30 +31,30 @@ fn repo(name: &HubName) -> Repo {
     Repo::with_revision(name.repo.clone(), kind, name.revision.clone())
 }
 
-/// Where the cache has all of a repository.
+/// Returns the folder of a repository in the cache.
 fn repository(name: &HubName, settings: &Settings) -> PathBuf {
     settings.hub.join(repo(name).folder_name())
 }
 
-/// The commit that a revision was when something of it was fetched last; a commit is its own reference.
+/// Returns the commit of a revision when it was last fetched; a commit is returned as it is.
 fn commit(name: &HubName, settings: &Settings) -> String {
     let reference = repository(name, settings).join("refs").join(&name.revision);
     let commit = fs::read_to_string(reference);
     commit.map_or_else(|_| name.revision.clone(), |text| text.trim().to_owned())
 }
 
-/// The folder of a revision in the cache, whether it is there or not.
+/// Returns the folder of a revision in the cache, existing or not.
 fn folder(name: &HubName, settings: &Settings) -> PathBuf {
     Cache::new(settings.hub.clone()).repo(repo(name)).pointer_path(&commit(name, settings))
 }
 
-/// How much of a data set is in the cache, or of the folder of it that the name says.
+/// Returns the part of a data set, or of the folder that the name gives, that is in the cache.
 pub(super) fn extent(name: &HubName, settings: &Settings) -> Extent {
     let (repository, commit) = (repository(name, settings), commit(name, settings));
     HubList::extent(&repository, &commit, folder(name, settings), name.file.as_deref())
 }
 
-/// A file of it, or of a model its weights.
+/// Returns a file of a data set, or the weights of a model.
 pub(super) fn find_file(name: &HubName, settings: &Settings) -> Option<PathBuf> {
     let folder = folder(name, settings);
     let there = |file: &str| Some(folder.join(file)).filter(|path| path.is_file());
@@ -63,7 +62,7 @@ pub(super) fn find_file(name: &HubName, settings: &Settings) -> Option<PathBuf> 
         Some(file) => there(file),
         None => WEIGHTS.into_iter().find_map(there),
     }?;
-    // Of a network in several files all have to be there.
+    // All files of a network have to be there.
     shards(&found, name)
         .ok()?
         .iter()
@@ -71,7 +70,7 @@ pub(super) fn find_file(name: &HubName, settings: &Settings) -> Option<PathBuf> 
         .then_some(found)
 }
 
-/// The files that a fetched one is the index of.
+/// Returns the files that a fetched index lists.
 fn shards(path: &Path, name: &HubName) -> Result<Vec<String>, FetchError> {
     if name.dataset || !path.to_string_lossy().ends_with(INDEX) {
         return Ok(Vec::new());
@@ -79,11 +78,11 @@ fn shards(path: &Path, name: &HubName) -> Result<Vec<String>, FetchError> {
     shards_of(path, &name.to_string()).map_err(|error| FetchError::ByHand {
         name: name.to_string(),
         why: error.to_string().lines().next().unwrap_or_default().to_owned(),
-        advice: "name another file of it: :FILE".to_owned(),
+        advice: "give another of its files: :FILE".to_owned(),
     })
 }
 
-/// Brings a file, the weights of a model, or all files of a data set or of a folder of it.
+/// Downloads a file, the weights of a model, or all files of a data set or of one of its folders.
 pub(super) fn fetch(name: &HubName, settings: &Settings) -> Result<Fetched, FetchError> {
     let file = if name.dataset && name.file.is_none() { None } else { find_file(name, settings) };
     let found = file.or_else(|| match name.dataset.then(|| extent(name, settings))? {
@@ -124,7 +123,7 @@ pub(super) fn fetch(name: &HubName, settings: &Settings) -> Result<Fetched, Fetc
             bring(&format!("{within}{shard}"))?;
         }
     }
-    notes.push(format!("licence: see {}/{}", settings.endpoint, repo(name).url()));
+    notes.push(format!("license: see {}/{}", settings.endpoint, repo(name).url()));
     let path = match (&paths[..], &name.file) {
         ([only], Some(file)) if *file == files[0] => only.clone(),
         ([only], None) if !name.dataset => only.clone(),
@@ -134,7 +133,7 @@ pub(super) fn fetch(name: &HubName, settings: &Settings) -> Result<Fetched, Fetc
     Ok(Fetched { path, already: false, notes })
 }
 
-/// The file that a name says, or all files of the folder that it says.
+/// Returns the file that a name gives, or all files of the folder that it gives.
 fn wanted_files(
     files: Vec<String>,
     wanted: &str,
@@ -155,13 +154,13 @@ fn wanted_files(
     })
 }
 
-/// The files that are wanted where none is named.
+/// Returns the files to fetch if the name gives none.
 fn listed(api: &ApiRepo, name: &HubName, settings: &Settings) -> Result<Vec<String>, FetchError> {
     let info = api.info().map_err(|error| failed(name, settings, &error))?;
     let files: Vec<String> = info.siblings.into_iter().map(|file| file.rfilename).collect();
     if let Some(file) = files.iter().chain([&info.sha]).find(|file| !stays_inside(file)) {
-        let why = format!("its file {file} would lie outside of its folder");
-        let advice = "name one of its other files: :FILE".to_owned();
+        let why = format!("its file {file} would be outside of its folder");
+        let advice = "give one of its other files: :FILE".to_owned();
         return Err(FetchError::ByHand { name: name.to_string(), why, advice });
     }
     if name.dataset {
@@ -179,24 +178,24 @@ fn listed(api: &ApiRepo, name: &HubName, settings: &Settings) -> Result<Vec<Stri
             Err(FetchError::ByHand {
                 name: name.to_string(),
                 why: format!("it has none of {}", WEIGHTS.join(", ")),
-                advice: format!("name one of its files: {name}:FILE; it has {}", most.join(", ")),
+                advice: format!("give one of its files: {name}:FILE; it has {}", most.join(", ")),
             })
         }
     }
 }
 
-/// Names of files come from whoever made the repository.
+/// Returns true if a file is inside the folder; names come from the author of the repository.
 fn stays_inside(file: &str) -> bool {
     !file.contains('\\')
         && Path::new(file).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 fn no_files(name: &HubName) -> FetchError {
-    let advice = "is it the right repository and revision?".to_owned();
+    let advice = "check repository and revision".to_owned();
     FetchError::ByHand { name: name.to_string(), why: "it has no files".to_owned(), advice }
 }
 
-/// Every attempt goes on where the last one ended.
+/// Downloads a file; every attempt continues the last one.
 fn download(
     api: &ApiRepo,
     file: &str,
@@ -213,12 +212,12 @@ fn download(
     }
 }
 
-/// Whether a connection ended in the middle, rather than never beginning.
+/// Returns true if a connection ended after it had begun.
 fn is_cut(error: &ApiError) -> bool {
     matches!(error, ApiError::IoError(_))
 }
 
-/// Compares a file with what the hub calls it by: large files are called by their SHA-256.
+/// Compares a file with its digest on the hub: that of a large file is its SHA-256.
 fn compared(path: &Path, file: &str, api: &ApiRepo) -> Result<String, FetchError> {
     let blob = path.canonicalize().map_err(FetchError::disk(path))?;
     let tag = blob.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -236,7 +235,7 @@ fn compared(path: &Path, file: &str, api: &ApiRepo) -> Result<String, FetchError
         url: api.url(file).into(),
         found: format!("SHA-256 {}", sums.sha256).into(),
         expected: format!("SHA-256 {tag}").into(),
-        advice: "it has been removed: fetch it again, it comes from its beginning",
+        advice: "it has been removed: fetch it again from the beginning",
     })
 }
 
@@ -249,8 +248,8 @@ fn failed(name: &HubName, settings: &Settings, error: &ApiError) -> FetchError {
                     401 | 403 => {
                         "it may be private or gated (or not exist): accept its terms on its page and set HF_TOKEN"
                     }
-                    404 => "is the name right? hf:OWNER/REPO, and :FILE for one file of it",
-                    _ => "try again later: what has come so far is kept",
+                    404 => "check the name: hf:OWNER/REPO, and :FILE for one of its files",
+                    _ => "try again later: the part downloaded so far is kept",
                 };
                 FetchError::Status { url, status, advice: advice.to_owned() }
             }
@@ -258,19 +257,19 @@ fn failed(name: &HubName, settings: &Settings, error: &ApiError) -> FetchError {
                 url,
                 reason: format!("cannot be reached: {other}"),
                 advice:
-                    "is there a network? HF_ENDPOINT names a mirror of the hub, HTTPS_PROXY a proxy"
+                    "check the network; set HF_ENDPOINT to use a mirror of the hub, HTTPS_PROXY to use a proxy"
                         .to_owned(),
             },
         },
         ApiError::IoError(source) => FetchError::Network {
             url,
             reason: source.to_string(),
-            advice: "run the same command again: it goes on from there".to_owned(),
+            advice: "run the same command again to continue the download".to_owned(),
         },
         other => FetchError::Network {
             url,
             reason: other.to_string(),
-            advice: "is HF_ENDPOINT the hub, or a mirror that answers as the hub does?".to_owned(),
+            advice: "check that HF_ENDPOINT is the hub or a mirror with the same interface".to_owned(),
         },
     }
 }

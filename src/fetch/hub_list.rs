@@ -1,5 +1,6 @@
-//! Which files a data set of the hub has, written down before they are fetched: a folder of images looks the same when
-//! half of them are there.
+//! List of the files of a data set of the hub, written before they are fetched.
+//!
+//! Without it a folder of images looks complete when half of them are there.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,14 +16,14 @@ pub(super) struct HubList {
     files: BTreeSet<String>,
 }
 
-/// How much of a data set is there.
+/// Part of a data set that is on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// Nothing.
+    /// No file.
     Absent,
     /// All files of its list, in this folder.
     Whole(PathBuf),
-    /// Some, in this folder; why that is not known to be all, as a sentence goes on.
+    /// Some files, in this folder, and the reason why they are not known to be all.
     Part(PathBuf, String),
 }
 
@@ -31,13 +32,14 @@ impl HubList {
         HubList { files: files.iter().cloned().collect() }
     }
 
-    /// Where the list of a commit lies: in the repository's folder of the cache, beside that of its files, which has
-    /// nothing else in it.
+    /// Returns the path of the list of a commit.
+    ///
+    /// It is in the repository's folder of the cache, next to the client's own list of files.
     fn place(repository: &Path, commit: &str) -> PathBuf {
         repository.join("fedcast").join(format!("{commit}.json"))
     }
 
-    /// Writes it down.
+    /// Writes the list.
     pub fn keep(&self, repository: &Path, commit: &str) -> Result<(), FetchError> {
         let path = HubList::place(repository, commit);
         let folder = path.parent().unwrap_or(repository);
@@ -47,7 +49,7 @@ impl HubList {
         Disk::default().replace(&path, &text).map_err(FetchError::disk(&path))
     }
 
-    /// Compares the folder of a commit with its list; with `within` only what lies in that folder of it.
+    /// Compares the folder of a commit with its list; with `within`, only that folder of it.
     pub fn extent(
         repository: &Path,
         commit: &str,
@@ -61,7 +63,7 @@ impl HubList {
         let text = files::read_text(&HubList::place(repository, commit), Kind::Table);
         let list = text.ok().and_then(|text| serde_json::from_str::<HubList>(&text).ok());
         let Some(HubList { files }) = list else {
-            let why = "no list says which files it has (another program has fetched them)";
+            let why = "there is no list of its files (another program fetched them)";
             return Extent::Part(wanted, why.to_owned());
         };
         let files: Vec<&String> =
@@ -104,7 +106,7 @@ mod tests {
         assert_eq!(why, "1 of its 2 files are missing, train/2.png first");
         std::fs::write(folder.join("train/2.png"), "2").unwrap();
         assert_eq!(extent(), Extent::Whole(folder.clone()));
-        // The list of another commit says nothing of this one.
+        // The list of another commit does not count.
         assert!(matches!(HubList::extent(root, "beef", folder.clone(), None), Extent::Part(..)));
     }
 

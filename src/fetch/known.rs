@@ -1,4 +1,4 @@
-//! What the catalogue knows: downloaded, compared, recorded, unpacked.
+//! Fetching data sets of the catalog: downloaded, compared, recorded, unpacked.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,42 +11,42 @@ use super::unpack::{is_archive, unpack};
 use super::{Entry, FetchError, Fetched, Remote, Settings};
 use crate::files::{self, Disk, Kind};
 
-/// What archives are unpacked to.
+/// Name of the folder to which archives are unpacked.
 const FILES: &str = "files";
 
-/// What was fetched under a name.
+/// Record of the files fetched under a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     pub name: String,
     pub licence: String,
-    /// In the order of the catalogue.
+    /// Files in the order of the catalog.
     pub files: Vec<RecordedFile>,
-    /// Whether archives have been unpacked (and removed).
+    /// True if archives have been unpacked (and removed).
     pub unpacked: bool,
 }
 
-/// A file of a [`Record`].
+/// File of a [`Record`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedFile {
     pub file: String,
     pub url: String,
     pub bytes: u64,
     pub sha256: String,
-    /// The published checksum that it had, or that none is published.
+    /// Published checksum that was compared, or a note that none is published.
     pub checked: String,
 }
 
-/// What is written of a name, beside its folder: in it are its files only.
+/// Returns the path of the record of a name, which is outside the folder of its files.
 fn record_of(entry: &Entry, settings: &Settings) -> PathBuf {
     settings.data.join(format!("{}.json", entry.name))
 }
 
-/// Where the files of a name are.
+/// Returns the folder of the files of a name.
 pub(super) fn folder(entry: &Entry, settings: &Settings) -> PathBuf {
     settings.data.join(entry.name)
 }
 
-/// What `data.path` would name; `None` where not all of it is there.
+/// Returns the path that `data.path` takes, or `None` if the data set is not complete.
 pub(super) fn find(entry: &Entry, settings: &Settings) -> Option<PathBuf> {
     let folder = folder(entry, settings);
     is_whole(entry, &folder, &recorded(&record_of(entry, settings)))
@@ -58,21 +58,21 @@ fn is_whole(entry: &Entry, folder: &Path, record: &Record) -> bool {
     let there = |remote: &Remote| folder.join(remote.file).is_file();
     let files = match entry.unpacked {
         true => record.unpacked && folder.join(FILES).is_dir(),
-        // Files that somebody put there by hand are as good.
+        // Files that were put there by hand are accepted, too.
         false => entry.files.iter().all(there),
     };
     files && (!entry.unpacked || entry.files.iter().all(has)) && !entry.files.is_empty()
 }
 
-/// Brings what is missing of an entry.
+/// Downloads the missing files of an entry.
 pub(super) fn fetch(entry: &Entry, settings: &Settings) -> Result<Fetched, FetchError> {
     let folder = folder(entry, settings);
     let name = entry.name.to_owned();
     if entry.files.is_empty() {
-        let (why, advice) = ("no server has it".to_owned(), entry.by_hand.to_owned());
+        let (why, advice) = ("no server provides it".to_owned(), entry.by_hand.to_owned());
         return Err(FetchError::ByHand { name, why, advice });
     }
-    let mut notes = vec![format!("licence: {} ({})", entry.licence, entry.homepage)];
+    let mut notes = vec![format!("license: {} ({})", entry.licence, entry.homepage)];
     let path = folder.join(entry.path);
     if find(entry, settings).is_some() {
         return Ok(Fetched { path, already: true, notes });
@@ -82,10 +82,10 @@ pub(super) fn fetch(entry: &Entry, settings: &Settings) -> Result<Fetched, Fetch
     }
     fs::create_dir_all(&folder).map_err(FetchError::disk(&folder))?;
     let lock = Disk::default().lock_file(&settings.data.join(format!(".{}.lock", entry.name)));
-    // Held until the end: two processes do not write the same files.
+    // Held until the end, so that two processes do not write the same files.
     let lock = lock.map_err(FetchError::disk(&folder))?;
     lock.lock().map_err(FetchError::disk(&folder))?;
-    // Another process may have brought it meanwhile.
+    // Another process may have downloaded it meanwhile.
     if find(entry, settings).is_some() {
         return Ok(Fetched { path, already: true, notes });
     }
@@ -116,10 +116,10 @@ pub(super) fn fetch(entry: &Entry, settings: &Settings) -> Result<Fetched, Fetch
         let archives: Vec<PathBuf> =
             entry.files.iter().map(|file| folder.join(file.file)).collect();
         let into = folder.join(FILES);
-        // Archives are unpacked beside their place: a whole folder is there, or none.
+        // Archives are unpacked to a temporary folder, so that a folder is complete or absent.
         if into.exists() {
-            let why = format!("{} is there, and no record says what it is", into.display());
-            let advice = "move it away and fetch it again, or name it with data.path".to_owned();
+            let why = format!("{} exists, but has no record", into.display());
+            let advice = "move it away and fetch again, or use it with data.path".to_owned();
             return Err(FetchError::ByHand { name: record.name, why, advice });
         }
         unpack(&archives, &into)?;
@@ -130,12 +130,12 @@ pub(super) fn fetch(entry: &Entry, settings: &Settings) -> Result<Fetched, Fetch
                 let _ = fs::remove_file(archive);
             }
         }
-        notes.push(format!("unpacked to {}; the archives are gone", into.display()));
+        notes.push(format!("unpacked to {}; the archives were removed", into.display()));
     }
     Ok(Fetched { path, already: false, notes })
 }
 
-/// Downloads a file, compares it and puts it in its place.
+/// Downloads a file, compares it and moves it to its path.
 fn bring(
     entry: &Entry,
     remote: &Remote,
@@ -147,7 +147,7 @@ fn bring(
         Some(mirror) => format!("{mirror}/{}/{}", entry.name, remote.file),
         None => remote.url.to_owned(),
     };
-    // Somebody may have put it there by hand.
+    // The file may have been put there by hand.
     let part = match target.is_file() {
         true => target.to_owned(),
         false => download(&Wanted { url: &url, path: target }, settings)?,
@@ -166,11 +166,8 @@ fn bring(
         if part == target {
             return Err(FetchError::ByHand {
                 name: entry.name.to_owned(),
-                why: format!(
-                    "{} is there already and has {found} instead of {expected}",
-                    target.display()
-                ),
-                advice: "remove it or put the right one there".to_owned(),
+                why: format!("{} exists and has {found}, expected {expected}", target.display()),
+                advice: "remove it or replace it by the right file".to_owned(),
             });
         }
         let _ = fs::remove_file(&part);
@@ -192,7 +189,7 @@ fn bring(
     Ok(RecordedFile { file: remote.file.to_owned(), url, bytes, sha256: sums.sha256, checked })
 }
 
-/// One that cannot be read is as good as none: what it tells is looked at again.
+/// Reads a record; an unreadable record counts as none, and its content is checked again.
 fn recorded(path: &Path) -> Record {
     let text = files::read_text(path, Kind::Manifest).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()

@@ -1,12 +1,13 @@
-//! Data sets and weights by name: where they lie on this machine, and how they get there.
+//! Data sets and weights by name: their location on this machine, and their download.
 //!
-//! A name is `hf:OWNER/REPO` on the Hugging Face hub, or one of the [`CATALOGUE`] (`cifar100`, `mnist`, ...). Files of
-//! the hub lie in the cache that its own clients use, the others in a folder per name below [`Settings::data`]. Looking
-//! for something ([`Settings::find_weights`], [`Settings::find_data`]) never asks the network and ends, where it is not
-//! there, with the command that brings it; [`fetch()`] is the only thing here that downloads.
+//! A name is `hf:OWNER/REPO` on the Hugging Face hub, or one of the [`CATALOGUE`] (`cifar100`, `mnist`, ...). Files
+//! of the hub are in the cache that its own clients use, the others in a folder per name below [`Settings::data`]. A
+//! search ([`Settings::find_weights`], [`Settings::find_data`]) never uses the network; if the files are not there,
+//! its error contains the command that downloads them. [`fetch()`] is the only function of the module that downloads.
 //!
-//! A download is written beside its place and comes to it whole: it goes on where it was cut off, and is compared with
-//! the published checksum first. Where none is published, the digest of the first download is recorded and said.
+//! A download is written to a temporary name and moved when it is complete. An interrupted one is continued. The file
+//! is compared with the published checksum before it is moved; if none is published, the digest of the first download
+//! is recorded and printed.
 //!
 //! ```
 //! use fedcast::fetch::{Name, Settings};
@@ -39,21 +40,21 @@ pub use settings::Settings;
 
 use std::path::PathBuf;
 
-/// What is there after [`fetch()`].
+/// Result of [`fetch()`].
 #[derive(Clone, Debug)]
 pub struct Fetched {
-    /// Where: a file, or a folder of files.
+    /// Path of the file, or of the folder of files.
     pub path: PathBuf,
-    /// Whether all of it was there before.
+    /// True if all files were there before.
     pub already: bool,
-    /// What is to be said of it: checksums, license.
+    /// Remarks for the user: checksums, license.
     pub notes: Vec<String>,
 }
 
-/// Brings what a name stands for, unless it is there.
+/// Downloads the files of a name unless they are on this machine.
 ///
 /// # Errors
-/// What the network, the disk or a checksum says, and offline where something is missing: see [`FetchError`].
+/// Fails on errors of the network, the disk or a checksum, and offline if a file is missing; see [`FetchError`].
 pub fn fetch(name: &Name, settings: &Settings) -> Result<Fetched, FetchError> {
     match name {
         Name::Hub(name) => hub::fetch(name, settings),

@@ -1,5 +1,7 @@
-//! Names: `hf:OWNER/REPO[@REVISION][:FILE]`, `hf:datasets/OWNER/REPO[@REVISION][:FILE or :FOLDER]`, or a word of the
-//! catalogue.
+//! Names of data sets and weights.
+//!
+//! Forms: `hf:OWNER/REPO[@REVISION][:FILE]`, `hf:datasets/OWNER/REPO[@REVISION][:FILE or :FOLDER]`, or a name of the
+//! catalog.
 
 use std::fmt;
 use std::path::Path;
@@ -9,37 +11,38 @@ use super::catalogue::{CATALOGUE, Entry, entry};
 
 const HUB: &str = "hf:";
 const DATASETS: &str = "datasets/";
-/// What stands before a word of the catalogue where a path could stand as well.
+/// Prefix of a name of the catalog in places that also take a path.
 const FETCHED: &str = "fetched:";
 
-/// What can be fetched.
+/// Name of a data set or of weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// On the Hugging Face hub.
+    /// Name on the Hugging Face hub.
     Hub(HubName),
-    /// In the catalogue.
+    /// Name in the catalog.
     Known(&'static Entry),
 }
 
-/// Something on the Hugging Face hub.
+/// Repository on the Hugging Face hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubName {
-    /// Whether it is a data set, not a model.
+    /// True for a data set, false for a model.
     pub dataset: bool,
     /// `OWNER/REPO`, or `REPO` alone.
     pub repo: String,
-    /// A branch, tag or commit.
+    /// Branch, tag or commit.
     pub revision: String,
-    /// One file of it, or one folder of a data set; of a model without one the file of its weights, of a data set all
-    /// files.
+    /// One file, or one folder of a data set.
+    ///
+    /// Without it the file of weights of a model, or all files of a data set.
     pub file: Option<String>,
 }
 
 impl Name {
-    /// Reads a name.
+    /// Parses a name.
     ///
     /// # Errors
-    /// What is no name, with those that are near.
+    /// Fails on an unknown name and suggests similar ones.
     pub fn parse(text: &str) -> Result<Name, FetchError> {
         match text.strip_prefix(HUB) {
             Some(rest) => HubName::parse(rest)
@@ -52,14 +55,14 @@ impl Name {
         }
     }
 
-    /// The name that a scenario wrote where a path could stand; `None` for paths.
+    /// Returns the name that a scenario gives in place of a path; `None` for paths.
     pub fn of_path(path: &Path) -> Option<Result<Name, FetchError>> {
         let text = path.to_str()?;
         let named = text.starts_with(HUB) || text.starts_with(FETCHED);
         named.then(|| Name::parse(text))
     }
 
-    /// The command that brings it.
+    /// Returns the command that downloads the name.
     pub fn command(&self) -> String {
         format!("fedcast fetch {self}")
     }
@@ -96,7 +99,7 @@ impl HubName {
     }
 }
 
-/// Words of letters, digits and `-_.+`, divided by slashes, none of which leads out of a folder.
+/// Returns true for words of letters, digits and `-_.+`, separated by slashes, without `..`.
 fn plain(text: &str) -> bool {
     text.split('/').all(|part| {
         !part.is_empty()

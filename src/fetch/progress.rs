@@ -1,8 +1,8 @@
-//! A bar on the terminal while something is on its way; nothing where stderr is no terminal.
+//! Progress bar of a download on a terminal; no output if stderr is not a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// For so many bytes, where that is known.
+/// Returns a bar for `total` bytes, if the number is known.
 pub(super) fn bar(shown: bool, name: &str, total: Option<u64>) -> ProgressBar {
     if !shown {
         return ProgressBar::hidden();

@@ -1,29 +1,31 @@
-//! Where things lie, whom to ask, and whether anybody may be asked.
+//! Settings of fetching: folders, servers, and whether downloads are allowed.
 
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// All that fetching depends on besides the name.
+/// Folders, servers and limits of fetching.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Data sets, a folder each.
+    /// Folder of data sets, with one folder each.
     pub data: PathBuf,
-    /// The cache of the Hugging Face hub, shared with its other clients.
+    /// Cache of the Hugging Face hub, shared with its other clients.
     pub hub: PathBuf,
-    /// The hub itself, or a mirror of it.
+    /// Address of the hub or of a mirror.
     pub endpoint: String,
-    /// For private and gated repositories.
+    /// Token for private and gated repositories.
     pub token: Option<String>,
-    /// A server that has the files of the catalogue as `NAME/FILE`; asked instead of their own ones.
+    /// Server that has the files of the catalog as `NAME/FILE`; used instead of their own servers.
     pub mirror: Option<String>,
-    /// Why nothing may be downloaded, if so.
+    /// Reason why downloads are disabled, if they are.
     pub offline: Option<&'static str>,
-    /// Whether progress is shown on a terminal.
+    /// True if progress is shown on a terminal.
     pub progress: bool,
 }
 
 impl Settings {
-    /// As the environment says: `FEDCAST_DATA`, `FEDCAST_CACHE`, `FEDCAST_MIRROR`, `FEDCAST_OFFLINE`, and of the hub
+    /// Reads the settings from the environment.
+    ///
+    /// The variables are `FEDCAST_DATA`, `FEDCAST_CACHE`, `FEDCAST_MIRROR`, `FEDCAST_OFFLINE`, and for the hub
     /// `HF_HUB_CACHE`, `HF_HOME`, `HF_ENDPOINT`, `HF_TOKEN`, `HF_TOKEN_PATH` and `HF_HUB_OFFLINE` as its own clients
     /// read them.
     pub fn from_env() -> Settings {
@@ -33,7 +35,7 @@ impl Settings {
             path("FEDCAST_CACHE").unwrap_or_else(|| caches().join("fedcast")).join("data")
         });
         let home = path("HF_HOME").unwrap_or_else(|| {
-            // Not the platform's folder of caches: the hub's clients have one place everywhere.
+            // The hub's clients use this place on all platforms, not the platform's folder of caches.
             let caches = path("XDG_CACHE_HOME").or_else(|| Some(dirs::home_dir()?.join(".cache")));
             caches.unwrap_or_else(|| PathBuf::from(".cache")).join("huggingface")
         });
@@ -56,7 +58,7 @@ impl Settings {
         }
     }
 
-    /// Everything below a folder, and nobody to be asked.
+    /// Returns settings with all folders below `folder` and downloads disabled.
     pub fn below(folder: &Path) -> Settings {
         Settings {
             data: folder.join("data"),
@@ -77,7 +79,7 @@ fn value(key: &str) -> Option<String> {
         .filter(|v| !v.is_empty())
 }
 
-/// What the hub's clients take for yes.
+/// Returns true for the values that the hub's clients take for yes.
 fn is_on(value: Option<String>) -> bool {
     value.is_some_and(|value| ["1", "ON", "YES", "TRUE"].contains(&value.to_uppercase().as_str()))
 }

@@ -1,4 +1,4 @@
-//! Archives of strangers: nothing is written outside of their folder, and not more than there can be.
+//! Unpacking of untrusted archives: within their folder and up to a size limit.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -9,20 +9,21 @@ use flate2::read::GzDecoder;
 use super::FetchError;
 use crate::files::{self, TarLimits};
 
-/// Bytes that an archive may unpack to, for each of its own; images and gzip never come near.
+/// Bytes that an archive may unpack to, per byte of its own; images and gzip stay far below.
 const RATIO: u64 = 200;
-/// So many bytes are always allowed.
+/// Bytes that are always allowed.
 const SMALL: u64 = 1 << 30;
-/// Files and folders in an archive.
+/// Most files and folders in an archive.
 const MEMBERS: u64 = 5_000_000;
 
-/// Whether a file is an archive that is unpacked.
+/// Returns true if a file is an archive that is unpacked.
 pub(super) fn is_archive(file: &str) -> bool {
     [".zip", ".tar", ".tar.gz", ".tgz"].iter().any(|suffix| file.ends_with(suffix))
 }
 
-/// Unpacks `.zip`, `.tar`, `.tar.gz` and `.tgz` into one folder, which holds all of them or is not there; other files
-/// are put beside what comes out.
+/// Unpacks `.zip`, `.tar`, `.tar.gz` and `.tgz` into one folder; other files are moved there.
+///
+/// The folder is complete or does not exist.
 pub(super) fn unpack(files: &[PathBuf], into: &Path) -> Result<(), FetchError> {
     let beside = super::download::beside(into, "part");
     if beside.exists() {
@@ -60,7 +61,7 @@ fn open(archive: &Path, into: &Path) -> Result<(), FetchError> {
     unpacked.map_err(|error| told(error.to_string()))
 }
 
-/// What may still come out of an archive.
+/// Bytes and members that an archive may still unpack to.
 struct Room {
     bytes: u64,
     members: u64,
@@ -104,7 +105,7 @@ fn zipped(file: File, into: &Path, room: &mut Room) -> io::Result<()> {
 }
 
 fn tarred(stream: impl Read, into: &Path, room: &mut Room) -> io::Result<()> {
-    // Headers and what fills their blocks come on top of the members.
+    // Headers and padding add to the members.
     let limits = TarLimits { bytes: room.bytes.saturating_mul(2), members: room.members };
     let rest = files::tar_members(stream, limits, |name, member| {
         room.write(&inside(into, &name)?, member)
@@ -112,7 +113,7 @@ fn tarred(stream: impl Read, into: &Path, room: &mut Room) -> io::Result<()> {
     files::finish_tar(rest)
 }
 
-/// Where a member belongs; an error for what would lie elsewhere.
+/// Returns the path of a member, or an error if it would be outside of the folder.
 fn inside(folder: &Path, name: &Path) -> io::Result<PathBuf> {
     let mut path = folder.to_owned();
     for part in name.components() {
@@ -121,7 +122,7 @@ fn inside(folder: &Path, name: &Path) -> io::Result<PathBuf> {
             Component::CurDir => {}
             _ => {
                 let reason =
-                    format!("its member {} would lie outside of its folder", name.display());
+                    format!("its member {} would be outside of its folder", name.display());
                 return Err(io::Error::other(reason));
             }
         }

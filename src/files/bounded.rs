@@ -1,4 +1,4 @@
-//! Reading: regular files only, and never more than a file of its kind can hold.
+//! Reading of regular files up to the size that their kind can have.
 
 use std::fs::File;
 use std::io::{self, Error, ErrorKind, Read};
@@ -6,31 +6,31 @@ use std::path::Path;
 
 use crate::quantity::Bytes;
 
-/// What a file is, and so how large it can be.
+/// Kind of a file, which limits its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A scenario: 16 MB.
+    /// Scenario: 16 MB.
     Scenario,
-    /// A CSV table of a trace or a distribution, or the list of a split: 256 MB.
+    /// CSV table of a trace or a distribution, or list of a split: 256 MB.
     Table,
-    /// A text to learn from, or the words of a tokeniser: 1 GB.
+    /// Text to learn from, or vocabulary of a tokenizer: 1 GB.
     Text,
-    /// An image file: 256 MB.
+    /// Image file: 256 MB.
     Image,
-    /// A file of a data set, packed or not: 4 GB.
+    /// File of a data set, packed or not: 4 GB.
     Data,
     /// Network weights: 64 GB.
     Weights,
-    /// A manifest: 16 MB.
+    /// Manifest: 16 MB.
     Manifest,
-    /// A checkpoint of a run: 64 GB.
+    /// Checkpoint of a run: 64 GB.
     Checkpoint,
-    /// A journal, which is read line by line: 16 TB.
+    /// Journal, which is read line by line: 16 TB.
     Journal,
 }
 
 impl Kind {
-    /// The most bytes such a file has.
+    /// Returns the maximum size of such a file.
     pub fn limit(self) -> Bytes {
         Bytes(match self {
             Kind::Scenario | Kind::Manifest => 16_000_000,
@@ -60,16 +60,16 @@ impl Kind {
 /// Opens a regular file that is not too large.
 ///
 /// # Errors
-/// What the system says; a folder, pipe, socket or device; too many bytes.
+/// Fails with errors of the system, for a folder, pipe, socket or device, and for a file that is too large.
 pub fn open(path: &Path, kind: Kind) -> io::Result<File> {
-    // Before it is opened: opening a pipe waits for somebody who writes, and opening a device may do things.
+    // Checked before opening: opening a pipe waits for a writer, and opening a device may have effects.
     regular(&std::fs::metadata(path)?, kind)?;
     let file = File::open(path)?;
     regular(&file.metadata()?, kind)?;
     Ok(file)
 }
 
-/// The bytes of a file.
+/// Reads the bytes of a file.
 ///
 /// # Errors
 /// See [`open`].
@@ -79,22 +79,22 @@ pub fn read(path: &Path, kind: Kind) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let refused = |_| Error::new(ErrorKind::OutOfMemory, format!("no memory for its {size} bytes"));
     bytes.try_reserve_exact(usize::try_from(size).unwrap_or(usize::MAX)).map_err(refused)?;
-    // It may grow while it is read.
+    // The file may grow while it is read.
     let limit = kind.limit().0;
     file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit { Err(too_large(kind)) } else { Ok(bytes) }
 }
 
-/// Fills `bytes` from so far into a file, wherever others are reading.
+/// Fills `bytes` from position `at` of a file, independently of other readers.
 ///
 /// # Errors
-/// What the system says; a file that ends before.
+/// Fails with errors of the system, and if the file ends earlier.
 pub fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_exact_at(file, bytes, at);
     #[cfg(not(unix))]
     {
-        // Elsewhere two readers share one position.
+        // On other systems two readers share one position.
         static ONE: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
         let _one = ONE.lock();
         let mut file = file;

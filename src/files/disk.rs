@@ -1,4 +1,4 @@
-//! Where a run writes: every operation that changes a file passes here and is counted.
+//! File system of a run: every operation that changes a file passes here and is counted.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Error, ErrorKind, Write};
@@ -8,36 +8,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::handle::DiskFile;
 
-/// What the name of a file ends with until it is whole.
+/// Suffix of the name of a file that is not complete.
 pub const PART: &str = ".part";
 
-/// The file system as a run sees it. Clones are the same one.
+/// File system as a run sees it. Clones share one state.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
-    /// For tests: how many operations are left to this process.
+    /// Number of operations left to this process, for tests.
     left: Option<Arc<AtomicU64>>,
 }
 
-/// What becomes of an operation.
+/// Effect of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Whole,
-    /// A write comes half through; anything else does not happen.
+    /// A write stops halfway; other operations have no effect.
     Half,
-    /// It does not happen.
+    /// The operation has no effect.
     Never,
 }
 
 impl Disk {
-    /// The disk of a process that is killed in the middle of its operation `count`, from 0: that
-    /// one writes a half, and those after it never happen.
+    /// Returns the disk of a process that is killed during its operation `count`, from 0.
+    ///
+    /// That operation writes half of its bytes, and later ones have no effect.
     pub fn dying_after(count: u64) -> Disk {
         Disk { left: Some(Arc::new(AtomicU64::new(count + 1))) }
     }
 
     pub(super) fn fate(&self) -> Fate {
         let Some(left) = &self.left else { return Fate::Whole };
-        // Counts down and stays at zero.
+        // Counts down to zero and stays there.
         let before = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
         match before {
             Ok(2..) => Fate::Whole,
@@ -53,7 +54,7 @@ impl Disk {
         }
     }
 
-    /// Makes a folder and those around it.
+    /// Creates a folder and its parents.
     pub fn create_folder(&self, path: &Path) -> io::Result<()> {
         if path.is_dir() {
             return Ok(());
@@ -62,7 +63,7 @@ impl Disk {
         fs::create_dir_all(path)
     }
 
-    /// A new empty file in place of whatever has this name; a link is replaced, not followed.
+    /// Creates an empty file, replacing any file of this name; a link is replaced, not followed.
     pub fn create(&self, path: &Path) -> io::Result<DiskFile> {
         self.remove(path)?;
         self.step()?;
@@ -70,10 +71,10 @@ impl Disk {
         Ok(DiskFile::new(self.clone(), file))
     }
 
-    /// A file to write behind what it holds.
+    /// Opens a file for appending.
     ///
     /// # Errors
-    /// A link in its place, beside what the system says.
+    /// Fails with errors of the system, and if the path is a link.
     pub fn append(&self, path: &Path) -> io::Result<DiskFile> {
         no_link(path)?;
         self.step()?;
@@ -81,18 +82,17 @@ impl Disk {
         Ok(DiskFile::new(self.clone(), file))
     }
 
-    /// A file that is only there to be locked. What it holds stays.
+    /// Opens a file that serves as a lock; its content stays.
     ///
     /// # Errors
-    /// A link in its place, beside what the system says.
+    /// Fails with errors of the system, and if the path is a link.
     pub fn lock_file(&self, path: &Path) -> io::Result<File> {
         no_link(path)?;
         self.step()?;
         OpenOptions::new().create(true).truncate(false).write(true).open(path)
     }
 
-    /// Puts a whole file in place: a reader sees the old content or the new, and so does whoever
-    /// comes after a power cut.
+    /// Replaces a file atomically: readers see the old content or the new, also after a power failure.
     pub fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new(""));
         if !folder.as_os_str().is_empty() {
@@ -112,7 +112,7 @@ impl Disk {
         self.sync_folder(folder)
     }
 
-    /// Removes a file, if it is there.
+    /// Removes a file if it exists.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         if fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             return Ok(());
@@ -124,13 +124,13 @@ impl Disk {
         }
     }
 
-    /// Makes names of files last, where the system can.
+    /// Flushes the names of files to disk, if the system can.
     pub fn sync_folder(&self, folder: &Path) -> io::Result<()> {
         self.step()?;
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         #[cfg(unix)]
         match File::open(folder).and_then(|folder| folder.sync_all()) {
-            // Some file systems have no such thing.
+            // Some file systems do not support this.
             Err(error)
                 if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => {}
             synced => synced?,
@@ -140,14 +140,15 @@ impl Disk {
     }
 }
 
-/// Whether some process holds this file locked now; one that is not there is held by nobody. Looks without taking
-/// anything away, and at what may not be written to as well.
+/// Returns true if a process holds a lock on this file now; false if it does not exist.
+///
+/// The check takes no lock and needs no write permission.
 pub fn is_locked(path: &Path) -> bool {
     let lock = File::open(path);
     lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Whether there is a link of this name.
+/// Returns true if the path is a link.
 pub fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink())
 }
@@ -159,7 +160,7 @@ fn no_link(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The name of a file that is not whole yet.
+/// Returns the name of a file that is not complete.
 fn part(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(PART);

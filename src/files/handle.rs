@@ -1,11 +1,11 @@
-//! An open file of a [`Disk`](super::Disk).
+//! Open file of a [`Disk`](super::Disk).
 
 use std::fs::File;
 use std::io::{self, Write};
 
 use super::disk::{Disk, Fate, gone};
 
-/// A file that is written to.
+/// File open for writing.
 #[derive(Debug)]
 pub struct DiskFile {
     disk: Disk,
@@ -17,19 +17,19 @@ impl DiskFile {
         DiskFile { disk, file }
     }
 
-    /// Cuts it.
+    /// Sets the length of the file.
     pub fn set_len(&self, length: u64) -> io::Result<()> {
         self.disk.step()?;
         self.file.set_len(length)
     }
 
-    /// Puts its bytes where they survive a power cut.
+    /// Flushes the content to disk.
     pub fn sync_data(&self) -> io::Result<()> {
         self.disk.step()?;
         self.file.sync_data()
     }
 
-    /// Puts its bytes and all that is known of it where they survive a power cut.
+    /// Flushes the content and the metadata to disk.
     pub fn sync_all(&self) -> io::Result<()> {
         self.disk.step()?;
         self.file.sync_all()

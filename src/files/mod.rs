@@ -1,11 +1,10 @@
-//! Files that others named, damaged or took away: reading within bounds, writing whole.
+//! Files that others named, damaged or removed: bounded reading, atomic writing.
 //!
-//! A scenario from somebody else may name any path, and a machine may stop between any two steps. So what is
-//! read is a regular file of at most the size its [`Kind`] can have, never a device, a pipe or something without end;
-//! what is written goes beside its target and takes its name when it is complete; and no write ever goes
-//! through a link that lies where a file of fedcast should be.
+//! A scenario from another person may name any path, and a machine may stop between any two steps. Only regular files
+//! of at most the size of their [`Kind`] are read, never a device or a pipe. Files are written under a temporary name
+//! and renamed when they are complete. No write follows a link in the place of a file of fedcast.
 //!
-//! All writing of a run passes through one [`Disk`], which tests can let die after any of its operations.
+//! All writes of a run pass through one [`Disk`], which tests can stop after any of its operations.
 //!
 //! ```
 //! use fedcast::files::{Disk, Kind, read_text};
@@ -15,7 +14,7 @@
 //! disk.replace(&path, b"whole")?;
 //! assert_eq!(read_text(&path, Kind::Table)?, "whole");
 //!
-//! // The same in a process that dies after two operations: there is the old file or the new one.
+//! In a process that stops after two operations the file is the old one or the new one.
 //! assert!(Disk::dying_after(2).replace(&path, b"other").is_err());
 //! assert_eq!(read_text(&path, Kind::Table)?, "whole");
 //! # Ok::<(), std::io::Error>(())

@@ -1,16 +1,17 @@
-//! One path as a file elsewhere writes it.
+//! Paths relative to a file.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Returns `path` as a file in `folder` names it: relative where both lie in one tree, which moves as a whole, else
-/// absolute.
+/// Returns `path` as written in a file in `folder`.
+///
+/// It is relative if both are in one tree, which can then be moved as a whole, else absolute.
 pub fn relative(folder: &Path, path: &Path) -> PathBuf {
     let (Ok(path), Ok(folder)) = (std::path::absolute(path), std::path::absolute(folder)) else {
         return path.to_owned();
     };
     let (path, folder) = (cleaned(&path), cleaned(&folder));
     let shared = path.components().zip(folder.components()).take_while(|(a, b)| a == b).count();
-    // Nothing but the root is shared.
+    // Only the root is shared.
     if shared < 2 {
         return path;
     }
@@ -18,7 +19,7 @@ pub fn relative(folder: &Path, path: &Path) -> PathBuf {
     up.chain(path.components().skip(shared)).collect()
 }
 
-/// Returns the path without `.` and `..`; what stands before a `..` is to be no link.
+/// Returns the path without `.` and `..`; the component before a `..` must not be a link.
 pub fn cleaned(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for part in path.components() {

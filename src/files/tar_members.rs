@@ -1,7 +1,7 @@
-//! The members of a tar archive, one after the other, with nothing in memory but what is asked for.
+//! Members of a tar archive, read one after the other; only what is requested is kept in memory.
 //!
-//! An archive from somebody else may say that a name has a gigabyte, or unpack to more than there is memory: names and
-//! members are read up to a limit, and all of them together, too. Links and devices are passed over.
+//! An untrusted archive may declare a name of a gigabyte, or unpack to more than the memory: names, members and their
+//! total are limited. Links and devices are skipped.
 
 use std::io::{Error, ErrorKind, Read, Result, Take};
 use std::path::PathBuf;
@@ -11,20 +11,21 @@ use tar::{Archive, Entry, EntryType, PaxExtensions};
 /// Most bytes of the name of a member.
 const NAME: u64 = 1 << 16;
 
-/// How much an archive may be.
+/// Limits on an archive.
 #[derive(Clone, Copy, Debug)]
 pub struct TarLimits {
     /// Bytes of the whole stream.
     pub bytes: u64,
-    /// Members of any kind, names that stand before them as well.
+    /// Members of any kind, including those that hold long names.
     pub members: u64,
 }
 
-/// Hands every regular file of a plain tar stream to `each`, with its name. What is behind the last one is for
-/// [`finish_tar`].
+/// Passes every regular file of a plain tar stream to `each`, with its name.
+///
+/// The rest of the stream is read by [`finish_tar`].
 ///
 /// # Errors
-/// Whatever reading or `each` says, and [`ErrorKind::FileTooLarge`] for more than the limits.
+/// Fails with errors of the reader and of `each`, and with [`ErrorKind::FileTooLarge`] above the limits.
 pub fn tar_members<R: Read>(
     stream: R,
     limits: TarLimits,
@@ -33,7 +34,7 @@ pub fn tar_members<R: Read>(
     let mut archive = Archive::new(stream.take(limits.bytes));
     let mut long = None;
     let mut members = 0;
-    // Raw: the library would read names of any length.
+    // Raw, since the library would read names of any length.
     for entry in archive.entries()?.raw(true) {
         members += 1;
         if members > limits.members {
@@ -55,10 +56,10 @@ pub fn tar_members<R: Read>(
     Ok(archive.into_inner())
 }
 
-/// Reads what is left of a stream: only at its end has gzip compared its checksum.
+/// Reads the rest of a stream, at whose end gzip compares its checksum.
 ///
 /// # Errors
-/// What reading says, and [`ErrorKind::FileTooLarge`] where it goes on behind the limit.
+/// Fails with errors of the reader, and with [`ErrorKind::FileTooLarge`] if the stream exceeds the limit.
 pub fn finish_tar<R: Read>(mut rest: Take<R>) -> Result<()> {
     std::io::copy(&mut rest, &mut std::io::sink())?;
     match rest.limit() {
@@ -67,10 +68,10 @@ pub fn finish_tar<R: Read>(mut rest: Take<R>) -> Result<()> {
     }
 }
 
-/// The bytes of a member that has at most so many.
+/// Returns the bytes of a member that has at most `limit` bytes.
 ///
 /// # Errors
-/// [`ErrorKind::FileTooLarge`] before anything is read, or what reading says.
+/// Fails with [`ErrorKind::FileTooLarge`] before reading, and with errors of the reader.
 pub fn tar_bytes<R: Read>(entry: &mut Entry<'_, R>, limit: u64) -> Result<Vec<u8>> {
     let size = entry.size();
     if size > limit {

@@ -1,6 +1,6 @@
-//! Text that people hand over, whatever editor or table it comes from.
+//! Text files from any editor or spreadsheet.
 //!
-//! Excel and some editors of Windows put a mark in front that nobody sees, and a line ends with a line feed, a carriage
+//! Excel and some editors of Windows write a byte order mark in front, and a line ends with a line feed, a carriage
 //! return or both. Readers of lines and cells get the text without the mark, each line with a line feed.
 
 use std::io::{self, BufRead, Error, ErrorKind};
@@ -8,13 +8,13 @@ use std::path::Path;
 
 use super::{Kind, read};
 
-/// The mark that says that bytes are UTF-8.
+/// Byte order mark of UTF-8.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Returns the text of a file, without a byte order mark and with line feeds only.
 ///
 /// # Errors
-/// See [`open`](super::open); bytes that are not UTF-8.
+/// Fails as [`open`](super::open), and for bytes that are not UTF-8.
 pub fn read_text(path: &Path, kind: Kind) -> io::Result<String> {
     text_of(&read(path, kind)?)
 }
@@ -22,11 +22,11 @@ pub fn read_text(path: &Path, kind: Kind) -> io::Result<String> {
 /// Returns bytes as text, without a byte order mark and with line feeds only.
 ///
 /// # Errors
-/// Bytes that are not UTF-8.
+/// Fails for bytes that are not UTF-8.
 pub fn text_of(bytes: &[u8]) -> io::Result<String> {
     let other = |what: String| Err(Error::new(ErrorKind::InvalidData, what));
     if bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF") {
-        return other("it is UTF-16 text, and UTF-8 is read".to_owned());
+        return other("it is UTF-16 text, expected UTF-8".to_owned());
     }
     match std::str::from_utf8(bytes.strip_prefix(MARK).unwrap_or(bytes)) {
         Ok(text) if text.contains('\r') => Ok(text.replace("\r\n", "\n").replace('\r', "\n")),
@@ -35,10 +35,10 @@ pub fn text_of(bytes: &[u8]) -> io::Result<String> {
     }
 }
 
-/// Passes over a byte order mark at the start of a text that is read in pieces.
+/// Skips a byte order mark at the start of a text that is read in pieces.
 ///
 /// # Errors
-/// Those of the reader.
+/// Fails with errors of the reader.
 pub fn skip_mark(reader: &mut impl BufRead) -> io::Result<()> {
     if reader.fill_buf()?.starts_with(MARK) {
         reader.consume(MARK.len());
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn other_encodings_are_named() {
         let error = |bytes: &[u8]| text_of(bytes).unwrap_err();
-        assert_eq!(error(b"\xFF\xFEa\0").to_string(), "it is UTF-16 text, and UTF-8 is read");
+        assert_eq!(error(b"\xFF\xFEa\0").to_string(), "it is UTF-16 text, expected UTF-8");
         assert!(error(b"caf\xE9").to_string().contains("index 3"));
         assert_eq!(error(b"\xFE\xFF\0a").kind(), ErrorKind::InvalidData);
     }

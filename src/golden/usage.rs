@@ -1,4 +1,4 @@
-//! Which golden vectors were read, which were not checked, and which wait for their method.
+//! Use of golden vectors: read by a test, not checked, or waiting for their method.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,17 +11,18 @@ use safetensors::SafeTensors;
 
 use super::{folder, own_folder};
 
-/// Set to 1, an absent vector is a failure.
+/// Variable that, set to 1, makes an absent vector a failure.
 const REQUIRED: &str = "FEDCAST_GOLDEN_REQUIRED";
 
 /// Hides the usual folder of golden vectors from a process; set by a test below only.
 pub(super) const ABSENT: &str = "FEDCAST_GOLDEN_ABSENT";
 
-/// A file to which a process writes every vector that it reads; set by the test below only.
+/// File to which a process writes every vector that it reads; set by the test below only.
 const LOG: &str = "FEDCAST_GOLDEN_LOG";
 
-/// Vectors that no test reads, because nothing here computes their number: file, entry (a `*` at its end stands for
-/// any rest) and what they wait for.
+/// Vectors that no test reads because their number is not computed here.
+///
+/// Each has file, entry (a `*` at its end stands for any rest) and the reason.
 const WAITING: &[(&str, &str, &str)] = &[
     (
         "adapter",
@@ -35,7 +36,7 @@ const WAITING: &[(&str, &str, &str)] = &[
     ("metrics", "bwt", "backward transfer, the mean drop of old tasks with the other sign"),
     ("metrics", "fwt_zero_shot", "Lopez-Paz's forward transfer"),
     ("metrics", "lander.*", "LANDER"),
-    ("metrics", "learning_accuracy", "the mean accuracy of tasks when they were learnt"),
+    ("metrics", "learning_accuracy", "the mean accuracy of tasks when they were learned"),
     (
         "metrics",
         "proto.mean_all_pairs",
@@ -47,8 +48,9 @@ const WAITING: &[(&str, &str, &str)] = &[
     ("vit_tiny_real_inputs", "labels", "nothing: no vector of these images depends on a label"),
 ];
 
-/// Says once per process that something is not here to check against, past the capture of the output of tests that
-/// pass; fails where `FEDCAST_GOLDEN_REQUIRED` is set.
+/// Reports once per process that vectors are absent and not checked.
+///
+/// The report bypasses the capture of the output of tests that pass. Fails if `FEDCAST_GOLDEN_REQUIRED` is set.
 pub(super) fn not_checked(what: &str) {
     let required = std::env::var(REQUIRED).is_ok_and(|value| !matches!(value.as_str(), "" | "0"));
     assert!(
@@ -57,13 +59,13 @@ pub(super) fn not_checked(what: &str) {
     );
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if SAID.lock().insert(what.to_owned()) {
-        // `eprintln!` would be captured. Nobody can be told when even this fails.
+        // `eprintln!` would be captured. A failure to write is ignored.
         let line = format!("not checked: {what} (not here; FEDCAST_GOLDEN names their folder)\n");
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
 }
 
-/// Remembers that a test read a vector, where somebody wants to know.
+/// Records that a test read a vector, if a log is requested.
 pub(super) fn note(folder: &Path, file: &str, name: &str) {
     let Some(log) = std::env::var_os(LOG) else { return };
     let line = format!("{}\n", line(folder, file, name));
@@ -81,7 +83,7 @@ fn line(folder: &Path, file: &str, name: &str) -> String {
     format!("{set} {file} {name}")
 }
 
-/// Every vector of a folder, by file.
+/// Returns every vector of a folder, by file.
 fn stored(folder: &Path) -> BTreeMap<String, Vec<String>> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -97,7 +99,7 @@ fn stored(folder: &Path) -> BTreeMap<String, Vec<String>> {
         .collect()
 }
 
-/// Whether a line of [`WAITING`] means this vector.
+/// Returns true if a line of [`WAITING`] covers this vector.
 fn means((file, pattern, _): &(&str, &str, &str), of: &str, name: &str) -> bool {
     *file == of
         && match pattern.strip_suffix('*') {
@@ -106,8 +108,9 @@ fn means((file, pattern, _): &(&str, &str, &str), of: &str, name: &str) -> bool 
         }
 }
 
-/// What all golden tests of this program read, run once more in a process of their own: in this one other tests may
-/// not have come to it yet, or were not chosen.
+/// Returns what all golden tests of this program read, from a run in a separate process.
+///
+/// In this process other tests may not have run yet, or may not be selected.
 fn read_by_tests() -> BTreeSet<String> {
     let log = tempfile::NamedTempFile::new().expect("a file");
     let program = std::env::current_exe().expect("this program");
@@ -118,7 +121,7 @@ fn read_by_tests() -> BTreeSet<String> {
     read.lines().map(str::to_owned).collect()
 }
 
-/// A vector that nobody compares with anything proves nothing.
+/// A vector that is compared with nothing proves nothing.
 #[test]
 fn every_vector_is_read_or_waits_for_its_method() {
     let read = read_by_tests();
@@ -161,7 +164,7 @@ fn every_vector_is_read_or_waits_for_its_method() {
     assert!(wrong.is_empty(), "{} of them\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Without the folder a run says once of each file that it was not checked; where vectors are required it fails.
+/// Without the folder a test run reports each file once; if vectors are required, it fails.
 #[test]
 fn vectors_that_are_not_here_are_said_or_required() {
     let run = |required: Option<&str>| {
@@ -177,7 +180,7 @@ fn vectors_that_are_not_here_are_said_or_required() {
     assert!(!run(Some("1")).0 && run(Some("0")).0 && run(Some("")).0);
 }
 
-/// A fresh clone has the package's own.
+/// A fresh clone has the package's own vectors.
 #[test]
 fn own_vectors_are_few_bytes() {
     let entries = std::fs::read_dir(own_folder()).expect("a folder");
@@ -185,7 +188,7 @@ fn own_vectors_are_few_bytes() {
     assert!(sizes.sum::<u64>() < 200_000);
 }
 
-/// Each file says of which release at which commit it is; the tool that makes it and the guide say the same.
+/// Each file states its release and commit, equal to those in the tool that makes it and in the guide.
 #[test]
 fn vectors_of_released_code_say_whose_they_are() {
     let read = |path: &str| {

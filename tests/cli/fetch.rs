@@ -205,7 +205,7 @@ fn what_is_not_as_published_is_removed() {
     fs::create_dir_all(&cub).unwrap();
     fs::write(cub.join("CUB_200_2011.tgz"), "of another").unwrap();
     let told = fetch(folder, &server, &["cub200"]);
-    assert!(told.code == 6 && told.err.contains("is there already and has MD5"), "{}", told.err);
+    assert!(told.code == 6 && told.err.contains("exists and has MD5"), "{}", told.err);
     assert_eq!(read(cub.join("CUB_200_2011.tgz")), "of another");
     let left: Vec<_> = fs::read_dir(folder.join("data/cifar100")).unwrap().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
@@ -315,7 +315,7 @@ fn a_data_set_of_the_hub_stays_in_its_folder() {
         send(stream, "200 OK", &["Content-Type: application/json".to_owned()], json);
     });
     let told = fetch(folder, &server, &["hf:datasets/owner/repo"]);
-    assert!(told.code == 6 && told.err.contains("../../evil would lie outside"), "{}", told.err);
+    assert!(told.code == 6 && told.err.contains("../../evil would be outside"), "{}", told.err);
     assert_eq!(server.asked(), ["/api/datasets/owner/repo/revision/main"]);
 }
 
@@ -403,7 +403,7 @@ fn a_data_set_of_the_hub_that_was_cut_off_is_not_taken_for_whole() {
     // What another program has put there says nothing of what it left out.
     fs::remove_dir_all(folder.join("caches/huggingface/hub/datasets--owner--table/fedcast"))
         .unwrap();
-    assert!(run().err.contains("no list says which files it has"), "{}", run().err);
+    assert!(run().err.contains("there is no list of its files"), "{}", run().err);
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn files_of_the_hub_that_are_not_what_it_says_are_removed() {
     let folder = folder.path();
     let (near, _far) = hub(b"abd");
     let told = fetch(folder, &near, &["hf:owner/repo"]);
-    assert!(told.code == 6 && told.err.contains("is not what was published"), "{}", told.err);
+    assert!(told.code == 6 && told.err.contains("is not the published file"), "{}", told.err);
     let cache = folder.join("caches/huggingface/hub/models--owner--repo");
     assert!(!cache.join("blobs").join(SHA256).exists());
     assert!(!cache.join("snapshots/c0ffee/model.safetensors").exists());
