@@ -1,5 +1,6 @@
-//! What is counted: identifiers, rounds, bytes and virtual time, each a type of its own,
-//! so that a client can never be taken for a round nor a byte for a nanosecond.
+//! Types of quantities: identifiers, rounds, bytes and virtual time.
+//!
+//! Each is a separate type, so that a client cannot be taken for a round or a byte for a nanosecond.
 //!
 //! ```
 //! use fedcast::quantity::{Bytes, VirtualTime};
@@ -134,7 +135,7 @@ impl fmt::Display for WallSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, whole) = (self.0, self.0.round() as u64);
         match whole {
-            // Whoever counts in whole seconds reads no tenths.
+            // Tenths are shown below 10 seconds only, and only if there are any.
             0..10 if seconds.fract() != 0.0 => write!(f, "{seconds:.1} s"),
             0..60 => write!(f, "{whole} s"),
             60..3600 => write!(f, "{} min {} s", whole / 60, whole % 60),

@@ -1,8 +1,8 @@
-//! The embedded set: 1,797 handwritten digits of 8x8 grey pixels (UCI, CC BY 4.0).
+//! Embedded data set: 1,797 handwritten digits of 8x8 gray pixels (UCI, CC BY 4.0).
 //!
-//! It needs no download. Source, license and format are in the README beside the asset (`scenarios/data/`).
-//! The split is fixed: of every class, in file order, the first 80 % (rounded down) are
-//! training samples and the rest test samples.
+//! It needs no download. Source, license and format are in the README of the asset (`scenarios/data/`). The split is
+//! fixed: of every class, in file order, the first 80 % (rounded down) are training samples and the rest test
+//! samples.
 
 use std::io::Read;
 use std::path::Path;

@@ -74,7 +74,7 @@ fn once(
     tag: &Path,
     settings: &Settings,
 ) -> Result<Ended, FetchError> {
-    // If the file has changed on the server, or the server cannot tell, the download starts again.
+    // If the file has changed on the server, or no tag identifies it, the download starts again.
     let known = fs::read_to_string(tag).ok().filter(|_| length(part) > 0);
     let have = if known.is_some() { length(part) } else { 0 };
     let mut request = agent.get(wanted.url).header("Accept-Encoding", "identity");

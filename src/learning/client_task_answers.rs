@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use fedcast::learning::{PredictionTask, Tally};
-//! // Slots of two rows; nobody has begun the middle one. The image is of row 1, and of row 4.
+//! // Slots of two rows; the middle one has not begun. The image is of row 1, and of row 4.
 //! let mut tally = Tally::new(6);
 //! let open = [0..2, 4..6];
 //! tally.count_in_slots(&open, &[0.1, 0.3, 9.0, 9.0, 0.2, 0.0], &[1, 4]);

@@ -17,9 +17,9 @@ use crate::scenario::reader::Choice;
 /// Rule that orders the samples of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Herding {
-    /// Those nearest to the class mean (FedHAF, eq. 6).
+    /// Samples nearest to the class mean (FedHAF, eq. 6).
     Nearest,
-    /// Those whose mean is nearest to the class mean (iCaRL).
+    /// Samples whose mean is nearest to the class mean (iCaRL).
     ///
     /// The next sample is the one that brings the mean of the chosen ones nearest to the class mean.
     Greedy,

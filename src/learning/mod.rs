@@ -3,7 +3,7 @@
 //! ```text
 //! Loader -> train(plan, trainables, forward) -> TrainingReport     (local_training)
 //! K Loaders -> train_pack(plan, stacked trainables, ...) -> K of them
-//! Batch  -> loss -> gradients -> Optimizer::step                   (losses, optimiser)
+//! Batch  -> loss -> gradients -> Optimizer::step                   (losses, optimizer)
 //! received parameters -> Classifier (backbone, prompt, head)          (classifier)
 //! parameters, samples -> FisherPass -> Diagonal                    (fisher)
 //! samples -> InputMoments: X^T X of linear layers               (input_moments)

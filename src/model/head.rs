@@ -15,7 +15,7 @@ use crate::scenario::reader::Choice;
 pub enum HeadStart {
     /// Weight and bias uniform on `±1/sqrt(dim)`.
     ///
-    /// A layer of PyTorch that nobody set.
+    /// Default of a linear layer in PyTorch.
     #[default]
     Uniform,
     /// Weight normal of deviation 0.02, bias 0.

@@ -2,7 +2,7 @@
 //! al. 2023).
 //!
 //! ```text
-//! W = (sum_m W_m G_m) (sum_m G_m)^+        minimises  sum_m |X_m (W - W_m)^T|^2,   G_m = X_m^T X_m
+//! W = (sum_m W_m G_m) (sum_m G_m)^+        minimizes  sum_m |X_m (W - W_m)^T|^2,   G_m = X_m^T X_m
 //! ```
 //! Weights are `(out, in)`, row-major. `G` is a symmetric matrix or its diagonal, and the pseudo-inverse cuts off what
 //! rounding may have left of an eigenvalue that is zero: a direction in which no client has inputs gets weight zero. Of

@@ -95,10 +95,10 @@ impl fmt::Display for CapabilityError {
                 f.write_str("its uploads hold no parameters that are averaged")
             }
             CapabilityError::Numbered(name) => {
-                write!(f, "every number of `{name}` has a weight of its own, however small")
+                write!(f, "every number of `{name}` has its own weight, however small")
             }
             CapabilityError::Ragged => {
-                f.write_str("the size of its uploads tells what clients hold")
+                f.write_str("the size of its uploads reveals what clients hold")
             }
             CapabilityError::Vetoed(why) => f.write_str(why),
         }

@@ -4,7 +4,7 @@
 //! `worker` is `null` for the event loop, the thread that decides what happens when and writes the
 //! journal. `waited` is how long a job stood in the queue. Jobs are `train`, `evaluate`, `codec`, `fold`,
 //! `server`, `bias`, `retry` (a pack that found the memory of its device full) and `snapshot` (a checkpoint of the
-//! event loop), each a line of its own; `waiting` (a worker without a job, the event loop without an answer) and
+//! event loop), each on its own line; `waiting` (a worker without a job, the event loop without an answer) and
 //! `journal` come often and are added up to lines of at least a millisecond.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -100,7 +100,7 @@ fn read(path: &Path, origin: &str) -> Result<Index, WeightsError> {
     match index.weight_map.values().find(|file| !inside(file)) {
         None => Ok(index),
         Some(file) => {
-            let reason = format!("its file {file} is not beside it");
+            let reason = format!("its file {file} is not next to it");
             Err(WeightsError::malformed(origin, FORMAT, reason))
         }
     }

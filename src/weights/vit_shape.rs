@@ -69,7 +69,7 @@ impl InferredVit {
             None => Err(WeightsError::Missing {
                 file: file.to_owned(),
                 name: in_file(name),
-                meaning: ", which tells the shape of a vision transformer".to_owned(),
+                meaning: ", which gives the shape of a vision transformer".to_owned(),
                 advice: "this is another network, or a part of one".to_owned(),
             }),
         };

@@ -167,7 +167,7 @@ fn what_a_fisher_mean_allows() {
     }
     for service in [Capability::RobustAggregation, Capability::SecureAggregation] {
         assert!(
-            refused(service).is_some_and(|why| why.contains("weight of its own")),
+            refused(service).is_some_and(|why| why.contains("its own weight")),
             "{service:?}"
         );
     }

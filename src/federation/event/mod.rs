@@ -62,13 +62,13 @@ pub enum EvaluationPoint {
     Task,
 }
 
-/// Why a run ended.
+/// Reason for the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
     /// All tasks are over.
     Done,
-    /// Somebody asked for it (Ctrl-C).
+    /// The user interrupted it (Ctrl-C).
     Interrupted,
     /// The scenario's rule for bad updates, or an error, stopped it.
     Aborted,

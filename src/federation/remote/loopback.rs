@@ -135,7 +135,7 @@ impl Router {
         put(&self.carrier.incoming, self.held.remove(place));
     }
 
-    /// Notifies both sides that the other is lost; no later parcel reaches either.
+    /// Notifies both sides that the other is lost; no later packet reaches either.
     fn lose(&mut self, rank: Rank, why: &str) {
         let Some(other) = self.others.remove(&rank) else { return };
         let lost = |rank| TransportEvent::Lost { rank, why: why.to_owned() };

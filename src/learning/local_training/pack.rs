@@ -18,9 +18,11 @@ use crate::learning::optimizer::{Stride, clip_factor, clip_factors, member_norms
 use crate::learning::{LearningError, Optimizer};
 use crate::model::ops::{self, Groups};
 
-/// Trains the members of a pack together: `trainables` hold the values of as many members as there
-/// are courses, one behind the other, and `optimiser` moves them in the same order. `forward` gives the
-/// mean loss of each member over its own samples, `(members)`, or `[]` for one member.
+/// Trains the members of a pack together.
+///
+/// `trainables` hold the values of as many members as there are courses, one behind the other, and `optimiser` moves
+/// them in the same order. `forward` gives the mean loss of each member over its own samples, `(members)`, or `[]`
+/// for one member.
 ///
 /// Each member gets the report and the values that it would get alone, to the bit where `forward`
 /// computes each member's part as it would alone (as the grouped ops do on the CPU). It fails alone.

@@ -5,7 +5,7 @@
 //! trains it, in packs, and predicts with it.
 //!
 //! ```text
-//! RunContext::queried(loader)      a query beside every sample, each computed once per run   (policy)
+//! RunContext::queried(loader)      a query with every sample, each computed once per run   (policy)
 //!   Batch::Queried          inputs + queries
 //!     Prompting             parameters of one member, its queries -> Adaptation, extra loss
 //!       PromptPool          the same for all members of a pack, rows that train or stay  (pool)

@@ -94,8 +94,9 @@ fn golden_control_variates_of_feddc() {
     }
 }
 
-/// Card, invariant 5: uneven quadratics end at the optimum of all, where no client drifts any more; invariants 2 and 3:
-/// the server's drift is the mean of the clients', each the sum of its own ways, for any participants.
+/// Card, invariants 2, 3 and 5: uneven quadratics end at the common optimum, where no client drifts any more.
+///
+/// The server's drift is the mean of the clients', each the sum of its own changes, for any participants.
 #[test]
 fn uneven_quadratics_end_where_nobody_drifts() {
     for (variates, rates, cohorts) in [

@@ -22,7 +22,7 @@ pub enum Downlink {
 /// Client tasks whose components others use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Lend {
-    /// All that have begun.
+    /// All client tasks that have begun.
     ///
     /// Client tasks that begin together learn from each other at once, in the first stage too.
     #[default]

@@ -40,11 +40,11 @@ impl Trains {
 /// Moments by which the batch norms of a module that trains normalize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum BatchNormMode {
-    /// The running ones, as the first task left them.
+    /// Running moments, as the first task left them.
     ///
     /// Scales and shifts train.
     Settled,
-    /// Those of the batch, and running ones move with every batch.
+    /// Moments of the batch; running moments are updated with every batch.
     Batch,
 }
 

@@ -369,7 +369,7 @@ fn means_are_applied_in_the_order_of_their_groups() {
         1.0,
         "present, however many samples"
     );
-    // The three is lost beside a hundred million; after it, it would be left.
+    // The three is lost when added to a hundred million; added later, it would remain.
     assert_eq!(aggregate.apply(&one(0.0)), one(0.0));
 }
 

@@ -9,8 +9,8 @@ const MAX_SWEEPS: usize = 60;
 
 /// Replaces `diagonal` by the eigenvalues, in no order, and rotates the rows of `rotated` along.
 ///
-/// `below` holds the entries beside the diagonal and one more, which is not used. Returns false if an eigenvalue does
-/// not converge.
+/// `below` holds the entries next to the diagonal and one more, which is not used. Returns false if an eigenvalue
+/// does not converge.
 #[inline(always)]
 pub(super) fn ql(
     diagonal: &mut [f64],

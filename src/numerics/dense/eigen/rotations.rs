@@ -10,7 +10,7 @@ const WIDTH: usize = 8;
 const DEPTH: usize = 3;
 /// Passes that are collected and then applied to one panel after the other.
 const PASSES: usize = 8;
-/// Rows of zeros before and behind a panel, for a wavefront that begins or ends beside it.
+/// Rows of zeros before and behind a panel, for a wavefront that begins or ends at its edge.
 const MARGIN: usize = DEPTH - 1;
 
 type Row = [f64; WIDTH];
