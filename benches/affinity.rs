@@ -1,5 +1,7 @@
-//! What class-aware aggregation (CPA) costs the server against the number of clients: weights
-//! `softmax(H Hᵀ / tau)` and the mixing of prompts, keys and attention vectors of all of them.
+//! Cost of class-aware aggregation (CPA) at the server, by number of clients.
+//!
+//! Measured are the weights `softmax(H Hᵀ / tau)` and the mixing of prompts, keys and attention vectors of all
+//! clients.
 //!
 //! Components as on ViT-B/16: 8 per client in three blocks, each of 10 prompt rows, a key and an attention vector
 //! of width 768; 20 classes per client. One thread, best of several. Mixing grows with the square of the clients.

@@ -1,5 +1,6 @@
-//! What messages cost: counting, encoding, decoding, digests and lossy codecs, for a message the size of a
-//! linear probe (32 kB) and one of a few prompts and a large head (6.5 MB).
+//! Cost of messages: counting, encoding, decoding, digests and lossy codecs.
+//!
+//! One message has the size of a linear probe (32 kB), the other that of a few prompts and a large head (6.5 MB).
 //!
 //! `cargo bench --bench codecs`
 

@@ -1,4 +1,4 @@
-//! What it saves to compute frozen features once: a head-only federation with and without the cache.
+//! Gain of computing frozen features once: a head-only federation with and without the cache.
 //!
 //! `cargo bench --bench feature_cache` prints the ratio of both, run alternately, and criterion's times of
 //! each. FedAvg trains the head on the embedded transformer: 200 digits at 4 clients, one task of 3

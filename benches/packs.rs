@@ -29,7 +29,7 @@ use fedcast::numerics::streams::{Domain, StreamKey};
 const CLIENTS: usize = 8;
 const CLASSES: usize = 10;
 
-/// What the clients train.
+/// Parameters that the clients train.
 #[derive(Clone, Copy)]
 enum Task {
     Prompt,
@@ -65,7 +65,7 @@ fn key() -> StreamKey {
     StreamKey::new(1, Domain::Init)
 }
 
-/// The same samples as their features.
+/// Returns the samples as their features.
 fn cached(backbone: &Backbone, loader: Loader) -> Loader {
     let cache = FeatureCache::default();
     let store = cache.store(backbone, loader.split(), loader.transform(), FrozenPart::Whole);

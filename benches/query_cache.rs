@@ -1,4 +1,4 @@
-//! What it saves to compute queries once: a round of CODA-Prompt with and without the cache.
+//! Gain of computing queries once: a round of CODA-Prompt with and without the cache.
 //!
 //! `cargo bench --bench query_cache` prints the ratio of both, run alternately, and criterion's times of each. The
 //! embedded transformer, 200 digits at 4 clients, one task of one round with 5 epochs, then an evaluation on
@@ -25,7 +25,7 @@ client = { epochs = 5, batch = 16 }
 devices = { workers = 1 }
 "#;
 
-/// What is varied, and how.
+/// Variants that are measured, with their overrides.
 const WAYS: [(&str, &[&str]); 3] = [
     ("memory", &["cache.features=memory"]),
     ("off", &["cache.features=off"]),

@@ -1,5 +1,6 @@
-//! What wide vectors are worth: loops of the training step in the widest vectors of the machine against the same loops
-//! in those that every machine has.
+//! Gain of wide vectors in loops of the training step.
+//!
+//! The widest vectors of the machine are compared with those that every machine has.
 //!
 //! On a machine with AVX-512 a loop that falls short of its ratio is no longer compiled for it: see
 //! `src/kernels/wide.rs`. The last figure is the worth of products in `bf16`.

@@ -19,12 +19,12 @@ pub struct Federation {
     pub clients: u32,
     /// Of them, asked in a round.
     pub asked: u32,
-    /// Clients that are registered beside them and never asked.
+    /// Further clients that are registered and never sampled.
     pub idle: u32,
     pub rounds: u32,
-    /// How long a client's worker sleeps over its job.
+    /// Time that a client's worker sleeps over its job.
     pub nap: Duration,
-    /// Whether every client is sent floats of its own.
+    /// True if every client is sent its own floats.
     pub apart: bool,
 }
 
@@ -46,7 +46,7 @@ const ECHO: &str = "echo";
 #[derive(Clone)]
 pub struct Echo {
     floats: usize,
-    /// What everybody is sent who is not sent floats of its own.
+    /// Floats sent to all clients that do not get their own.
     same: Message,
     nap: Duration,
     apart: bool,

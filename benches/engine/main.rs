@@ -1,4 +1,4 @@
-//! What the engine itself costs: a method that learns nothing.
+//! Cost of the engine itself: a method that learns nothing.
 //!
 //! * `32kB`, `6.5MB`: 1,000 clients, 100 per round; asked on two cores: 700 rounds per second with 32 kB of
 //!   payload, 25 with 6.5 MB;
@@ -86,8 +86,9 @@ fn rounds(criterion: &mut Criterion) {
     }
 }
 
-/// What two threads take to hash so many messages of so many bytes, each its own half: less no engine can take that
-/// journals what arrived.
+/// Returns the time that two threads take to hash half of the messages each.
+///
+/// It is a lower bound for every engine that journals what arrived.
 fn hashing(messages: u32, bytes: usize) -> Duration {
     let begun = Instant::now();
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! The most memory this process has had resident; Linux tells it.
+//! Peak resident memory of this process, as reported by Linux.
 
 /// From now on only.
 pub fn forget_peak() {

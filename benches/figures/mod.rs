@@ -19,12 +19,12 @@ pub use noise::noise;
 pub use processor::processor_time;
 pub use records::Records;
 
-/// What is asked of a figure.
+/// Requirement on a figure.
 #[derive(Clone, Copy)]
 pub enum Asked {
     AtLeast(f64),
     AtMost(f64),
-    /// It is good to know.
+    /// No requirement; the figure is informative.
     Nothing,
 }
 
@@ -37,7 +37,7 @@ pub fn begin() {
     }
 }
 
-/// What criterion took of the same work, in seconds.
+/// Times in seconds that criterion measured of the same work.
 #[derive(Default)]
 pub struct Times(Vec<f64>);
 

@@ -1,4 +1,4 @@
-//! What this process has taken of its processors.
+//! Processor time of this process.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a run keeps beside its results: the journal in a temporary file, and the ledger.
+//! Recording of a run: the journal in a temporary file, and the ledger.
 
 use std::fs::File;
 

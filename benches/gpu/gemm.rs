@@ -1,4 +1,4 @@
-//! How fast a device multiplies large square matrices.
+//! Rate at which a device multiplies large square matrices.
 
 use std::time::Instant;
 

@@ -25,7 +25,7 @@ fn key() -> StreamKey {
     StreamKey::new(1, Domain::Init)
 }
 
-/// What a client receives.
+/// Download of a client.
 fn received(vit: &VitConfig) -> ParameterSet {
     let prompt = PromptShape { blocks: vit.depth.min(PROMPTED), length: PROMPT, dim: vit.dim };
     let prompt = prompt.initial_parameters(0.02, key());
@@ -115,7 +115,7 @@ pub fn images_per_second(step: &Step) -> Result<f64, LearningError> {
     Ok(best)
 }
 
-/// What eight clients have learned.
+/// Returns the values that eight clients have learned.
 pub struct Trained {
     /// Of each client.
     pub steps: u64,

@@ -1,5 +1,7 @@
-//! What a GPU makes of HGP's training step: agreement with the CPU, images per second in packs of 1, 8
-//! and 32 clients, and what share of the device's own matrix products that is.
+//! HGP's training step on a GPU.
+//!
+//! Measured are agreement with the CPU, images per second in packs of 1, 8 and 32 clients, and the fraction of the
+//! device's own rate of matrix products.
 //!
 //! ```text
 //! cargo bench --features cuda --bench gpu               # cuda:0, ViT-B/16 at 224 pixels, bf16

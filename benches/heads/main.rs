@@ -37,7 +37,7 @@ fn run(setup: Setup) -> Duration {
     begun.elapsed()
 }
 
-/// Measures runs of so many rounds, prints their figure, and answers what they took.
+/// Measures runs of this number of rounds, prints their figure, and returns their durations.
 fn measure(
     criterion: &mut Criterion,
     (name, rounds): (&str, u32),

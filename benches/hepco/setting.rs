@@ -25,7 +25,7 @@ pub const SAMPLES: u32 = 300;
 /// Passes over them in a round.
 pub const EPOCHS: u32 = 10;
 
-/// What does not change between measurements.
+/// Data shared by all measurements.
 pub struct Setting {
     config: Hepco,
     shape: PoolShape,
@@ -38,7 +38,7 @@ pub struct Setting {
     previous: Previous,
 }
 
-/// What the parts of a server step took.
+/// Durations of the parts of a server step.
 pub struct Parts {
     pub generators: Duration,
     pub prompts: Duration,
@@ -169,7 +169,7 @@ impl Setting {
     }
 }
 
-/// The same model, every value a little apart.
+/// Returns the model with every value slightly changed.
 fn near(of: &ParameterSet, key: StreamKey) -> ParameterSet {
     let mut rng = key.rng();
     let moved = of.iter().map(|(name, parameter)| {

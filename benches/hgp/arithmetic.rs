@@ -1,4 +1,4 @@
-//! How much arithmetic a training image is, and how fast the machine multiplies.
+//! Arithmetic of a training image, and the rate at which the machine multiplies.
 
 use std::time::{Duration, Instant};
 

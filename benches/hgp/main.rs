@@ -35,7 +35,7 @@ fn run(setting: &Setting, workers: usize, spent: &Spent) -> Duration {
     begun.elapsed()
 }
 
-/// What runs of two workers took, and what both workers together spent on training and tests.
+/// Times of runs with two workers, and time of both workers in training and tests.
 #[derive(Default)]
 struct Measured {
     wall: Times,
@@ -71,7 +71,7 @@ impl Measured {
     }
 }
 
-/// Seconds of so many images as milliseconds of one.
+/// Converts seconds of `images` images to milliseconds per image.
 fn per(images: u32) -> impl Fn(f64) -> f64 {
     move |taken| 1e3 * taken / f64::from(images)
 }

@@ -27,7 +27,7 @@ pub const EPOCHS: u32 = 2;
 /// Images tested after the task: two blocks, one for each worker.
 pub const TESTED: u32 = 32;
 
-/// What does not change between runs.
+/// Data shared by all runs.
 pub struct Setting {
     data: Arc<Dataset>,
     backbone: Arc<Backbone>,
@@ -98,7 +98,7 @@ fn method() -> Hgp {
     method
 }
 
-/// What workers spent on what, all together.
+/// Time of all workers together, by kind of work.
 #[derive(Clone, Default)]
 pub struct Spent(Arc<Mutex<BTreeMap<JobKind, u64>>>);
 

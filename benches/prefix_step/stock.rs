@@ -1,4 +1,4 @@
-//! The same network from candle's own ops, those that differentiate.
+//! Network of the step in candle's own differentiable ops.
 
 use candle_core::{D, Device, Result, Tensor, Var};
 use candle_nn::{Linear, Module};

@@ -1,4 +1,4 @@
-//! What it costs to let other processes compute: a method that learns nothing, under `mpirun`.
+//! Cost of computing in other processes: a method that learns nothing, under `mpirun`.
 //!
 //! * a job of 6.5 MB there and back: jobs per second over four ranks, and what each takes of rank 0's processor beyond
 //!   what it takes when rank 0 does it itself; asked: 50, and 8 ms;
@@ -43,7 +43,7 @@ const LASTING: Federation =
 /// Names the case to a process that `mpirun` started.
 const CASE: &str = "FEDCAST_BENCH_CASE";
 
-/// What rank 0 tells of a run.
+/// Report of rank 0 on a run.
 struct Told {
     seconds: f64,
     /// Of rank 0's process.

@@ -33,7 +33,7 @@ fn normal(shape: &[usize], deviation: f64, step: u64) -> Result<Tensor> {
     Tensor::from_vec(values, shape, &Device::Cpu)? * deviation
 }
 
-/// What both steps share.
+/// Data shared by both steps.
 struct Setting {
     config: ResNetConfig,
     weights: ParameterSet,

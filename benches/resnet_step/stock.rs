@@ -1,4 +1,4 @@
-//! The same network written with candle's own layers.
+//! Network of the step in candle's own layers.
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::{

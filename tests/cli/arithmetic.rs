@@ -39,7 +39,7 @@ fn manifest(run: &Path) -> Value {
     serde_json::from_str(&read(run.join("manifest.json"))).unwrap()
 }
 
-/// Paths that this machine has, narrow to wide. The others are told.
+/// Paths that this machine supports, narrow to wide. The others are reported.
 fn paths() -> Vec<&'static str> {
     let all =
         [(Vectors::Baseline, "portable"), (Vectors::Avx2, "avx2"), (Vectors::Avx512, "avx512")];

@@ -1,4 +1,4 @@
-//! Promise: wherever a run writes a class, its name stands beside the number.
+//! Promise: wherever a run writes a class, its name is given with the number.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::command::{read, tell};
 
-/// Labels 3, 7 and 100, whose classes are 0, 1 and 2: nobody could tell without the names.
+/// Labels 3, 7 and 100, whose classes are 0, 1 and 2, so that only names identify them.
 fn write(folder: &Path) {
     let row = |i: usize| match i % 3 {
         0 => "8,0,0,3",

@@ -1,4 +1,4 @@
-//! What people read: help and the final table are snapshots.
+//! Snapshots of texts for users: help and the final table.
 
 use crate::command::{tell, tiny_run};
 

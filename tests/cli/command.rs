@@ -8,7 +8,7 @@ pub fn tiny() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios/tiny.toml")
 }
 
-/// `fedcast` with these arguments, in an empty folder of its own choosing.
+/// Returns the command `fedcast` with these arguments, in its own empty folder.
 pub fn fedcast(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fedcast"));
     command
@@ -38,7 +38,7 @@ fn caches(folder: &Path) -> PathBuf {
     }
 }
 
-/// What came of it, with texts.
+/// Result of a command, with texts.
 pub struct Told {
     /// The exit code.
     pub code: i32,

@@ -1,4 +1,4 @@
-//! Promise: with record.confusion a run says which class is taken for which, beside the journal, which stays as it is.
+//! Promise: with record.confusion a run reports true and predicted classes; its journal does not change.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -56,7 +56,7 @@ fn what_cannot_be_meant_is_refused() {
     }
 }
 
-/// No machine has so many GPUs, so this holds for a program with GPUs too.
+/// No machine has this many GPUs, so this holds for a program with GPUs too.
 #[test]
 fn a_gpu_that_is_not_there_ends_with_code_20_and_the_way_out() {
     let folder = tempfile::tempdir().unwrap();

@@ -49,7 +49,7 @@ fn child(text: &str, overrides: &[&str]) -> Scenario {
     load(folder.path(), overrides).unwrap_or_else(|error| panic!("{error}")).scenario
 }
 
-/// What is told of files that are wrong, with paths that do not depend on the folder.
+/// Returns the message on wrong files, with paths independent of the folder.
 fn refusal(base: &str, child: &str, overrides: &[&str]) -> String {
     let folder = files(base, child);
     let error = load(folder.path(), overrides).expect_err("these files are wrong").to_string();

@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex};
 
 use crate::command::{Told, fedcast, read, tell, tell_of};
 
-/// What a request asks for.
+/// Request to the server of the test.
 struct Asked {
     path: String,
     headers: BTreeMap<String, String>,
 }
 
 impl Asked {
-    /// Where its range begins.
+    /// First byte of the requested range.
     fn from(&self) -> Option<usize> {
         self.headers.get("range")?.strip_prefix("bytes=")?.split('-').next()?.parse().ok()
     }

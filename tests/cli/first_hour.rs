@@ -78,7 +78,7 @@ fn save_weights(path: &Path) {
     safetensors::serialize_to_file(views, None, path).unwrap();
 }
 
-/// What a shell makes of a line: words, with `'` as the only quote.
+/// Splits a line into words as a shell does, with `'` as the only quote.
 fn typed(folder: &Path, line: &str) -> Told {
     let words: Vec<String> = line
         .split('\'')

@@ -1,4 +1,4 @@
-//! Promise: a common mistake gets a documented exit code and is told what to write instead.
+//! Promise: a common mistake gets a documented exit code and advice on what to write instead.
 //!
 //! Every line of the table is typed at a shell, in a folder with a scenario, a run and the files of other programs; what
 //! is said, and the code, are one snapshot.
@@ -116,7 +116,7 @@ fn a_directory_is_never_hidden_whatever_the_name() {
     assert!(made.file_name().to_string_lossy().starts_with("evil-"), "{:?}", made.file_name());
 }
 
-/// What a new user does twice must not cost what the first time computed.
+/// A command given twice does not destroy the results of the first.
 #[test]
 fn a_run_that_is_there_is_not_computed_again_by_the_same_command() {
     let folder = folder();

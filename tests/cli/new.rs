@@ -45,7 +45,7 @@ fn nobody_is_asked_where_nobody_can_answer() {
     assert!(folder.path().join("scenario.toml").exists());
 }
 
-/// Keys that mean nothing to the method are told at once.
+/// Keys that have no meaning for the method are reported at once.
 #[test]
 fn what_a_method_ignores_is_said_as_the_file_is_written() {
     let folder = tempfile::tempdir().unwrap();

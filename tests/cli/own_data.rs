@@ -32,7 +32,7 @@ fn digests(folder: &Path, out: &str, more: &[&str]) -> Value {
 
 const IID: &str = r#"{ kind = "iid", min_samples = 1 }"#;
 
-/// So many images of two classes in a folder; the brightness tells the class.
+/// Writes images of two classes to a folder; the brightness gives the class.
 fn images(folder: &Path, part: &str, count: u8) {
     for (class, base) in [("cat", 40), ("emu", 180)] {
         let place = folder.join(part).join(class);

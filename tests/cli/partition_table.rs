@@ -1,4 +1,4 @@
-//! Promise: partition.csv says who holds what, as a run trains on it and as `plan --partition` tells beforehand.
+//! Promise: partition.csv gives the samples of each client, as trained on and as `plan --partition` prints.
 
 use std::collections::BTreeMap;
 

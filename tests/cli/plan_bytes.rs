@@ -218,7 +218,7 @@ fn so_does_a_run_through_a_narrow_line_of_the_server() {
     sends_and_takes_what_was_planned(&["preset=mobile", line[0], line[1]]);
 }
 
-/// Nobody leaves before its work is done, so the run waits and asks as planned.
+/// No client leaves before its work is done, so the run waits and samples as planned.
 #[test]
 fn so_does_a_run_of_clients_that_come_and_go() {
     let diurnal = "availability={kind=\"diurnal\",mean=0.3,depth=0.2,slot_s=30}";
@@ -350,7 +350,7 @@ fn stsa_s_table_of_communication() {
     assert_eq!(format!("{found:.3}"), "4.772");
 }
 
-/// The same formulas in a run: `4 (D^2 + D C_t)` per client and `4 (D C_t + C_t)` per unit.
+/// Checks the formulas in a run: `4 (D^2 + D C_t)` per client and `4 (D C_t + C_t)` per unit.
 #[test]
 fn stsa_s_formulas_hold_in_a_run() {
     let folder = tempfile::tempdir().unwrap();

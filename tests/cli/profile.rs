@@ -3,7 +3,7 @@
 use crate::command::{read, tiny_run};
 use serde_json::Value;
 
-/// What the summary calls a share, whether workers (or the event loop) spent it, and on which jobs.
+/// Key of the summary, true for workers (false for the event loop), and the jobs that it sums.
 const SHARES: [(&str, bool, &[&str]); 9] = [
     ("train_s", true, &["train"]),
     ("evaluate_s", true, &["evaluate"]),

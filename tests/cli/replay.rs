@@ -152,7 +152,7 @@ fn seconds<const N: usize>(rounds: &str, columns: [&str; N]) -> Vec<[f64; N]> {
     rows.collect()
 }
 
-/// What virtual time went into: the four parts make every round, and all of them the run.
+/// Parts of virtual time: the four parts add up to every round, and all of them to the run.
 #[test]
 fn virtual_time_is_split_into_work_links_waiting_and_server() {
     let folder = tempfile::tempdir().unwrap();

@@ -29,7 +29,7 @@ fn grid(folder: &Path) {
     }
 }
 
-/// What is between two texts, for every place.
+/// Returns the texts between `from` and `to`, for every place.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> Vec<&'a str> {
     text.split(from).skip(1).filter_map(|rest| rest.split(to).next()).collect()
 }

@@ -1,4 +1,4 @@
-//! Promise: a server that restarts is told, counted, verified and timed again by the program.
+//! Promise: a restart of the server is reported, counted, verified and replayed with other times.
 
 use serde_json::Value;
 

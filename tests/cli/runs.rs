@@ -1,5 +1,4 @@
-//! Promise: `fedcast runs` lists what is there, tells a killed run from one that goes on, and removes nothing but what
-//! runs wrote.
+//! Promise: `fedcast runs` lists all runs, tells killed ones from running ones, and removes only files of runs.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! Promise: several processes compute one run only where that is asked for and possible, and whoever starts several by
-//! mistake is told before anything is written.
+//! Promise: several processes compute one run only if asked to and possible.
+//!
+//! Starting several by mistake is reported before anything is written.
 
 use crate::command::{fedcast, tell, tell_of, tiny};
 

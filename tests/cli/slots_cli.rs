@@ -144,7 +144,7 @@ fn alone(folder: &Path, more: &[&str]) -> String {
     read(folder.join("direct.csv"))
 }
 
-/// A slot alone is one round of its own client: what other rounds, clients and slots do is nothing to it.
+/// A single client task is trained in rounds of its own client; other rounds, clients and tasks do not affect it.
 #[test]
 fn a_slot_alone_is_one_round_of_its_client() {
     let folder = tempfile::tempdir().unwrap();

@@ -212,7 +212,7 @@ fn longer() -> String {
     STUDY.replace("replicates = 2", "replicates = 1\nset = { federation.rounds = 200 }")
 }
 
-/// A study that runs beside the test, and not after it.
+/// Study that runs at the same time as the test.
 #[cfg(target_os = "linux")]
 struct Parent(std::process::Child);
 

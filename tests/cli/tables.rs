@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::command::{Told, read, tell};
 
-/// Two rows for each of three classes, which the column `a` tells apart.
+/// Two rows for each of three classes, which column `a` separates.
 const ROWS: [(&str, [f32; 2]); 6] = [
     ("0", [0.0, 3.0]),
     ("2", [5.0, 1.0]),

@@ -12,7 +12,7 @@ const BOTH: &[&str] = &["--set", "record.tensorboard=true", "--set", "record.par
 /// One scalar: tag, step, wall time, value.
 type Scalar = (String, u64, f64, f32);
 
-/// Reads frames and checks every checksum, with a CRC of its own: bit by bit.
+/// Reads frames and checks every checksum, with a separate CRC: bit by bit.
 fn scalars(bytes: &[u8]) -> Vec<Scalar> {
     let (mut rest, mut all, mut first) = (bytes, Vec::new(), true);
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Rates can be chosen on held-out training samples, and nobody takes such a number for one of the test set.
+//! Rates can be chosen on held-out training samples, and such numbers are marked as not those of the test set.
 
 use crate::command::{read, tell, tiny, tiny_run};
 

@@ -208,7 +208,7 @@ fn without_the_file_the_architecture_has_to_be_stated() {
     assert!(told.code == 3 && told.err.contains("no weights are read from a file"), "{}", told.err);
 }
 
-/// A file as `fedcast weights --format json` tells it.
+/// Returns a file as `fedcast weights --format json` describes it.
 fn told_of(folder: &Path, file: &str) -> serde_json::Value {
     let arguments = ["weights", file, "--heads", "3", "--format", "json"];
     serde_json::from_str(&tell(folder, &arguments).out).unwrap()

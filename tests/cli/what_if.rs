@@ -39,7 +39,7 @@ fn what_if(folder: &Path, set: &[&str]) -> Told {
     tell(folder, &[&["replay", "run", "--format", "json", "-o", "retimed"], set].concat())
 }
 
-/// What is told with these overrides is what a run with them does: every table, both digests.
+/// What-if with these overrides equals a run with them: every table, both digests.
 #[track_caller]
 fn as_a_run(folder: &Path, set: &[&str]) {
     let _ = fs::remove_dir_all(folder.join("retimed"));

@@ -72,7 +72,7 @@ fn a_round_has_stragglers_of_old_tasks_beside_clients_of_the_new_one() {
     }
 }
 
-/// What a client learns in a round is the shard of its own task.
+/// Returns the shard that a client learns in a round: that of its own task.
 #[test]
 fn clients_learn_what_they_have() {
     let rules = with(PACED);
@@ -183,7 +183,7 @@ fn digests_do_not_depend_on_workers_and_states_know_what_they_missed() {
     }
 }
 
-/// A group of everybody, or nobody who is late, is the usual run.
+/// A group of all clients, or no client that is late, gives the usual run.
 #[test]
 fn tasks_without_lag_are_global() {
     let global = ran(&with(ArrivalRules::Global)).digests;

@@ -151,7 +151,7 @@ fn every_update_is_folded_once_or_late() {
     }
 }
 
-/// A buffer as large as the cohort that everybody fills at once is a synchronous run.
+/// A buffer as large as the cohort that all fill at once gives a synchronous run.
 #[test]
 fn a_buffer_of_all_on_equal_clients_is_synchronous() {
     let ideal = |closing| Rules { closing, ..rules() };

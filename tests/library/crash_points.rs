@@ -16,7 +16,7 @@ use fedcast::methods::Registry;
 use fedcast::report;
 use fedcast::scenario::Scenario;
 
-/// What all runs have in common.
+/// Scenario shared by all runs.
 const HEAD: &str = r#"
 schema = 1
 data = { source = "digits", subset = 4 }
@@ -71,7 +71,7 @@ impl Setting {
         Setting { scenario: loaded.unwrap().scenario }
     }
 
-    /// Computes a run with all that the program writes; the first `told` entries are there already.
+    /// Computes a run with all outputs of the program; the first `told` entries are recorded already.
     fn execute(&self, run: Run, told: u64) -> Result<(), RunError> {
         let ended = report::execute(run, &self.scenario, told, Vec::new(), Interrupt::default())?;
         assert_eq!(ended.finished.reason, EndReason::Done);
@@ -91,7 +91,7 @@ impl Setting {
         Ok(self.execute(run, replayed)?)
     }
 
-    /// What `fedcast run --resume` does.
+    /// Resumes as `fedcast run --resume` does.
     fn take_up(&self, disk: &Disk, path: &Path) -> Result<(), ResumeError> {
         match inspect_directory(path, &self.scenario.hash())? {
             DirectoryState::Free => Ok(self.begin(disk, path, false)?),
@@ -151,7 +151,7 @@ fn content(path: &Path) -> BTreeMap<String, String> {
     found
 }
 
-/// What of a file does not differ from process to process; nothing of wall times and of states on the way.
+/// Returns the part of a file that is equal in all processes, without wall times and intermediate states.
 fn of_the_run(name: &str, bytes: &[u8]) -> Option<String> {
     let text = || String::from_utf8(bytes.to_vec()).unwrap();
     let without = |keys: &[&str]| {

@@ -32,7 +32,7 @@ fn cifar_folder() -> tempfile::TempDir {
     root
 }
 
-/// The same as `cifar.tar.gz` in its own folder.
+/// Writes `cifar.tar.gz` in its own folder.
 fn cifar_archive() -> tempfile::TempDir {
     let (from, root) = (cifar_folder(), tempfile::tempdir().unwrap());
     let file = fs::File::create(root.path().join("cifar.tar.gz")).unwrap();

@@ -27,7 +27,7 @@ fn all_files() -> Vec<PathBuf> {
     files_under(&Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios"))
 }
 
-/// What scenarios share lies in folders `base` and is no scenario itself.
+/// Folders `base` hold shared parts of scenarios, which are no scenarios themselves.
 fn is_base(file: &Path) -> bool {
     file.parent().is_some_and(|folder| folder.ends_with("base"))
 }
@@ -129,7 +129,8 @@ fn paper_scenarios_differ_from_each_other() {
     }
 }
 
-/// What a line of a header offers, `--set a=b --set 'c={d="e"}'   remark`; `...` is for the reader to fill in.
+/// Returns what a line of a header offers, `--set a=b --set 'c={d="e"}'   remark`; `...` is for the reader to fill
+/// in.
 fn offered_by(line: &str) -> Vec<Override> {
     let sets = line.split("--set ").skip(1).filter(|set| !set.contains("..."));
     let words = sets.map(|set| match set.strip_prefix('\'') {
@@ -171,12 +172,12 @@ fn advertised_overrides_work() {
     assert!(offered >= 564, "only {offered} lines with overrides");
 }
 
-/// Whether a file extends a base, itself or by a base of its own.
+/// Returns true if a file extends a base, itself or by its own base.
 fn has_base(file: &Path, base: &Path) -> bool {
     base_of(file).is_some_and(|nearest| nearest == base || has_base(&nearest, base))
 }
 
-/// What a base offers its scenarios, each line one of them at least: a key of one method is no key of the others.
+/// Every line that a base offers fits one of its scenarios: a key of one method is no key of the others.
 #[test]
 fn overrides_that_bases_advertise_work_for_a_scenario_of_theirs() {
     let scenarios = scenario_files();

@@ -81,7 +81,7 @@ fn a_client_crashes_before_while_or_after_training() {
     assert!(before < within && within < after, "{before} {within} {after}");
 }
 
-/// What it learned before it crashed, a client still knows.
+/// A client keeps what it learned before it crashed.
 #[test]
 fn a_state_is_kept_by_a_client_that_crashes_after_training_only() {
     let visits = |when| {
@@ -189,7 +189,7 @@ fn any_mixture_of_faults_is_survived_with_the_same_digests_for_any_workers() {
     }
 }
 
-/// Where every client fails in every round the run still ends.
+/// A run in which every client fails in every round still ends.
 #[test]
 fn rounds_in_which_everything_fails_are_empty() {
     for kind in every_kind() {

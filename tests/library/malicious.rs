@@ -40,7 +40,7 @@ impl Ran {
         task.correct as f64 / task.total as f64
     }
 
-    /// Who forged what.
+    /// Returns the forged uploads by client.
     fn forged(&self) -> Vec<(ClientId, String)> {
         let of = |entry: &Entry| match &entry.event {
             Event::UpdateForged { client, how, .. } => Some((*client, how.clone())),
@@ -152,7 +152,7 @@ fn digests_do_not_depend_on_workers_or_on_when_they_finish() {
     }
 }
 
-/// What a scenario may not ask, a program may not either.
+/// A program is refused what a scenario is refused.
 #[test]
 fn a_setup_whose_method_folds_no_mean_is_refused() {
     let method = |overrides: &[&str], name: &str| {

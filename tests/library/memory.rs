@@ -16,7 +16,7 @@ use fedcast::federation::{Entry, Event, EventSink, Interrupt, SinkError, simulat
 /// Set in the process that runs one test only.
 const ALONE: &str = "FEDCAST_TEST_ALONE";
 
-/// Runs the test of this name in a process of its own; there, does what it promises.
+/// Runs the test of this name in a separate process; there, runs its body.
 #[track_caller]
 fn alone(test: &str, promise: impl FnOnce()) {
     if std::env::var_os(ALONE).is_some() {

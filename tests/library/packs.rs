@@ -24,13 +24,12 @@ fn mobile(pack: usize) -> Rules {
     Rules { compute, links, faults, participation, pack, ..rules() }
 }
 
-/// Links so slow, beside work that takes no time, that a participant's end comes up while others of its
-/// pack still wait for their download.
+/// Links so slow compared with work that a participant ends while others of its pack wait for their download.
 fn late(pack: usize) -> Rules {
     Rules { compute: ComputeRules::IDEAL, links: LinkRules::MOBILE, pack, ..rules() }
 }
 
-/// How many training jobs a run had.
+/// Returns the number of training jobs of a run.
 #[derive(Clone, Default)]
 struct Jobs(Arc<Mutex<usize>>);
 
@@ -111,7 +110,7 @@ fn a_panic_fails_every_member_of_its_pack() {
     assert_eq!(ran.count("trained"), 30);
 }
 
-/// How many jobs found the memory full.
+/// Returns the number of jobs that found the memory full.
 #[derive(Clone, Default)]
 struct Retries(Arc<Mutex<usize>>);
 

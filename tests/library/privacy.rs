@@ -64,7 +64,7 @@ fn scenario(more: &str) -> Scenario {
     read(&format!("{BASE}\n{more}"))
 }
 
-/// The same with HGP as the method.
+/// Returns the scenario with HGP as the method.
 fn hgp(keys: &str, more: &str) -> Scenario {
     let method = format!("name = \"hgp\", prompt_len = 2, n_blocks = 1, {keys}");
     let base = BASE.replace("name = \"fedavg\", train = \"head\"", &method);
@@ -302,8 +302,8 @@ fn noise_changes_uploads_and_not_the_rest() {
     assert_ne!(noisy.scores(), plain.scores());
 }
 
-/// Whoever comes after the deadline has dropped out; its masks are taken off the sum of the others.
-/// A deadline that falls into the introduction ends a round that nobody was invited to.
+/// A participant that comes after the deadline has dropped out; its masks are taken off the sum of the others. A
+/// deadline within the introduction ends a round to which no participant was invited.
 #[test]
 fn uploads_after_the_deadline_are_drop_outs() {
     let (mut partial, mut uninvited) = (0, 0);

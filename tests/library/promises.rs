@@ -13,7 +13,7 @@ use fedcast::federation::{Digest, Interrupt, MemorySink, Setup, ShardSource, sim
 use fedcast::methods::Registry;
 use fedcast::scenario::{Override, Scenario};
 
-/// Logistic regression, two tasks; whose shards are given by the test. With a sample a client nobody shuffles.
+/// Logistic regression, two tasks; whose shards are given by the test. One sample per client needs no shuffling.
 const BASE: &str = r#"
     schema = 1
     data = { source = "digits" }

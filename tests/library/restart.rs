@@ -200,8 +200,10 @@ fn states(method: &str, fault: &str) -> Vec<Digest> {
     closed(&memory.entries()).into_iter().map(|round| round.2).collect()
 }
 
-/// What comes back is what was there: the run learns the same as where every client crashed in these rounds,
-/// which are the first of the run, one within a task and the first of a task.
+/// A restart restores the saved state.
+///
+/// The run learns the same as if every client had crashed in these rounds, which are the first of the run, one within
+/// a task and the first of a task.
 #[test]
 fn policies_come_back_as_they_were() {
     for method in [

@@ -19,7 +19,7 @@ impl Judge {
         Judge(expanded(schema, &definitions))
     }
 
-    /// What is wrong with a text in TOML.
+    /// Returns the error of a text in TOML.
     fn complaint(&self, toml: &str) -> Option<String> {
         let table: toml::Table = toml.parse().unwrap();
         judge(&self.0, &serde_json::to_value(table).unwrap(), "").err()

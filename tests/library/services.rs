@@ -8,7 +8,7 @@ use fedcast::model::VitConfig;
 use fedcast::policy::{Capability, ModelFacts, WireForm, check_capability};
 use fedcast::scenario::{Scenario, ScenarioError};
 
-/// Where a method may be at home: clients, tasks.
+/// Numbers of clients and tasks with which methods are tried.
 const PLACES: [(u32, u32); 3] = [(20, 5), (1, 5), (1, 1)];
 
 fn read(

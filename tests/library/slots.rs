@@ -40,7 +40,7 @@ fn ran_with(scenario: &Scenario, workers: u32, shaker: Option<u64>) -> (Vec<Entr
     (memory.entries(), memory.digests())
 }
 
-/// Who works on the slot of which period, by round.
+/// Returns the clients that work on the client task of each period, by round.
 fn work(entries: &[Entry]) -> BTreeMap<Round, BTreeMap<ClientId, TaskId>> {
     let mut work = BTreeMap::new();
     for entry in entries {

@@ -20,7 +20,7 @@ use fedcast::wire::{
 const CLASSES: usize = 10;
 const PIXELS: usize = 64;
 
-/// What a client does to the engine instead of behaving.
+/// Fault of a client or of the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mischief {
     #[default]
@@ -33,7 +33,7 @@ pub enum Mischief {
     Panic,
     /// Client 2 panics while it trains in the second task.
     PanicOnce,
-    /// Packs of more than so many find the memory of their device full, half-way.
+    /// Packs of more than this size find the memory of their device full, halfway.
     Full(usize),
     /// Client 2 meets an image that cannot be read.
     BadImage,
@@ -284,7 +284,7 @@ impl<S: Remember> Softmax<S> {
     }
 }
 
-/// What a run left behind.
+/// Records of a run.
 pub struct Ran {
     pub end: Result<RunEnd, FederationError>,
     pub entries: Vec<Entry>,
@@ -292,7 +292,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// How many entries have an event of this name.
+    /// Returns the number of entries with an event of this name.
     pub fn count(&self, name: &str) -> usize {
         self.entries.iter().filter(|e| e.event.name() == name).count()
     }
@@ -342,7 +342,7 @@ pub fn run(setup: Setup) -> Ran {
     run_with(setup, Interrupt::default())
 }
 
-/// Runs it; somebody holds the interrupt.
+/// Runs it with an interrupt.
 pub fn run_with(setup: Setup, interrupt: Interrupt) -> Ran {
     let memory = MemorySink::default();
     let end = simulate(setup, Box::new(memory.clone()), Box::new(()), interrupt);

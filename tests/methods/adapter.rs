@@ -80,7 +80,7 @@ fn dropout_is_drawn_from_the_run_and_is_off_in_evaluation() {
     assert_ne!(features(), plain.to_vec2::<f32>().unwrap(), "the adapters answer");
 }
 
-/// What a method on these features has to ship: the adapters and nothing else.
+/// A method on these features ships the adapters and nothing else.
 #[test]
 fn the_features_are_the_adapters() {
     let run = engine(adapter(), 2);

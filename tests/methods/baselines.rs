@@ -123,7 +123,7 @@ fn without_teachers_two_teachers_are_fedavg() {
     }
 }
 
-/// What a client of the last task got and sent, as parameters.
+/// Returns the parameters that a client of the last task received and sent.
 fn last_exchange(run: &Engine, client: usize) -> [ParameterSet; 2] {
     let of =
         |exchange: &&Exchange| exchange.task > 0 && exchange.participant.client.index() == client;
@@ -131,7 +131,7 @@ fn last_exchange(run: &Engine, client: usize) -> [ParameterSet; 2] {
     [&last.down, last.up.as_ref().unwrap()].map(|body| parameters_of(body).unwrap())
 }
 
-/// Without running statistics, which move with the batches whoever teaches.
+/// Checked without running statistics, which move with the batches in any case.
 fn learnt(set: ParameterSet) -> ParameterSet {
     set.filter(|name| !name.contains("running"))
 }
@@ -234,7 +234,7 @@ fn the_weight_of_the_received_model_is_free() {
     assert_eq!(end(0.5, 0.0, Some(0.0), 0.1), end(1.0, 0.0, Some(0.0), 0.05));
 }
 
-/// With all outputs distilled, rows of classes to come train, as in FedCIL's code; otherwise nobody touches them.
+/// With all outputs distilled, rows of classes to come train, as in FedCIL's code; otherwise they stay.
 #[test]
 fn all_outputs_may_be_distilled() {
     let coming = |own_teacher| {
@@ -330,9 +330,10 @@ fn a_teacher_stays_as_it_was_learnt() {
     }
 }
 
-/// What a teacher is for: without a cross-entropy a client goes from what it received towards what it knew itself at
-/// the end of the task before, which is what it keeps. (The distillation is convex in the head and least there, so that
-/// every step leads nearer.)
+/// Distillation draws a client to its earlier model.
+///
+/// Without a cross-entropy a client goes from what it received towards what it kept at the end of the task before.
+/// (The distillation is convex in the head and least there, so that every step leads nearer.)
 #[test]
 fn a_client_returns_to_its_own_teacher_and_keeps_it() {
     let taught = run(two_teachers(0.0, 1.0, OwnTeacher::Seen), 2, 1, &sgd());

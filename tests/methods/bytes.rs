@@ -40,7 +40,7 @@ fn payload(sketch: &BodyShape) -> u64 {
 /// The shapes of an exchange.
 struct Exchanged {
     down: BodyShape,
-    /// What a download names and a fresh client lacks.
+    /// Assets of a download that a fresh client lacks.
     assets: Vec<BodyShape>,
     up: BodyShape,
 }
@@ -58,7 +58,7 @@ fn on_cifar100(task: usize, form: WireForm, method: impl AveragingMethod) -> Exc
     in_round(0, task, form, method)
 }
 
-/// The same in that round of the task.
+/// Returns the exchange in this round of the task.
 fn in_round(round: u32, task: usize, form: WireForm, method: impl AveragingMethod) -> Exchanged {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
     in_round_on(round, &cifar100(vit.into(), form), task, method)

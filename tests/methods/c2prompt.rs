@@ -138,7 +138,7 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
     assert_ne!(run.states[&ClientId(0)].digest(), first);
 }
 
-/// They begin as normal numbers of deviation 0.02.
+/// Components begin as normal numbers of standard deviation 0.02.
 #[test]
 fn compensation_prompts_begin_small() {
     let run = run_of(c2prompt_with(|c| c.compensation_epochs = 0));
@@ -231,7 +231,7 @@ fn coins_fall_apart_for_clients_rounds_and_batches() {
     }
 }
 
-/// Steps with compensation prompts are told apart from the others; without distillation the cross-entropy is the loss.
+/// Steps with compensation prompts are recognized; without distillation the cross-entropy is the loss.
 #[test]
 fn cross_entropies_are_told_by_the_coin() {
     let mut run = engine(c2prompt_with(|c| (c.cpa, c.powder.kd_weight) = (false, 0.0)), 3);
@@ -333,7 +333,7 @@ fn c2prompt_sends_the_bytes_of_its_card() {
     assert_eq!(payload(&on_imagenet_r(20, 3, plain).up.body()), 946_256);
 }
 
-/// What a client answers is aggregated without the byte that says what it is; the answer of another phase is refused.
+/// Uploads are aggregated without the byte that gives their kind; an upload of another phase is rejected.
 #[test]
 fn an_upload_answers_what_was_asked() {
     let method = c2prompt_with(|c| c.cpa_transfer = true);
@@ -381,7 +381,7 @@ fn tasks_may_be_mixed_as_in_powder() {
     );
 }
 
-/// A copy of a frame is charged as one: which downloads are shared is part of what a run comes to.
+/// A copy of a frame is charged as one; the sharing of downloads is part of the result of a run.
 #[test]
 fn the_question_of_round_0_is_one_down_for_all() {
     let mut run = engine(c2prompt_with(|_| ()), 3);

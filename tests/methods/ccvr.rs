@@ -80,7 +80,7 @@ fn calibration_moves_its_own_rows_only() {
     }
 }
 
-/// What the server has of each class, by class and client.
+/// Returns what the server has of each class, by class and client.
 type Cells = Vec<(ClientId, Arc<ClassStatistics>)>;
 
 /// One Gaussian per class.

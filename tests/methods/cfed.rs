@@ -121,7 +121,7 @@ fn who_reviews_itself_stays_where_it_is() {
     }
 }
 
-/// Who reviews with dropout does not answer as the old model does, and learns; without it stays where it is. Adapters
+/// A reviewer with dropout does not answer as the old model does, and learns; without it stays where it is. Adapters
 /// begin at zero, so they need some rounds before there is anything to drop.
 #[test]
 fn reviewers_drop_what_learners_drop() {
@@ -145,8 +145,9 @@ fn reviewers_drop_what_learners_drop() {
     assert!(without < 1e-6 && with > 1e-4, "{without} {with}");
 }
 
-/// What reviews are for: on the auxiliary samples a reviewer's answers come nearer to the old model's than those of the
-/// model it received.
+/// A review brings the answers on auxiliary samples nearer to the old model's.
+///
+/// The comparison is with the model that the reviewer received.
 #[test]
 fn reviews_lead_back_to_the_old_model() {
     let run = run(|c| c.review_weight = 2.0, 2, 3);
@@ -229,7 +230,7 @@ fn a_server_distils_what_came_back() {
     }
 }
 
-/// The old model that is reviewed is of one task; where nobody reviews, clients may be of several.
+/// The old model that is reviewed is of one task; without reviewers clients may be of several.
 #[test]
 fn only_where_somebody_reviews_all_clients_are_of_one_task() {
     let refused = |reviewers: f64| {

@@ -65,7 +65,7 @@ fn flat(set: &ParameterSet) -> Vec<f32> {
     set.iter().flat_map(|(_, parameter)| parameter.values.to_vec()).collect()
 }
 
-/// What the server remembers under a name.
+/// Returns the vectors that the server remembers under a name.
 fn memory(run: &Engine, name: &str) -> Vec<f32> {
     flat(&vectors_of(&run.server.save().sections, name).unwrap())
 }

@@ -163,7 +163,7 @@ fn weights_are_counts_or_equal() {
     }
 }
 
-/// Where heads grow each participant is sent the rows up to those of its own task, whoever stands beside it.
+/// With growing heads each participant is sent the rows up to those of its own task, whatever the others get.
 #[test]
 fn seats_of_two_tasks_are_sent_their_own_rows() {
     let head = HeadForm::Growing;

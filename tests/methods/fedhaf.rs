@@ -140,7 +140,7 @@ fn exemplars_do_not_depend_on_training() {
     assert!((0..2).any(|client| kept(&one, client).digest() != kept(&greedy, client).digest()));
 }
 
-/// They are chosen by features of the images as they describe, not as they train.
+/// Exemplars are chosen by features of the images of the statistics transform, not of training images.
 #[test]
 fn exemplars_are_chosen_by_the_images_that_describe() {
     let config = FedHaf { retention: 0.2, ..FedHaf::default() };
@@ -170,7 +170,7 @@ fn exemplars_are_chosen_by_the_images_that_describe() {
     }
 }
 
-/// Whoever is asked late chooses from the tasks it missed, as it would have at their ends.
+/// A client that is sampled late chooses from the tasks that it missed, as it would have at their ends.
 #[test]
 fn missed_tasks_are_made_up_for() {
     let always = trained(|_| (), 3, 1);
@@ -245,7 +245,7 @@ fn each_stage_moves_its_own_network() {
     assert_eq!(features(&two), before);
 }
 
-/// Table 2 of the paper: every ablation is a run of its own.
+/// Table 2 of the paper: every ablation is a separate run.
 #[test]
 fn every_ablation_changes_the_run() {
     let changes: [fn(&mut FedHaf); 9] = [
@@ -274,9 +274,11 @@ fn every_ablation_changes_the_run() {
     );
 }
 
-/// What a client of the second task did: how far its module took old samples from the previous module's features, how
-/// far its norms of new and old classes are apart, and how far its old outputs are from the previous model's, by both
-/// models' running moments. All exemplars are kept, nothing is dropped.
+/// Returns distances that a client of the second task changed.
+///
+/// They are how far its module took old samples from the previous module's features, how far its norms of new and old
+/// classes are apart, and how far its old outputs are from the previous model's, by both models' running moments. All
+/// exemplars are kept, nothing is dropped.
 fn second_task(change: impl Fn(&mut FedHaf)) -> [f64; 3] {
     let mut run = engine(
         fedhaf_with(|config| {
@@ -324,8 +326,10 @@ fn second_task(change: impl Fn(&mut FedHaf)) -> [f64; 3] {
     [drift, (norm(1) - norm(0)).abs(), outputs]
 }
 
-/// What the losses are there for. The balance brings norms of old and new classes together and moves the module; the
-/// distillation of features holds it where it was; that of outputs holds the head.
+/// Every loss has its effect.
+///
+/// The balance brings norms of old and new classes together and moves the module; the distillation of features holds
+/// it where it was; that of outputs holds the head.
 #[test]
 fn every_loss_pulls_where_it_should() {
     let with = |kd: f64, fd: f64, fb: f64| {

@@ -33,7 +33,7 @@ fn parameters(run: &Engine) -> ParameterSet {
     parameters_of(&run.server.save()).unwrap()
 }
 
-/// What an upload says of its classes: head rows, counts and means.
+/// Returns what an upload reports of its classes: head rows, counts and means.
 fn reported(exchange: &Exchange) -> Vec<(u32, u32, Vec<f32>)> {
     let upload = exchange.up.as_ref().unwrap();
     let message = Message::from_body(upload, &[]).unwrap();
@@ -132,7 +132,7 @@ fn prototypes_are_means_over_all_clients() {
     }
 }
 
-/// A class that nobody has is told to have no prototype, and what was known of earlier tasks is forgotten.
+/// A class that no client has gets no prototype, and prototypes of earlier tasks are dropped.
 #[test]
 fn a_class_without_a_prototype_is_left_out() {
     let mut run = engine(drawn(Train::Prompt, 0.5), 3);
@@ -158,7 +158,7 @@ fn a_class_without_a_prototype_is_left_out() {
     assert_eq!(again.server.save().digest(), saved.digest());
 }
 
-/// What prototypes are for: with a strong pull clients end with means nearer to those that they were told.
+/// With a strong pull clients end with means nearer to the prototypes that they received.
 #[test]
 fn a_stronger_pull_brings_means_nearer() {
     let apart = |weight: f64| {

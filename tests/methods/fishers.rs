@@ -56,7 +56,7 @@ fn run(method: Arc<dyn Method>, tasks: usize, clients: usize, rounds: u32) -> En
     engine.run(clients, rounds)
 }
 
-/// What the clients of the first round sent: their parameters, and what weighs them.
+/// Returns the parameters that the clients of the first round sent, and their weights.
 fn first_round(run: &Engine, clients: usize) -> Vec<(ParameterSet, Body)> {
     let sent = run.exchanges[..clients].iter().map(|exchange| {
         let upload = exchange.up.as_ref().unwrap();
@@ -156,7 +156,7 @@ fn uniform_weights_divide_a_fisher_by_its_samples() {
     assert!(scaled.iter().any(|f| *f > 1e-3));
 }
 
-/// What may be done with its uploads follows from the weights of numbers.
+/// Operations on its uploads are allowed or not by the weights of single numbers.
 #[test]
 fn what_a_fisher_mean_allows() {
     let method = fisheravg(Train::Head, FisherForm::Truth);
@@ -166,14 +166,11 @@ fn what_a_fisher_mean_allows() {
         assert_eq!(refused(service), None, "{service:?}");
     }
     for service in [Capability::RobustAggregation, Capability::SecureAggregation] {
-        assert!(
-            refused(service).is_some_and(|why| why.contains("its own weight")),
-            "{service:?}"
-        );
+        assert!(refused(service).is_some_and(|why| why.contains("its own weight")), "{service:?}");
     }
 }
 
-/// What the server's model is, without what it remembers beside it.
+/// Returns the server's model, without what it remembers in addition.
 fn model(run: &Engine) -> ParameterSet {
     let saved = run.server.save();
     let count = saved.sections.iter().filter(|section| section.kind == Kind::Head).count();
@@ -231,9 +228,11 @@ fn a_stronger_penalty_keeps_old_numbers_nearer() {
     assert!(all[0] > all[1] && all[1] > all[2], "{all:?}");
 }
 
-/// EWC, sections 4 and 6: after training everybody who took part gets the parameters alone and answers with a Fisher at
-/// the global model and its samples; the model before and the Fisher are assets of the next task, and every exchange
-/// has the bytes of its layout. Invariant 3: however the data are split, the Fisher is that of all of them.
+/// EWC, sections 4 and 6: clients that took part report a Fisher at the global model after training.
+///
+/// Each gets the parameters alone and answers with the Fisher and its number of samples; the model before and the
+/// Fisher are assets of the next task, and every exchange has the bytes of its layout. Invariant 3: however the data
+/// are split, the Fisher is that of all of them.
 #[test]
 fn a_task_ends_with_the_fisher_of_the_global_model() {
     let fisher = |run: &Engine, task: usize| {
@@ -318,7 +317,7 @@ fn clients_may_be_held_by_models_of_their_own() {
     }
 }
 
-/// EWC's exchanges in numbers: the two assets beside a download, and reports that no late upload can join.
+/// EWC's exchanges in numbers: the two assets of a download, and reports that no late upload can join.
 #[test]
 fn what_ewc_allows() {
     let method = ewc(|_| ());

@@ -43,7 +43,7 @@ fn engine(method: Hgp) -> Engine {
     Engine::new(built(method, &facts()), facts(), apart())
 }
 
-/// The first samples of classes, so many of each, behind those that others took.
+/// The first samples of classes, a given number of each, after those that others took.
 pub fn samples(ctx: &RunContext, taken: &mut [usize; CLASSES], wanted: &[(usize, usize)]) -> Shard {
     let by_class = ctx.dataset.train.by_class();
     let mut own = Vec::new();
@@ -89,7 +89,7 @@ pub fn moments(
     by_class.into_iter().map(|(class, features)| (class, of(features))).collect()
 }
 
-/// What an upload says of its classes.
+/// Returns what an upload reports of its classes.
 pub fn said(exchange: &Exchange) -> Vec<Arc<ClassStatistics>> {
     let upload = exchange.up.as_ref().unwrap();
     let message = Message::from_body(upload, &[]).unwrap();
@@ -160,8 +160,9 @@ fn by_share(all: &Prototypes, row: u32) -> f64 {
     all.of(row..row + 1).flat_map(|(_, cells)| cells.values()).map(|c| c.gaussian.count()).sum()
 }
 
-/// What the server should make of the last `clients` uploads: the mean of heads by samples, trained on features drawn
-/// from these Gaussians.
+/// Computes the server's result of the last `clients` uploads.
+///
+/// It is the mean of heads by samples, trained on features drawn from these Gaussians.
 pub fn rebalanced(
     run: &Engine,
     clients: usize,

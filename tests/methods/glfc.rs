@@ -168,7 +168,7 @@ fn who_was_not_drawn_learns_when_it_is_asked() {
     assert_eq!(memory(&engine, 1).rows.iter().copied().collect::<Vec<_>>(), [0, 1, 2, 3]);
 }
 
-/// What it is for: with exemplars and an old model old classes are known after the last task.
+/// With exemplars and an old model old classes are recognized after the last task.
 #[test]
 fn who_is_compensated_forgets_less() {
     let of = |method| {

@@ -54,7 +54,7 @@ fn read(overrides: &[&str]) -> Result<Scenario, String> {
     read.map(|loaded| loaded.scenario).map_err(|error| error.to_string())
 }
 
-/// What a client was sent, what it answered and what it kept.
+/// Download, upload and memory of a client.
 struct Heard {
     participant: Participant,
     down: ParameterSet,
@@ -65,7 +65,7 @@ struct Heard {
     shard: Vec<u32>,
 }
 
-/// A run with everything that clients heard and said.
+/// Run with all downloads and uploads of clients.
 struct Run {
     /// By client, round after round.
     heard: BTreeMap<ClientId, Vec<Heard>>,
@@ -175,7 +175,7 @@ fn rows_are_of_their_holders_and_the_rest_of_the_first_client() {
     assert!(moved >= 2 && firsts.len() >= 2, "{moved} times {firsts:?}");
 }
 
-/// What a client sends differs from what it was sent on rows of its task and of what it has learned alone.
+/// An upload differs from the download only on rows of the client's task and of classes it has learned.
 #[test]
 fn clients_train_their_own_rows_alone() {
     let run = ran(&[]);
@@ -298,7 +298,7 @@ fn every_key_of_the_port_counts() {
     }
 }
 
-/// What has no meaning is refused, and says what to do.
+/// Settings without meaning are rejected with advice.
 #[test]
 fn what_slots_cannot_have_is_refused() {
     for (overrides, words) in [

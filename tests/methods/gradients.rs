@@ -1,4 +1,4 @@
-//! What trains gets gradients, what is masked gets none.
+//! Trained parameters get gradients, masked ones get none.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ fn every_trainable_trains() {
     }
 }
 
-/// The same for prompts that depend on a query.
+/// Checks prompts that depend on a query.
 #[test]
 fn every_pool_trains() {
     let ctx = lab(3, ClassOrder::Native);

@@ -259,7 +259,7 @@ fn lean_messages_teach_the_same() {
     }
 }
 
-/// It learns: well above chance on pictures that a frozen random network tells apart.
+/// The method learns well above chance on pictures that a frozen random network can distinguish.
 #[test]
 fn both_learn() {
     for method in [hepco_with(|_| ()), fedavg_prompt()] {

@@ -105,8 +105,9 @@ fn a_teacher_pulls_from_the_second_step_on() {
     }
 }
 
-/// What a teacher is for: where old classes compete with new ones, a heavier word keeps their answers nearer to what
-/// they were. (On frozen features the loss is convex, and least at the teacher.)
+/// A larger weight of distillation keeps answers for old classes nearer to what they were.
+///
+/// Old classes compete with new ones. (On frozen features the loss is convex, and least at the teacher.)
 #[test]
 fn a_heavier_teacher_keeps_old_answers() {
     let drift = |weight: f64| {

@@ -89,8 +89,9 @@ fn joint_of(train: Train, keep_optimiser: bool) -> Arc<dyn Method> {
     built(Joint { fedavg, keep_optimiser }, &facts())
 }
 
-/// What such uploads of the first task aggregate to, where the server had sent `base` everywhere: of each what it says
-/// of every parameter, and how many samples are behind it.
+/// Aggregates such uploads of the first task, where the server had sent `base` to all.
+///
+/// Each upload has its values of every parameter, and its number of samples.
 fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterSet {
     let (model, counts) = (facts(), ClassCounts::new());
     let view = Arc::clone(&lab(3, ClassOrder::Native).task_sequence.tasks[0]);
@@ -124,7 +125,7 @@ fn max_pack_size(method: &dyn Method, view: &Arc<TaskView>, phase: usize) -> usi
     method.phases(&Stage::of(Arc::clone(view), 3), 1)[phase].max_pack_size
 }
 
-/// Sample passes of a client with so many samples in the first round of a task.
+/// Returns the sample passes of a client with this number of samples in the first round of a task.
 fn client_passes(
     method: &dyn Method,
     view: &Arc<TaskView>,

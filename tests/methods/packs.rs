@@ -22,7 +22,7 @@ use crate::toys::watched::Engine;
 use crate::toys::{deal, facts, lab};
 use crate::{built, fedavg_of, hgp_with, max_pack_size};
 
-/// What a member sends, and what is said of its training.
+/// Upload of a member, and the report of its training.
 type Sent = Result<(u64, Vec<(&'static str, f64)>), Failure>;
 
 /// Samples of the first task: ragged last batches, other step counts, one sample, none.
@@ -83,7 +83,7 @@ fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member
     participants.into_iter().zip(downloads).map(member).collect()
 }
 
-/// A download whose vectors beside the parameters, zeros in a first round, are none.
+/// A download whose additional vectors, zeros in a first round, are none.
 fn with_vectors(download: &Message) -> Arc<Message> {
     let mut extra = download.extra.clone();
     for tensor in extra.iter_mut().flat_map(|section| &mut section.tensors) {
@@ -170,7 +170,7 @@ fn a_pack_learns_what_its_members_learn_alone() {
     }
 }
 
-/// The same beside earlier models and prototypes.
+/// Checks packs with earlier models and prototypes.
 #[test]
 fn a_pack_learns_beside_teachers_what_its_members_learn_alone() {
     let ctx = lab(3, ClassOrder::Native);
@@ -214,8 +214,9 @@ fn values(method: &Arc<dyn Method>, ctx: &RunContext, members: &mut [Member]) ->
     sent.collect()
 }
 
-/// What a GPU does, on the CPU: ops composed, moments and clipping beside the variables, losses read
-/// when an epoch is over. In packs and alone, what is sent differs by rounding only.
+/// Runs the GPU's form of training on the CPU: ops composed, moments and clipping outside the variables.
+///
+/// Losses are read when an epoch is over. In packs and alone, uploads differ by rounding only.
 #[test]
 fn the_path_of_a_gpu_learns_what_the_cpu_learns() {
     let ctx = lab(3, ClassOrder::Native);

@@ -94,7 +94,7 @@ fn prototypes_are_what_clients_reported() {
     assert_ne!(head(&engine.server.save(), 2..4), start);
 }
 
-/// Shards of the first task with so many samples of its two classes.
+/// Shards of the first task with this number of samples of its two classes.
 fn dealt(engine: &Engine, task: usize, counts: &[[usize; 2]]) -> Vec<Shard> {
     let by_class = engine.lab.dataset.train.by_class();
     let view = engine.view(task);
@@ -174,7 +174,7 @@ fn clients_count_as_the_key_says() {
     }
 }
 
-/// Section 4: a download has the classes that somebody reported, 8 bytes for each number of a feature, and says which.
+/// Section 4: a download has the classes that clients reported, 8 bytes for each number of a feature, and names them.
 /// Of the first class of the task there is one sample, which is too few.
 #[test]
 fn a_down_has_the_classes_that_are_known() {
@@ -195,8 +195,7 @@ fn a_down_has_the_classes_that_are_known() {
     assert_eq!((bytes(later), later.meta.last()), (bytes(first), Some(&0)));
 }
 
-/// What is told of a class is the mean of its features, behind the expert that was just trained or the one that images
-/// choose.
+/// A prototype is the mean of features, with the expert just trained or the one that images choose.
 #[test]
 fn prototypes_are_behind_the_expert_that_the_key_says() {
     for (features, given) in [(Features::Trained, true), (Features::Matched, false)] {

@@ -86,7 +86,7 @@ fn units_act_in_phases_that_a_method_has() {
     read_well(&["federation.units={count=1,phases=[\"dream\"]}", "federation.clients=10"]);
 }
 
-/// A pool means nothing where every slot has components of its own, nor the other way round.
+/// A pool has no meaning if every client task has its own components, nor the other way round.
 #[test]
 fn what_says_nothing_of_components_is_refused() {
     let client_tasks =
@@ -112,7 +112,7 @@ fn what_says_nothing_of_components_is_refused() {
     }
 }
 
-/// What clients keep is of no use to clients that never come back; who keeps nothing may be fresh.
+/// Memory is of no use to clients that never come back; a method without it allows fresh clients.
 #[test]
 fn clients_that_keep_something_come_back() {
     let fresh = [

@@ -27,7 +27,7 @@ fn set(saved: &Body) -> ParameterSet {
     parameters_of(saved).unwrap()
 }
 
-/// The first task of so many clients, for so many rounds.
+/// First task of this number of clients, for this number of rounds.
 fn after(method: impl AveragingMethod, clients: usize, rounds: u32) -> Engine {
     let mut run = engine(built(method, &facts()), 3);
     let shards = deal(&run.lab, &run.view(0), clients);
@@ -116,7 +116,7 @@ fn uneven(run: &Engine, task: usize) -> Vec<Shard> {
     vec![both.into(), third.clone()]
 }
 
-/// What the clients of a round of the first task sent, and what it began with.
+/// Returns what the clients of a round of the first task sent, and its start.
 fn round(run: &Engine, number: usize) -> (ParameterSet, Vec<Body>) {
     let of_round = &run.exchanges[2 * number..][..2];
     let upload = |exchange: &Exchange| exchange.up.as_ref().unwrap().clone();
@@ -127,7 +127,7 @@ fn wide(set: &ParameterSet, name: &str) -> Vec<f64> {
     set.get(name).unwrap().values.iter().map(|value| f64::from(*value)).collect()
 }
 
-/// The moments of a layer in an upload: `inputs` numbers, or so many squared.
+/// Moments of a layer in an upload: `inputs` numbers, or their square.
 fn moments(upload: &Body, weight: &str) -> Vec<f64> {
     upload.tensor(Kind::Statistics, &format!("moments/{weight}")).unwrap().numbers()
 }
@@ -175,8 +175,8 @@ fn what_nobody_sees_is_a_matter_of_the_key() {
     }
 }
 
-/// What is added up of a factor: of A answers to what enters the layer, `(rank, inputs)`, of B answers to what A makes
-/// of it, `(outputs, rank)`.
+/// Sums for a factor: of A answers to what enters the layer, `(rank, inputs)`, of B answers to what A makes of it,
+/// `(outputs, rank)`.
 #[test]
 fn lorm_adds_answers_to_what_enters_each_factor() {
     let (model, counts) = (facts(), ClassCounts::new());

@@ -75,7 +75,7 @@ fn without_memory_replay_is_fedavg() {
     }
 }
 
-/// Invariant 4: without weight for logits DER++ is ER with a draw of its own.
+/// Invariant 4: without weight for logits DER++ is ER with a separate draw.
 #[test]
 fn der_without_logits_is_er() {
     let separate = digest(&run(er(|c| c.joint = false), 3, 1));
@@ -143,8 +143,9 @@ fn stored_logits_are_as_wide_as_what_is_compared() {
     );
 }
 
-/// What replay is for: with it old classes are known after the last task, without it they are gone. A larger weight for
-/// remembered samples, and who counts them, change a round.
+/// With replay old classes are recognized after the last task, without it they are not.
+///
+/// A larger weight for remembered samples, and the choice of samples that count, change a round.
 #[test]
 fn who_remembers_forgets_less() {
     let of = |method| {

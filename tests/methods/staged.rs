@@ -77,7 +77,7 @@ fn after_the_first_task_no_parameter_changes_whatever_was_first() {
     assert_eq!(hashes.len(), 5, "each first method leaves another network");
 }
 
-/// What is first learns what it learns without a second: its components begin, too.
+/// The first method learns the same as without a second: its components begin, too.
 #[test]
 fn the_first_task_is_that_of_the_first_method_alone() {
     let first = crate::prompts::beginning;
@@ -119,7 +119,7 @@ fn features_of_the_first_stage_are_computed_once_per_sample() {
     assert_eq!(computed, all.len() as u64, "asking again computes nothing");
 }
 
-/// Features that nothing adapted are the backbone's own, and shared with whoever asks for those.
+/// Features that nothing adapted are the backbone's own, and are shared with all users of those.
 #[test]
 fn a_first_method_that_adapts_nothing_shares_the_backbone_s_features() {
     let mut engine = engine(fedavg_of(Train::Head), stsa());

@@ -133,7 +133,7 @@ fn statistics_are_of_the_images_that_describe() {
     assert!(far(&values(&engine.server.save(), "weights"), &central) < 1e-9);
 }
 
-/// Rows of the cache have no pixels: whoever reads them asks no network.
+/// Rows of the cache have no pixels: reading them uses no network.
 #[test]
 fn every_sample_passes_the_backbone_once_whatever_the_clients_and_runs() {
     let first = engine(exact(), 3, ClassOrder::Native).run(5, 1);
@@ -205,8 +205,9 @@ fn the_estimate_comes_closer_with_more_units() {
     assert!(many < 0.5 * few && many > 0.0, "{few} with 3 units, {many} with 40");
 }
 
-/// What the simulator reports beside the estimate is the distance to the head that STSA has, of which the
-/// bound is larger; after both tasks, not the last one alone.
+/// The simulator reports, with the estimate, the distance to STSA's head, which is below the bound.
+///
+/// It is reported after both tasks, not the last one alone.
 #[test]
 fn the_head_s_error_is_the_distance_to_stsa_s_own_head() {
     let kind = || PartitionKind::Dirichlet { beta: 1.0 };
@@ -229,7 +230,7 @@ fn the_head_s_error_is_the_distance_to_stsa_s_own_head() {
     assert!(none.server.metrics().iter().all(|(name, _)| !name.starts_with("head")));
 }
 
-/// Who holds a single sample of a class holds it.
+/// A client with a single sample of a class has that sample.
 #[test]
 fn the_expected_error_counts_every_holder() {
     let expected = |first: usize| {

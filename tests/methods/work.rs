@@ -1,4 +1,4 @@
-//! What participants and servers compute, for virtual time: counted from dimensions, number by number.
+//! Work of participants and servers for virtual time, counted from dimensions.
 
 use std::sync::Arc;
 
@@ -66,13 +66,13 @@ fn plan() -> TrainingPlan {
     TrainingPlan { epochs: 2, batch: 8, ..TrainingPlan::default() }
 }
 
-/// Passes of a client with so many samples.
+/// Passes of a client with this number of samples.
 fn client(method: &Arc<dyn Method>, round: &RoundContext, samples: usize) -> f64 {
     let participant = one_participant_per_client(&round.stage, &[ClientId(0)]).remove(0);
     passes_of(method, round, &participant, samples)
 }
 
-/// Passes of a participant over so many samples.
+/// Passes of a participant over this number of samples.
 fn passes_of(
     method: &Arc<dyn Method>,
     round: &RoundContext,
@@ -82,12 +82,12 @@ fn passes_of(
     method.cost(round, &RoundWork::Participant { seat: participant, samples, plan: &plan() })
 }
 
-/// Passes of the server as a round of so many updates closes.
+/// Passes of the server when a round of this number of updates closes.
 fn server_passes(method: &Arc<dyn Method>, round: &RoundContext, updates: usize) -> f64 {
     method.cost(round, &RoundWork::Server { updates })
 }
 
-/// So many multiplications in sample passes.
+/// Converts multiplications to sample passes.
 fn passes(multiplications: usize) -> f64 {
     let block = TOKENS * (4 * DIM * DIM + 2 * DIM * MLP) + 2 * TOKENS * TOKENS * DIM;
     let forward = 4 * 16 * DIM + DEPTH * block + DIM * facts().classes;
@@ -121,7 +121,7 @@ fn icarl_trains_on_exemplars_herds_and_describes() {
     near(reported(&plain, 1), 80.0 / 3.0);
 }
 
-/// Who has kept samples of earlier tasks trains on them, too.
+/// A client that has kept samples of earlier tasks trains on them, too.
 #[test]
 fn oracle_and_fedhaf_train_on_what_they_keep() {
     let of = |method: &Arc<dyn Method>, task| client(method, &round(method, task, 0, 1), 40);
@@ -218,7 +218,7 @@ fn hgp_looks_once_at_its_samples_for_their_gaussians() {
     near(client(&method, &round(&method, 0, 0, 1), 40), 40.0 * (2.0 + 1.0 / 3.0));
 }
 
-/// A forward pass of every sample beside its training: for queries, or for what is said of its class.
+/// A forward pass of every sample in addition to its training: for queries, or for the report on its class.
 #[test]
 fn who_asks_or_describes_looks_once_at_its_samples() {
     let of = |method: Arc<dyn Method>| client(&method, &round(&method, 1, 0, 1), 40);
@@ -238,7 +238,7 @@ fn who_asks_or_describes_looks_once_at_its_samples() {
     near(of(built(FisherAvg::default(), &facts())), 40.0 * 3.0);
 }
 
-/// Batches of eight, and draws of what is remembered beside each.
+/// Batches of eight, each with draws from memory.
 #[test]
 fn who_remembers_trains_on_what_it_draws() {
     let of = |method: Arc<dyn Method>| client(&method, &round(&method, 1, 0, 1), 40);

@@ -40,7 +40,7 @@ pub fn mpirun(ranks: u32, folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether the installed MPI tells of lost ranks.
+/// Returns true if the installed MPI reports lost ranks.
 pub fn tells_losses() -> bool {
     let Ok(Output { stdout, .. }) = Command::new("ompi_info").output() else { return false };
     let text = String::from_utf8_lossy(&stdout);
@@ -53,7 +53,7 @@ fn ft() -> &'static [&'static str] {
     if tells_losses() { &["--with-ft", "ulfm"] } else { &[] }
 }
 
-/// What came of it.
+/// Result of a launch.
 pub struct Told {
     pub code: Option<i32>,
     pub out: String,
@@ -67,7 +67,7 @@ pub fn tell(command: &mut Command) -> Told {
     Told { code: status.code(), out: text(stdout), err: text(stderr) }
 }
 
-/// The same program as one process.
+/// Runs the program as one process.
 pub fn alone(folder: &Path, arguments: &[&str]) -> Told {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fedcast"));
     command.args(arguments).current_dir(folder).env("NO_COLOR", "1");

@@ -1,4 +1,4 @@
-//! What dies on the way.
+//! Loss of ranks during a run.
 
 use std::fs;
 use std::path::Path;

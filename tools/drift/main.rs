@@ -1,4 +1,4 @@
-//! How far a federation is from the optimum of all its samples, round by round, with several methods.
+//! Distance of a federation from the optimum of all its samples, round by round, with several methods.
 //!
 //! ```text
 //! cargo run --release --example drift

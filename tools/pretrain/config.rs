@@ -1,4 +1,4 @@
-//! What is trained, on what and for how long.
+//! Settings of pretraining: network, data and duration.
 
 use fedcast::model::{EMBEDDED_CONFIG, VitConfig};
 
@@ -28,7 +28,7 @@ pub struct PretrainConfig {
 }
 
 impl Default for PretrainConfig {
-    /// What the embedded network was trained with.
+    /// Settings with which the embedded network was trained.
     fn default() -> PretrainConfig {
         PretrainConfig {
             seed: 1,

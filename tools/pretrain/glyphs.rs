@@ -176,7 +176,7 @@ fn walk(rng: &mut impl RngCore) -> Vec<Point> {
     points
 }
 
-/// Moves a stroke along smooth waves of its own and shakes its points.
+/// Moves a stroke along smooth waves and shakes its points.
 fn bend(rng: &mut impl RngCore, stroke: &[Point]) -> Vec<Point> {
     let mut wave = || (uniform(rng, 0.0, TAU), normal(rng, 0.0, 0.035));
     let waves = [[wave(), wave()], [wave(), wave()]];

@@ -13,7 +13,7 @@ use crate::config::PretrainConfig;
 use crate::probe::{linear_probe, nearest_mean};
 use crate::trainer::{Progress, pretrain};
 
-/// What [`pretrain_to`] made.
+/// Result of [`pretrain_to`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The file that was written.
@@ -29,7 +29,7 @@ pub struct Outcome {
     /// Test accuracy on the embedded digits, which were not trained on, of a linear head on the
     /// frozen features, in percent.
     pub linear_probe: f64,
-    /// The same of the nearest class mean.
+    /// Test accuracy of the nearest class mean, in percent.
     pub nearest_mean: f64,
 }
 
@@ -50,7 +50,7 @@ pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// Trains, judges and writes a safetensors file with timm's names and without a head.
 ///
 /// # Errors
-/// A place that cannot be written is told before training begins; else what training fails with.
+/// A path that cannot be written is reported before training begins; then the errors of training follow.
 pub fn pretrain_to(
     file: &Path,
     config: &PretrainConfig,

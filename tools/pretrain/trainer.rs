@@ -14,7 +14,7 @@ use fedcast::numerics::streams::{Domain, StreamKey};
 use crate::config::PretrainConfig;
 use crate::glyphs::Glyphs;
 
-/// Where training stands.
+/// Progress of training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
     /// Steps done.
@@ -23,7 +23,7 @@ pub struct Progress {
     pub steps: u32,
     /// Mean loss of the batch.
     pub loss: f64,
-    /// Share of the batch that was told right, in percent.
+    /// Fraction of the batch with a correct prediction, in percent.
     pub accuracy: f64,
 }
 
@@ -130,7 +130,7 @@ struct Student<'a> {
     config: &'a PretrainConfig,
 }
 
-/// What one batch, or a shard of it, teaches.
+/// Trains on one batch, or on a shard of it.
 struct Lesson {
     loss: f64,
     correct: usize,

@@ -24,7 +24,7 @@ pub fn files(folder: &str, ending: &str) -> Vec<String> {
     names
 }
 
-/// Definitions of links that rustdoc reads before every page; not a page of its own.
+/// Link definitions that rustdoc reads before every page; not a page itself.
 pub const RUSTDOC_LINKS: &str = "src/guide/links.md";
 
 /// README, the guide, the pages of studies.
@@ -82,7 +82,7 @@ impl Page {
         commands.map(str::to_owned).collect()
     }
 
-    /// What stands between single backticks outside of blocks.
+    /// Returns the texts between single backticks outside of blocks.
     pub fn code_spans(&self) -> Vec<String> {
         // A span may go over the end of a line, but not over that of a paragraph or a row.
         let prose = self.prose();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::{LOGISTIC, same_results};
 use crate::command::{fedcast, tell};
 
-/// Starts `arguments` and kills it once the journal has so many lines, or lets it end before.
+/// Starts `arguments` and kills it once the journal has this number of lines, or lets it end before.
 fn kill_at(folder: &Path, arguments: &[&str], lines: usize) {
     let mut child =
         fedcast(folder, arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -64,7 +64,7 @@ fn so_does_an_asynchronous_one() {
     killed_at(buffer, &[35, 80, 120]);
 }
 
-/// FedLwF-2T: every client keeps models of its own.
+/// FedLwF-2T: every client keeps its own models.
 #[test]
 fn so_does_one_whose_clients_remember() {
     scenario_killed_at(&LOGISTIC.replace("\"fedavg\"", "\"fedlwf-2t\""), &[60, 150, 240, 300]);

@@ -1,4 +1,4 @@
-//! How rounds close, who is asked and who comes and goes.
+//! Closing of rounds, sampling, and clients that come and go.
 
 use super::*;
 
@@ -61,7 +61,7 @@ fn a_deadline_closes_its_round_and_late_frames_are_still_accounted_for() {
     }
 }
 
-/// What the server sees and what crosses links, without who computed.
+/// Returns what the server sees and what crosses links, independent of the computing process.
 fn seen_by_the_server(ran: &Ran) -> Vec<String> {
     let clients = |event: &Event| matches!(event, Event::Trained { .. } | Event::Skipped { .. });
     let seen = ran.entries.iter().filter(|entry| !clients(&entry.event));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// What all cases have in common.
+/// Scenario shared by all cases.
 pub const BASE: &str = include_str!("base.toml");
 const METHODS: &str = include_str!("methods.txt");
 const SERVICES: &str = include_str!("services.txt");
@@ -14,28 +14,28 @@ pub struct Case {
     pub method: &'static str,
     /// The line of `services.txt`.
     pub service: &'static str,
-    /// Methods that are tested side by side, in a test of their own.
+    /// Methods that are tested together, in a separate test.
     pub family: &'static str,
-    /// Whether it runs unless something else is asked for.
+    /// True if it runs by default.
     pub by_default: bool,
-    /// What is put over the base, in this order.
+    /// Overrides of the base, in this order.
     pub overrides: Vec<&'static str>,
 }
 
 impl Case {
-    /// As the table calls it.
+    /// Returns the name in the table.
     pub fn name(&self) -> String {
         format!("{} {}", self.method, self.service)
     }
 
-    /// A command that runs the same, for a look at its journal.
+    /// Returns a command that runs the case, to inspect its journal.
     pub fn command(&self) -> String {
         let sets = self.overrides.iter().map(|set| format!(" --set '{set}'"));
         format!("fedcast run tests/library/frozen/base.toml{}", sets.collect::<String>())
     }
 }
 
-/// Where the files of this test are.
+/// Folder of the files of this test.
 pub fn folder() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/library/frozen"))
 }

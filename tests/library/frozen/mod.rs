@@ -36,7 +36,7 @@ use fedcast::methods::Registry;
 use outcome::Outcome;
 use table::{Table, differences, lacks_numbers};
 
-/// What the variable `FEDCAST_FROZEN` asks for.
+/// Request of the variable `FEDCAST_FROZEN`.
 enum Mode {
     /// The selection.
     Default,
@@ -81,7 +81,7 @@ fn averages() {
     frozen("averages");
 }
 
-/// Means of parameters that were learned beside earlier models.
+/// Means of parameters that were learned with earlier models as teachers.
 #[test]
 fn teachers() {
     frozen("teachers");
@@ -225,7 +225,7 @@ fn every_method_and_every_service_runs_by_default() {
     }
 }
 
-/// A difference in any column is told, but of numbers only of the same arithmetic.
+/// A difference in any column is reported; that of numbers only for the same arithmetic.
 #[test]
 fn differences_name_their_column() {
     let figures = |events: &str, numbers: &str| {

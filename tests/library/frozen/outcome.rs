@@ -1,4 +1,4 @@
-//! What comes of a case: it is refused, or it runs and has digests and bytes.
+//! Outcome of a case: it is rejected, or it runs and has digests and bytes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -15,19 +15,19 @@ use fedcast::scenario::{Override, Scenario};
 
 use super::cases::{BASE, Case};
 
-/// So many digits of a digest identify a run, as `fedcast run` prints them.
+/// Digits of a digest that identify a run, as `fedcast run` prints them.
 const DIGITS: usize = 16;
 
-/// What comes of a case.
+/// Outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The scenario is refused before anything runs.
     Refused,
-    /// It runs to its end.
+    /// Digests and bytes of a complete run.
     Ran(Figures),
 }
 
-/// What must not change of a run, and what a plan with its faults knows beforehand.
+/// Results of a run that must not change, and what a plan with its faults gives beforehand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figures {
     /// Digest E.

@@ -1,4 +1,4 @@
-//! The committed table `digests.csv`: what every case came to when it was recorded.
+//! The committed table `digests.csv`: the outcome of every case when it was recorded.
 
 use std::collections::BTreeMap;
 use std::fs;

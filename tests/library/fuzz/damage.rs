@@ -1,4 +1,4 @@
-//! How a valid input is damaged.
+//! Damage to valid inputs.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ enum Damage {
     Insert(Index, &'static [u8]),
 }
 
-/// What readers of numbers, tables and strings stumble over.
+/// Values that often break readers of numbers, tables and strings.
 const PIECES: [&[u8]; 18] = [
     b"0",
     b"-1",

@@ -9,7 +9,7 @@ use super::damage::damaged;
 use fedcast::data::table::{self, TableNames};
 use fedcast::data::{Cifar, DataError, cifar, idx, leaf};
 
-/// What NumPy writes of an array.
+/// Returns an array as NumPy writes it.
 fn npy(descr: &str, shape: &str, values: &[u8]) -> Vec<u8> {
     let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}\n");
     let length = (header.len() as u16).to_le_bytes();
@@ -53,7 +53,7 @@ fn read_table(folder: &Path) -> Result<(), DataError> {
     table::open(folder, &names, None).map(drop)
 }
 
-/// What the files of digits hold: a word, extents, values.
+/// Returns a file of digits: a magic number, extents, values.
 fn words(kind: u32, extents: &[u32], values: &[u8]) -> Vec<u8> {
     let head = std::iter::once(&kind).chain(extents).flat_map(|word| word.to_be_bytes());
     head.chain(values.iter().copied()).collect()

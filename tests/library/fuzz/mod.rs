@@ -15,7 +15,7 @@ mod weights;
 
 use proptest::test_runner::Config;
 
-/// How many inputs a net tries.
+/// Number of inputs that a fuzz test tries.
 fn cases(few: u32) -> Config {
     let asked = std::env::var("FEDCAST_FUZZ_CASES").ok().and_then(|cases| cases.parse().ok());
     // Nothing is written beside the tests: what was found becomes a test of its own.

@@ -33,7 +33,7 @@ fn corpus() -> Vec<Vec<u8>> {
     vec![to_safetensors(&all).unwrap()]
 }
 
-/// What torch.save writes of `{"w": tensor of 2 x 3, "epoch": 7}` within its archive.
+/// Returns what torch.save writes of `{"w": tensor of 2 x 3, "epoch": 7}` within its archive.
 fn pickle() -> Vec<u8> {
     let text =
         |text: &str| [b"X", &(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat();
@@ -64,7 +64,7 @@ fn saved(pickle: &[u8], storage: &[u8]) -> Vec<u8> {
     archive(&[("w/data.pkl", pickle), ("w/data/0", storage)])
 }
 
-/// What NumPy writes of a vector, as a member of an archive.
+/// Returns a vector as NumPy writes it, as a member of an archive.
 fn array() -> Vec<u8> {
     let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n";
     let length = (header.len() as u16).to_le_bytes();

@@ -34,7 +34,7 @@ const FLOORS: [&[&str]; 17] = [
     &["document"],
 ];
 
-/// What is on no floor: pages of the guide, and the tool of tests with golden vectors.
+/// Files outside the layers: pages of the guide, and the tool of tests with golden vectors.
 const NO_ROOMS: [&str; 2] = ["golden", "guide"];
 
 /// Files of a circle at most.

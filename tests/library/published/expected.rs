@@ -34,7 +34,7 @@ fn copied() -> BTreeMap<(String, String), Printed> {
     rows.map(number).collect()
 }
 
-/// What a file says was published, by metric.
+/// Published numbers of a file, by metric.
 fn told_by(file: &File) -> impl Iterator<Item = (&str, f64)> {
     file.effective.iter().filter_map(|(key, value)| {
         let metric = key.strip_prefix("expected.")?;
@@ -58,7 +58,7 @@ fn deviation(note: &str) -> Option<f64> {
     Some(parsed(after.split(',').next().unwrap_or(after).trim()))
 }
 
-/// What the files say.
+/// Published numbers of all files.
 fn told() -> BTreeMap<(String, String), Printed> {
     let mut told = BTreeMap::new();
     for file in FILES.iter() {
@@ -109,7 +109,7 @@ const ORDER: [&str; 8] = [
     "forgetting_from_best_of_all",
 ];
 
-/// What is changed of a file, each change as `--set` has it, and the numbers printed for that.
+/// Changes of a file, each as `--set` has it, and the numbers published for them.
 #[derive(Clone, Debug, PartialEq)]
 struct Point {
     changes: BTreeSet<String>,

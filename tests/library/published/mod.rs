@@ -33,7 +33,7 @@ const DECIDING: [&str; 11] = [
     "wire",
 ];
 
-/// Where things lie.
+/// Keys whose values are paths or names of files.
 const PLACES: [&str; 2] = ["backbone.vocabulary", "data.path"];
 
 /// Keys that files may leave to defaults, which papers and releases have values of.
@@ -66,11 +66,11 @@ const LEFT: [&str; 22] = [
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sourced {
-    /// Section, table or file of the release; or why a value that nobody published was chosen.
+    /// Section, table or file of the release; or the reason for a value that was not published.
     source: String,
     /// Scenario files from the folder of scenarios; `*` is any text.
     files: Vec<String>,
-    /// Those of them that are not meant.
+    /// Files among them to which the values do not apply.
     #[serde(default)]
     except: Vec<String>,
     /// Keys as in a scenario.
@@ -89,7 +89,7 @@ impl Sourced {
     }
 }
 
-/// Whether `text` is `pattern`, whose stars are any text.
+/// Returns true if `text` matches `pattern`, whose stars are any text.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,
@@ -113,7 +113,7 @@ fn flat(table: &Table) -> BTreeMap<String, Value> {
     all
 }
 
-/// Whether a value is the published number, word, list or name of a file.
+/// Returns true if a value is the published number, word, list or name of a file.
 fn same(has: &Value, value: &Value) -> bool {
     let number = |value: &Value| value.as_float().or(value.as_integer().map(|n| n as f64));
     match (has, value) {

@@ -13,12 +13,12 @@ use super::{FILES, File, matches, scenarios};
 
 const PAGE: &str = include_str!("../../../src/guide/reproduction.md");
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 fn code(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// What stands between backticks in the page's tables.
+/// Returns the texts between backticks in the page's tables.
 fn quoted() -> Vec<&'static str> {
     PAGE.lines().filter(|line| line.starts_with("| ")).flat_map(code).collect()
 }
@@ -46,7 +46,7 @@ fn the_page_names_every_file_of_a_paper() {
     }
 }
 
-/// What a code span changes: `file --set a=1 --set b=2` or the changes alone; nothing where a value is left open.
+/// Returns the changes in a code span: `file --set a=1 --set b=2` or the changes alone; none if a value is left open.
 fn changes(span: &str) -> Vec<&str> {
     let sets = span.split("--set ").skip(1).map(str::trim);
     sets.filter(|set| !set.contains("...")).collect()
@@ -179,7 +179,7 @@ const ITEMS: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// What comes after the heading that begins with `title`, up to the next.
+/// Returns the text after the heading that begins with `title`, up to the next heading.
 fn section(title: &str) -> &'static str {
     let found = PAGE.split("\n## ").find(|section| section.starts_with(title));
     found.unwrap_or_else(|| panic!("no section {title}"))
@@ -214,7 +214,7 @@ fn every_item_of_a_paper_is_on_the_page() {
     }
 }
 
-/// A method that a row without files calls missing is one that nobody can run.
+/// A method that a row without files calls missing does not exist.
 #[test]
 fn methods_that_the_page_calls_missing_are_not_here() {
     let registry = Registry::builtin();
@@ -299,7 +299,7 @@ fn what_c2prompt_sends_more_is_what_plans_say() {
 struct Compared {
     /// The study that its heading names.
     study: &'static str,
-    /// How the study's rows are called, whose numbers were published, and the columns of the study.
+    /// Names of the study's rows whose numbers were published, and the columns of the study.
     head: Vec<&'static str>,
     /// Row of the study, published, files, measured.
     rows: Vec<Vec<&'static str>>,
@@ -343,7 +343,7 @@ fn tables(page: &str) -> Vec<Vec<Vec<&str>>> {
     tables
 }
 
-/// What a study's page has in a row, named by its first cell or its first two, under the columns asked for.
+/// Returns the cells of a row of a study's page, named by its first cell or its first two, in these columns.
 fn found(tables: &[Vec<Vec<&str>>], label: &str, columns: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for table in tables {
@@ -401,8 +401,10 @@ fn numbers(text: &str) -> Vec<f64> {
     parts.filter_map(|part| part.trim_end_matches('.').parse().ok()).collect()
 }
 
-/// What a file expects of a metric; with changes, what the line of its header says that has just these. Several metrics
-/// stand there in the order of the papers' columns: average over the stages, the end, forgetting.
+/// Returns what a file expects of a metric.
+///
+/// With changes, it is what the line of its header with just these changes gives. Several metrics are in the order of
+/// the papers' columns: average over the stages, the end, forgetting.
 fn printed(source: &str, metric: &str) -> Vec<f64> {
     let file = source.split(' ').next().expect("a file");
     let file = FILES.iter().find(|known| known.name == file).expect("a file of a paper");

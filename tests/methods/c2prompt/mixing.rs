@@ -78,7 +78,7 @@ fn told(histograms: [[f32; 6]; 3], rounds: u32, change: impl Fn(&mut C2PromptCon
     run
 }
 
-/// What clients sent in a round of training, or what they were sent.
+/// Returns what clients sent in a round of training, or what they received.
 fn slots_of(run: &Engine, round: usize, ups: bool) -> Vec<ParameterSet> {
     let trained = run.exchanges.iter().filter(|exchange| exchange.phase == "train");
     let round = trained.skip(3 * round).take(3);
@@ -98,7 +98,7 @@ fn weights(histograms: &[[f32; 6]; 3], tau: f64) -> Vec<Vec<f64>> {
     weights_of(histograms, tau, unit)
 }
 
-/// The same of rows as `scaled` makes them.
+/// Returns the weights of rows as `scaled` makes them.
 fn weights_of(
     histograms: &[[f32; 6]; 3],
     tau: f64,
@@ -200,7 +200,7 @@ fn components_are_mixed_by_the_rows_of_their_owner() {
     assert_eq!(metrics["cpa_kept_rows"], 0.0);
 }
 
-/// As the review tells it: rows as they are.
+/// As the review describes it: rows as they are.
 #[test]
 fn rows_of_sums_are_compared_as_they_are() {
     let run = told(MATCHED, 1, |c| (c.cpa_scores, c.cpa_temperature) = (Scores::Sums, 0.3));
@@ -259,8 +259,8 @@ fn clients_report_means_or_sums_of_their_scores() {
     }
 }
 
-/// What is mixed is what this round sent, and everybody begins the next round with it. After the last round slots are
-/// as their owners sent them.
+/// The components that this round sent are mixed, and all clients begin the next round with the result. After the
+/// last round client tasks are as their owners sent them.
 #[test]
 fn uploads_are_folded_first_and_mixed_between_rounds_alone() {
     let run = told(MATCHED, 2, |c| (c.cpa_temperature, c.cpa_last) = (0.2, false));
@@ -344,7 +344,7 @@ fn a_cold_mixing_is_powder_bit_for_bit() {
     }
 }
 
-/// Nobody to be mixed with.
+/// There is no other client task to mix with.
 #[test]
 fn a_single_component_of_a_single_client_stays_what_it_is() {
     let run = |cpa: bool| {
@@ -354,7 +354,7 @@ fn a_single_component_of_a_single_client_stays_what_it_is() {
     assert_eq!(table(&run(true)), table(&run(false)));
 }
 
-/// Where slots are mixed by class they do not lend each other anything beside, unless they are told to.
+/// Client tasks that are mixed by class do not lend each other anything in addition unless asked to.
 #[test]
 fn mixing_by_class_takes_the_place_of_powders() {
     let looks = |change: fn(&mut C2PromptConfig)| {
@@ -405,7 +405,7 @@ fn answered(run: &Engine) -> f64 {
     tally.unwrap().accuracy(0..2).unwrap()
 }
 
-/// The histogram of a client is of its own samples: what is told is what travels beside its slot.
+/// The histogram of a client is of its own samples; the server gets the one that comes with the client task.
 #[test]
 fn every_client_has_a_histogram_of_its_own() {
     let run = three_tasks(mixing(|_| ()));

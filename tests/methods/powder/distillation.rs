@@ -1,4 +1,4 @@
-//! What is distilled, when, and how much of which sample.
+//! Distillation: outputs, times, and weights of samples.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{context, downs, powder_with, small, task, uploads, values};
 use crate::toys::facts;
 use crate::{engine, far};
 
-/// What arrives teaches in every round but the run's first, also a new slot that nobody has trained.
+/// The received model teaches in every round but the run's first, also a new client task that is not trained yet.
 #[test]
 fn a_slot_is_distilled_in_every_round_but_the_first_of_the_run() {
     let runs = [1.0, 0.0].map(|weight| {
@@ -39,7 +39,8 @@ fn a_slot_is_distilled_in_every_round_but_the_first_of_the_run() {
     assert!(far(&little, &none) < 0.01 * far(&whole, &none));
 }
 
-/// It holds a slot near what it was: what is learned in a round moves scores of wrong classes less the more it weighs.
+/// Distillation holds a client task near its start: the larger its weight, the less a round moves scores of wrong
+/// classes.
 #[test]
 fn distillation_holds_a_slot_where_it_was() {
     let moved = [0.0, 2.0, 8.0].map(|weight| {

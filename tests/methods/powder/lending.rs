@@ -1,4 +1,4 @@
-//! What slots lend each other, and how a client learns of whom it is like.
+//! Lending between client tasks, and the similarities that clients get.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn slots_that_begin_together_lend_each_other_at_once() {
     assert!(uploads(&alone).iter().zip(&sent).all(|(alone, with)| alone != with));
 }
 
-/// What is scored is what slots mixed when they were last worked on; a slot that begins is scored as it is.
+/// Scores are of the components that client tasks mixed when they were last worked on; a new one is scored as it is.
 #[test]
 fn samples_are_scored_on_mixed_components() {
     let mut run = engine(powder_with(|_| ()), 3);
@@ -80,7 +80,7 @@ fn samples_are_scored_on_mixed_components() {
     assert_eq!(opening.len(), 2 * 3 * 16);
 }
 
-/// What a client would answer that was sent keys and attention of these slots, all as they are.
+/// Returns the answer of a client that received keys and attention of these client tasks, all as they are.
 fn answered(run: &Engine, mut client_tasks: ClientTaskTable, task: usize) -> Attention {
     (0..client_tasks.slots().len())
         .for_each(|client_task| client_tasks.slot_mut(client_task).row.clear());
@@ -102,7 +102,8 @@ fn answered(run: &Engine, mut client_tasks: ClientTaskTable, task: usize) -> Att
     Attention::read(&found.upload).unwrap()
 }
 
-/// What a client tells of a class is the mean over its samples of their attended cosines: block by block, slot by slot.
+/// A client reports, for a class, the mean over its samples of their attended cosines: block by block, by client
+/// task.
 #[test]
 fn answers_are_means_of_attended_cosines() {
     let mut run = engine(powder_with(|_| ()), 3);
@@ -147,7 +148,7 @@ fn answers_are_means_of_attended_cosines() {
     }
 }
 
-/// Answers hold until somebody trains or a period begins; until then those about other slots come beside them.
+/// Answers are kept until a client trains or a period begins; until then those about other client tasks are added.
 #[test]
 fn answers_are_kept_as_long_as_they_are_true() {
     let mut run = engine(powder_with(|_| ()), 3);
@@ -182,7 +183,7 @@ fn answers_are_kept_as_long_as_they_are_true() {
     assert_eq!(client_tasks.slots()[0].attention, Some(found));
 }
 
-/// The server that looks itself finds what clients would tell it, and nothing of it travels.
+/// A server that computes similarities itself finds what clients would report, and sends nothing for it.
 #[test]
 fn a_server_that_sees_images_finds_what_clients_tell() {
     let method = powder_with(|c| c.similarity = Similarity::Server);

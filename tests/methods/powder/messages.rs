@@ -1,4 +1,4 @@
-//! How many bytes travel, and what is refused of what arrives.
+//! Sizes of messages, and rejected uploads.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use crate::engine;
 use crate::toys::watched::Engine;
 use crate::toys::{facts, first_exchange, lab};
 
-/// What is sent down and up.
+/// Shapes of download and upload.
 pub struct Sizes {
     pub down: BodyShape,
     pub up: MessageSpec,
 }
 
-/// An exchange of a phase of the first period on ViT-B/16, for a slot of so many classes among 25.
+/// Exchange of a phase of the first period on ViT-B/16, for a client task of this number of classes among 25.
 pub fn on_imagenet_r<M: Method>(
     classes: usize,
     phase: usize,
@@ -35,7 +35,7 @@ pub fn on_imagenet_r<M: Method>(
     in_period(0, (classes, phase), method)
 }
 
-/// The same of any period.
+/// Returns the exchange of any period.
 fn in_period<M: Method>(
     period: u16,
     (classes, phase): (usize, usize),

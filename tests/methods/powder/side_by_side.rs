@@ -33,7 +33,7 @@ fn slots_of_coda_prompt_have_its_sizes() {
     assert_eq!(few - numbers(4, 3, (1, 1)), 3 * (4 + 2) * width);
 }
 
-/// Fed-CODAP as Powder's benchmark has it: slots stand side by side, each with its owner, and nobody looks at anything.
+/// Fed-CODAP as in Powder's benchmark: client tasks are concatenated, each with its owner, and nothing is compared.
 #[test]
 fn slots_side_by_side_are_owned_and_nothing_is_averaged() {
     // Places for six slots of two classes.

@@ -32,7 +32,7 @@ struct Trained {
     up: Message,
 }
 
-/// What is seen of a run: trainings in whichever order, and what the server holds before and after each round.
+/// Observations of a run: trainings in any order, and the server's state before and after each round.
 #[derive(Default)]
 struct Seen {
     trained: Vec<Trained>,
@@ -169,7 +169,7 @@ fn mean(
     before.iter().zip(sums).map(value).collect()
 }
 
-/// Compares every row that a task owns after a round; answers whether a mean over everybody would have been seen.
+/// Compares every row that a task owns after a round; returns true if a mean over all clients would be noticed.
 fn compare(round: Round, [before, after]: &[ParameterSet; 2], counted: &[Counted<'_>]) -> bool {
     let everybody: usize = counted.iter().map(|(trained, _)| trained.samples).sum();
     let mut told = false;

@@ -1,4 +1,4 @@
-//! Which prompts an image gets, what pulls their keys, and what trains in a task.
+//! Prompts that an image gets, the pull of their keys, and the parameters that train in a task.
 
 use super::*;
 
@@ -71,7 +71,7 @@ fn step(ctx: &fedcast::policy::RunContext) -> (PackBatch, Tensor) {
     (PackBatch { batch, groups, steps: vec![0] }, queries)
 }
 
-/// The choice of so many prompts of two tokens, with this pull.
+/// Choice of this number of prompts of two tokens, with this pull.
 fn pulling(top: usize, pull: f64) -> SelectedPrompts {
     let (position, pooling) = (PromptPosition::ClsCopy, Pooling::ClsAndPrompts);
     SelectedPrompts { top, length: 2, pull, position, pooling }
@@ -82,7 +82,7 @@ fn pulling(top: usize, pull: f64) -> SelectedPrompts {
 fn a_pull_is_at_right_angles_to_its_key_and_bounded() {
     let ctx = lab(3, ClassOrder::Native);
     let (step, queries) = step(&ctx);
-    /// Who pulls, how it is trained, the keys that are pulled, and the largest pull.
+    /// Method that pulls, its training, the keys that are pulled, and the largest pull.
     type Pulling = (Arc<dyn Method>, Arc<dyn Prompting>, Range<usize>, f32);
     let kinds: [Pulling; 2] = [
         (l2p_of(|c| c.pull_weight = 1.0), Arc::new(pulling(2, 1.0)), 0..4, 2.0),
@@ -192,7 +192,7 @@ fn prompts_of_no_length_are_a_linear_probe() {
     }
 }
 
-/// Keys that tell tasks apart make inference what it would be with the task given.
+/// Keys that separate tasks make inference equal to that with the task given.
 #[test]
 fn an_expert_found_by_its_key_answers_as_one_that_is_given() {
     let ctx = lab(3, ClassOrder::Native);
@@ -264,7 +264,7 @@ fn components_of_a_task_start_orthonormal() {
     assert!((0..6).all(|row| rows(&once, &name, row..row + 1).iter().any(|v| *v != 0.0)));
 }
 
-/// What does not divide by the number of tasks is left over; a single task has everything.
+/// Prompts that do not divide by the number of tasks are left over; a single task has all.
 #[test]
 fn tasks_share_the_pool_in_whole_components() {
     let run = engine(coda_of(|c| c.sizes.pool = 7), 3).run(1, 1);
@@ -283,7 +283,7 @@ fn tasks_share_the_pool_in_whole_components() {
     }
 }
 
-/// Everybody draws the offsets of misordered positions from one seed: they neither travel nor train.
+/// All clients draw the offsets of misordered positions from one seed: they are neither sent nor trained.
 #[test]
 fn offsets_are_the_same_for_everybody() {
     let of = |seed| {
@@ -391,7 +391,7 @@ fn dealt_as_the_public_code_deals_them_experts_are_those_of_neighbours() {
     assert!(near(&by_unlike, &features(&dealt, &[image, unlike, 2, 3])));
 }
 
-/// The same in training: one image is taught as it is meant, a batch of several is not.
+/// Checks training: one image is trained as meant, a batch of several is not.
 #[test]
 fn the_public_codes_deal_changes_what_a_batch_teaches() {
     let taught = |layout, batch| {
@@ -450,7 +450,8 @@ fn in_the_first_task_a_softmax_contrasts_nothing() {
     assert_ne!(of(C2lForm::FeatureHinge), of(C2lForm::Off));
 }
 
-/// What the first batch of the second task loses, before anything moved. In the first task all of these move alike.
+/// Returns the loss of the first batch of the second task, before any step. In the first task all of these move
+/// alike.
 fn first_loss(change: impl Fn(&mut FedCPrompt)) -> f64 {
     let mut method = small_contrast(C2lForm::Off);
     change(&mut method);

@@ -1,4 +1,4 @@
-//! What the mean of clients is: of one client central training, of equal ones what each of them is.
+//! Means over clients: one client gives central training, equal clients the model of each.
 
 use fedcast::learning::{MemberData, train_pack};
 use fedcast::methods::fedavg_prompt::WeightedPool;

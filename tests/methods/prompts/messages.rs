@@ -1,4 +1,4 @@
-//! What travels, is kept and is added up: forms of messages, caches, saved servers, sums.
+//! Messages, memory and sums: forms of messages, caches, saved servers.
 
 use std::collections::BTreeMap;
 
@@ -128,8 +128,9 @@ fn uploads_are_sums() {
     }
 }
 
-/// Where clients are at different tasks, what all share is a mean over everybody, and rows of a task, of prompts and
-/// head alike, are means over those who learned it.
+/// With clients at different tasks, shared parameters are means over all of them.
+///
+/// Rows of a task, of prompts and head alike, are means over those who learned it.
 #[test]
 fn rows_are_averaged_over_those_who_learnt_them() {
     let groups = |method: Arc<dyn Method>, task: usize| {
@@ -182,7 +183,7 @@ fn tasks_weigh_clients_by_samples_or_alike() {
     assert_ne!(of(ClientWeighting::Uniform), of(ClientWeighting::BySamples));
 }
 
-/// Who was sent the expert that it trains, and not the others, cannot answer for all classes.
+/// A client that received only the expert that it trains cannot answer for all classes.
 #[test]
 fn a_client_has_a_model_of_its_own_where_it_was_sent_all_of_it() {
     let has_one = |form| {

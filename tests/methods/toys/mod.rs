@@ -90,7 +90,7 @@ fn dataset() -> Dataset {
     }
 }
 
-/// A lab in which `tasks` tasks arrive.
+/// Context in which `tasks` tasks arrive.
 pub fn lab(tasks: usize, order: ClassOrder) -> RunContext {
     let parameters = Vit::initial_parameters(&config(), StreamKey::new(3, Domain::Init));
     // Wider than timm's start: a network that has not been pretrained must still tell pictures

@@ -14,12 +14,12 @@ use fedcast::wire::*;
 
 pub struct NearestMean;
 
-/// How many samples there are of each head row of a task.
+/// Returns the number of samples of each head row of a task.
 fn counts(view: &TaskView) -> TensorSpec {
     TensorSpec::new(Kind::Statistics, "counts", &[view.rows.len()], Dtype::U32)
 }
 
-/// What a client sends of a task.
+/// Returns the upload of a client for a task.
 fn sent(view: &TaskView, dim: usize) -> MessageSpec {
     let means = TensorSpec::new(Kind::Statistics, "means", &[view.rows.len(), dim], Dtype::F32);
     let control = vec![view.rows.start as u8];

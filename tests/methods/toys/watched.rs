@@ -44,7 +44,7 @@ pub struct Engine {
     pub server: Box<dyn Server>,
     pub states: BTreeMap<ClientId, Body>,
     pub exchanges: Vec<Exchange>,
-    /// What the server said of every round, as the journal has it.
+    /// Metrics of the server in every round, as in the journal.
     pub figures: Vec<BTreeMap<String, f64>>,
     pub round: u32,
 }
@@ -150,7 +150,7 @@ impl Engine {
         self.exchanges.extend(exchanges.into_iter().map(|(_, exchange)| exchange));
     }
 
-    /// What was predicted of the test samples of the tasks so far, among their classes.
+    /// Returns the predictions for the test samples of the tasks so far, among their classes.
     pub fn tally(&self, seen: usize) -> Tally {
         tally(&*self.server.predictor(&self.lab).unwrap(), &self.lab, seen)
     }
@@ -173,17 +173,17 @@ fn fresh(method: &dyn Method, ctx: &RunContext) -> Box<dyn Server> {
     method.server(ctx, StreamKey::new(SEED, Domain::Init)).unwrap()
 }
 
-/// What of a run is walked through.
+/// Part of a run that is executed.
 #[derive(Clone, Copy)]
 struct Part {
     task: usize,
     /// Rounds that were over before.
     before: u32,
-    /// So many phases at most; a task that goes on does not end.
+    /// Most phases to execute; a task that goes on does not end.
     phases: usize,
 }
 
-/// What has been seen of it.
+/// Observations of that part.
 struct Seen {
     server: Box<dyn Server>,
     states: BTreeMap<ClientId, Body>,

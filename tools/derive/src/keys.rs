@@ -40,11 +40,11 @@ struct Table {
     example: Option<Ident>,
     /// Value of an enum whose key cannot be read; then no other key is judged.
     unreadable: Option<Expr>,
-    /// Keys beside the fields that mean nothing with some variants.
+    /// Keys in addition to the fields that have no meaning with some variants.
     others: Punctuated<LitStr, Token![,]>,
     /// Some key must be written, although no field says so: there is no `Default`.
     required: bool,
-    /// Where the default comes from.
+    /// Source of the default.
     source: Option<Expr>,
 }
 

@@ -6,8 +6,8 @@
 //! * [`Choice`]: the words of a key, from the variants of an enum;
 //! * [`Saved`]: saving and loading of what is kept between rounds, from the fields of a struct.
 //!
-//! Every derive lies in a file of its own, as a function from a parsed type to code, so that tests read what it writes.
-//! The code names items of fedcast by their paths in the crate.
+//! Every derive is in its own file, as a function from a parsed type to code, so that tests read what it writes. The
+//! code names items of fedcast by their paths in the crate.
 
 mod attributes;
 mod choice;

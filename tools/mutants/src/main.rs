@@ -28,7 +28,7 @@ struct Switches<'a> {
     left_out: &'a BTreeSet<u32>,
 }
 
-/// What an operator is exchanged for.
+/// Returns the replacements of an operator.
 fn exchanged(op: &BinOp) -> Vec<BinOp> {
     match op {
         BinOp::Add(_) => vec![parse_quote!(-)],
@@ -52,7 +52,7 @@ fn exchanged(op: &BinOp) -> Vec<BinOp> {
     }
 }
 
-/// Whether a condition binds names, which only the condition of an `if` may.
+/// Returns true if a condition binds names, which only the condition of an `if` may.
 fn binds(e: &Expr) -> bool {
     match e {
         Expr::Let(_) => true,
