@@ -52,44 +52,46 @@ pub trait EventSink: Send {
     }
 }
 
-/// What a thread of the simulation did.
+/// Kind of work of a thread of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, Document)]
 #[serde(rename_all = "snake_case")]
 pub enum JobKind {
     /// Local training of a pack.
     Train,
-    /// Training of a pack, up to where the memory of its device was full; it was tried again in halves,
-    /// or alone. A line of the profile for each time.
+    /// Training of a pack up to a lack of device memory; it was tried again in halves, or one by one.
+    ///
+    /// There is a line of the profile for each time.
     Retry,
-    /// Checking and lifting an upload, and merging parts.
+    /// Checking of an upload, and aggregation of parts.
     Fold,
-    /// A step of the server's policy.
+    /// Step of the server's policy.
     Server,
-    /// A block of test samples.
+    /// Evaluation of a block of test samples.
     Evaluate,
-    /// Packing, coding, sizing and digesting of messages: a part of training and server jobs that is
-    /// counted here and not there.
+    /// Packing, coding, measuring and digesting of messages.
+    ///
+    /// It is a part of training and server jobs that is counted here and not there.
     Codec,
     /// Comparison of client models.
     Bias,
-    /// Gathering and writing of snapshots.
+    /// Collecting and writing of snapshots.
     Snapshot,
-    /// Numbering, writing and digesting of entries, with all tables that listen.
+    /// Numbering, writing and digesting of entries, with all tables that consume them.
     Journal,
-    /// Nothing: a worker without a job, or the event loop without an answer.
+    /// No work: a worker without a job, or the event loop without an answer.
     Waiting,
 }
 
-/// Wall time of one piece of work, or of several short ones. Never part of a digest.
+/// Wall time of one piece of work, or of several short ones; never part of a digest.
 #[derive(Clone, Copy, Debug, serde::Serialize, Document)]
 pub struct Span {
     /// `train`, `retry`, `evaluate`, `fold`, `server`, `bias`, `codec`, `snapshot`, `journal` or `waiting`.
     pub job: JobKind,
     /// Number of the worker, from 0; null for the event loop.
     ///
-    /// The event loop is the thread that decides what happens when.
+    /// The event loop is the thread that orders events.
     pub worker: Option<usize>,
-    /// Time that the job stood in the queue; 0 for work that nobody asked for.
+    /// Time that the job stood in the queue; 0 for work that was not queued.
     #[document(unit = "ns")]
     pub waited: u64,
     /// Time that the job took.

@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use super::packet;
 use crate::wire::{Body, WireError};
 
-/// A body in a parcel that later ones may name again.
+/// A body in a packet that later ones may name again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CachedRef {
     /// Its number on the cache of the rank.
     pub id: u64,
-    /// Its frame in this parcel; nothing where the rank has it.
+    /// Its frame in this packet; nothing where the rank has it.
     pub frame: Option<usize>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct CacheIndex {
     bytes: u64,
     /// Number of names so far; also the next number.
     named: u64,
-    /// Items that the rank is to forget with the next parcel.
+    /// Items that the rank is to forget with the next packet.
     forgotten: Vec<u64>,
 }
 
@@ -72,7 +72,7 @@ impl CacheIndex {
     }
 }
 
-/// A parcel for a rank, while it is made.
+/// A packet for a rank, while it is made.
 pub(crate) struct Packing<'a> {
     sent: &'a mut CacheIndex,
     bodies: Vec<Body>,
@@ -80,7 +80,7 @@ pub(crate) struct Packing<'a> {
 }
 
 impl<'a> Packing<'a> {
-    /// Begins a parcel.
+    /// Begins a packet.
     pub fn new(sent: &'a mut CacheIndex) -> Packing<'a> {
         sent.make_room(ROOM);
         Packing { sent, bodies: Vec::new(), fresh: Vec::new() }
@@ -127,7 +127,7 @@ impl<'a> Packing<'a> {
         CachedRef { id: used, frame: Some(self.frame(body)) }
     }
 
-    /// Returns the bytes of the parcel, with an index of its frames' numbers and the items to forget first.
+    /// Returns the bytes of the packet, with an index of its frames' numbers and the items to forget first.
     ///
     /// # Errors
     /// A body that is too large for a frame; then nothing has been sent to the rank.

@@ -1,6 +1,6 @@
-//! Ranks that are threads of this process: the whole path of a parcel without a network.
+//! Ranks that are threads of this process: the whole path of a packet without a network.
 //!
-//! A router takes the place of MPI. It can lose a rank after a number of parcels, or hold answers back and let later
+//! A router takes the place of MPI. It can lose a rank after a number of packets, or hold answers back and let later
 //! ones overtake; no digest may move.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::numerics::streams::{Domain, StreamKey};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
     Nothing,
-    /// This rank is lost when it has sent `after` parcels; the last one is lost with it.
+    /// This rank is lost when it has sent `after` packets; the last one is lost with it.
     Loses {
         rank: Rank,
         after: u32,
@@ -53,7 +53,7 @@ where
 /// A rank, as the router sees it.
 struct Other {
     carrier: RankTransport,
-    /// Parcels from it.
+    /// Packets from it.
     sent: u32,
 }
 

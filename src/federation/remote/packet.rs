@@ -1,4 +1,4 @@
-//! A parcel as bytes: an index, and frames in the format of the wire that the index numbers.
+//! A packet as bytes: an index, and frames in the format of the wire that the index numbers.
 //!
 //! ```text
 //! length of the index   8
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::wire::{self, Body, CodecPlan, FrameHeader, WireError};
 
-/// Returns the bytes of a parcel.
+/// Returns the bytes of a packet.
 ///
 /// # Errors
 /// A body that is too large for a frame.
@@ -31,10 +31,10 @@ pub(super) fn seal(index: &impl Serialize, bodies: &[Body]) -> Result<Vec<u8>, W
     Ok(parts.map(Vec::as_slice).collect::<Vec<_>>().concat())
 }
 
-/// The frames of a parcel, not read yet.
+/// The frames of a packet, not read yet.
 pub(super) struct Frames {
     lengths: Vec<u64>,
-    /// All bytes of the parcel.
+    /// All bytes of the packet.
     bytes: Vec<u8>,
     /// Start of the frames.
     start: usize,
@@ -43,7 +43,7 @@ pub(super) struct Frames {
 /// Returns the arguments of [`seal`]: the index, and the frames to be [read](Frames::read).
 ///
 /// # Errors
-/// A description, for bytes that are no parcel of this kind.
+/// A description, for bytes that are no packet of this kind.
 pub(super) fn open<T: DeserializeOwned>(bytes: Vec<u8>) -> Result<(T, Frames), String> {
     let mut rest = &bytes[..];
     let (length, frames) = (number(&mut rest)?, number(&mut rest)?);

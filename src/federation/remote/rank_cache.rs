@@ -26,7 +26,7 @@ impl RankCache {
         }
     }
 
-    /// Returns a body, from the parcel that brings it or from the cache.
+    /// Returns a body, from the packet that brings it or from the cache.
     ///
     /// # Errors
     /// A description, if it is in neither.

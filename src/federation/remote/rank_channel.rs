@@ -1,4 +1,4 @@
-//! Channels that carry parcels between ranks.
+//! Channels that carry packets between ranks.
 
 use std::fmt;
 
@@ -26,13 +26,13 @@ impl fmt::Display for Rank {
 /// Event on a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransportEvent {
-    /// A parcel. Those of one rank arrive in the order in which they were sent.
+    /// A packet. Those of one rank arrive in the order in which they were sent.
     Parcel {
-        /// Sender of the parcel.
+        /// Sender of the packet.
         from: Rank,
         bytes: Vec<u8>,
     },
-    /// The rank is lost: no parcel comes from it or reaches it any more.
+    /// The rank is lost: no packet comes from it or reaches it any more.
     Lost {
         rank: Rank,
         /// Reason, as the carrier reports it.
@@ -46,12 +46,12 @@ pub struct RankChannel {
     incoming: Receiver<TransportEvent>,
 }
 
-/// Other end of a line, for the carrier of parcels.
+/// Other end of a line, for the carrier of packets.
 ///
-/// Rank 0 hangs up by dropping its line: its carrier delivers the parcels sent before, and then those of the others
+/// Rank 0 hangs up by dropping its line: its carrier delivers the packets sent before, and then those of the others
 /// drop their ends, which the others take for the end of their work.
 pub struct RankTransport {
-    /// Parcels to be delivered.
+    /// Packets to be delivered.
     pub outgoing: Receiver<(Rank, Vec<u8>)>,
     /// Queue of deliveries.
     pub incoming: Sender<TransportEvent>,
@@ -66,7 +66,7 @@ impl RankChannel {
         (RankChannel { outgoing, incoming }, carrier)
     }
 
-    /// Sends a parcel. One to a lost rank is dropped; [`TransportEvent::Lost`] reports the loss.
+    /// Sends a packet. One to a lost rank is dropped; [`TransportEvent::Lost`] reports the loss.
     pub fn send(&self, to: Rank, bytes: Vec<u8>) {
         let _ = self.outgoing.send((to, bytes));
     }

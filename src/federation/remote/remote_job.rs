@@ -32,7 +32,7 @@ pub(crate) trait RemoteJob: Send {
     }
 }
 
-/// The index of a parcel to a rank.
+/// The index of a packet to a rank.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RequestHeader {
     /// Number that the answer repeats.
@@ -49,7 +49,7 @@ pub(crate) enum JobRequest {
     Test(TestOrder),
 }
 
-/// The index of a parcel from a rank.
+/// The index of a packet from a rank.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ResponseHeader {
     pub ticket: u64,

@@ -241,7 +241,7 @@ pub(super) struct Pack {
 }
 
 impl TrainOrder {
-    /// Builds the members from the parcel, the cache, and data that every rank has.
+    /// Builds the members from the packet, the cache, and data that every rank has.
     ///
     /// # Errors
     /// A description of what is missing.

@@ -19,7 +19,7 @@
 //! 2. Implement [`Prompting`] for **one member**: no cohort axis. Anything that differs between training and
 //!    inference (the task, a mask) is a field of the implementing type; make one per round.
 //! 3. Train with `Classifier::pack_with(backbone, received, rows, Some(prompting))` on loaders from
-//!    `lab.queried(lab.frozen(lab.train_loader(shard), model.frozen_part())?, view)?`, and
+//!    `context.queried(context.frozen(context.train_loader(shard), model.frozen_part())?, view)?`, and
 //!    `model.pack_losses(step, ..)`, which adds [`Prompting::loss`]. Predict with
 //!    `Classifier::frozen_with(backbone, parameters, Some(prompting))`; evaluation brings the queries.
 //!

@@ -11,7 +11,7 @@ use crate::policy::{
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Dtype, Kind, NamedTensor, Section, WireError};
 
-/// Rule for remembered vectors at the start of a task.
+/// Sum of a client's learning rates, in an upload.
 pub(in crate::methods) const RATES: &str = "rates";
 
 /// State of remembered vectors at the start of a task.

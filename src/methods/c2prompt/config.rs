@@ -69,12 +69,12 @@ pub struct C2PromptConfig {
 }
 
 impl C2PromptConfig {
-    /// Returns true if anybody ever sees a compensation prompt.
+    /// Returns true if compensation prompts are ever used.
     pub fn compensates(&self) -> bool {
         self.lcdc && self.probability > 0.0
     }
 
-    /// Returns true if a coin says which steps have compensation prompts, another one for every client.
+    /// Returns true if the steps with compensation prompts are drawn, separately for every client.
     pub fn tosses(&self) -> bool {
         self.compensates() && self.probability < 1.0
     }
