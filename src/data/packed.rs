@@ -1,4 +1,4 @@
-//! Images in Parquet files, as data sets lie on the Hugging Face hub, or in the Arrow files of `save_to_disk`.
+//! Images in Parquet files of the Hugging Face hub, or in the Arrow files of `save_to_disk`.
 //!
 //! A row has an image, as bytes of a PNG or JPEG (the `bytes` of a structure, or the column itself), and a label.
 //! Files are those whose name, or whose folder's, is `train`, and `test` or `validation`, or goes on behind it with

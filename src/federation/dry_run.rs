@@ -74,8 +74,9 @@ pub struct PlannedParticipant<'a> {
     pub passes: f64,
     /// Rule for the size of its upload: known before training or not.
     pub up_size: UploadSize,
-    /// True if its download may be smaller, see
-    /// [`MessageSpec::is_upper_bound`](crate::policy::MessageSpec::is_upper_bound).
+    /// True if its download may be smaller.
+    ///
+    /// See [`MessageSpec::is_upper_bound`](crate::policy::MessageSpec::is_upper_bound).
     pub down_at_most: bool,
 }
 
@@ -101,7 +102,7 @@ impl<F> DryRun<F> {
         self.participants.lock()
     }
 
-    /// Returns the upload as it was known when its round opened, or computes it again if that round is over.
+    /// Returns the upload as known when its round opened; computes it again if that round is over.
     fn upload(
         &self,
         ParticipantRef { simulation, context, participant }: &ParticipantRef<'_>,

@@ -22,7 +22,7 @@ pub(super) struct Block {
     asked: PredictionTask,
 }
 
-/// Returns the test samples of all classes seen, cut into blocks task by task, or of the client tasks begun.
+/// Returns the test samples of all classes seen, or of the client tasks begun, in blocks.
 pub(super) fn blocks(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
     match (&simulation.task_sequence.client_tasks, simulation.rules.slots) {
         (None, _) => {
@@ -90,7 +90,7 @@ fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
     cut(simulation, first, asked)
 }
 
-/// Returns the client tasks that have begun by the time that `seen` rows have been seen, with all of them.
+/// Returns all client tasks, and those that have begun when `seen` rows have been seen.
 fn begun(simulation: &SimulationContext, seen: usize) -> Vec<(ClientTask, &ClientTasks)> {
     let Some(client_tasks) = &simulation.task_sequence.client_tasks else { return Vec::new() };
     let mut tasks = simulation.task_sequence.tasks.iter().rev();

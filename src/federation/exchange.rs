@@ -23,7 +23,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Creates the exchange of a participant from view and role, its place in the run, and its label counts.
+    /// Creates the exchange of a participant from view, role, place in the run, and label counts.
     pub fn new(
         simulation: &SimulationContext,
         (view, role): (&Arc<TaskView>, Role),

@@ -134,7 +134,9 @@ impl ProfileSink for Histograms {
     }
 }
 
-/// Returns the percentile table of HdrHistogram's own tools, five steps per halving of the distance to 100 %.
+/// Returns the percentile table in the format of HdrHistogram's own tools.
+///
+/// It has five steps per halving of the distance to 100 %.
 fn hgrm(values: &Histogram<u64>, unit: f64) -> String {
     let mut text = String::new();
     let mut line = |args: std::fmt::Arguments| {

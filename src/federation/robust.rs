@@ -189,8 +189,9 @@ mod tests {
             prop_assert!(close(&fold(clip, &turned).0, &fold(clip, &updates).0));
         }
 
-        /// The median stays among the honest values, whatever a minority sends and claims as weight; so does a mean
-        /// that trims as many. A clipped liar moves a number by its fraction of the norm at most.
+        /// The median stays among the honest values, whatever a minority sends and claims as weight.
+        ///
+        /// So does a mean that trims as many. A clipped liar moves a number by its fraction of the norm at most.
         #[test]
         fn liars_in_the_minority_move_nothing_out_of_the_honest(
             honest in updates(),

@@ -138,8 +138,9 @@ pub fn appended<'a>(all: &'a mut Vec<f32>, values: &[f32]) -> &'a mut [f32] {
     &mut all[from..]
 }
 
-/// `e^x` to about one unit in the last place (Cephes' polynomial); NaN stays NaN, results
-/// saturate at `e^-87` and `e^88`.
+/// Computes `e^x` to about one unit in the last place (Cephes' polynomial).
+///
+/// NaN stays NaN, results saturate at `e^-87` and `e^88`.
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer

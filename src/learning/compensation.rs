@@ -13,7 +13,7 @@ use crate::model::ops;
 pub struct Whitening {
     /// Added to every variance.
     pub eps: f64,
-    /// The smallest variance of a dimension, as a share of the class's mean variance over dimensions; 0 for none.
+    /// Smallest variance of a dimension, as a fraction of the class's mean variance; 0 for none.
     pub floor: f64,
 }
 

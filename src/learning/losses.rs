@@ -82,8 +82,10 @@ impl CustomOp1 for ClosedForm {
     }
 }
 
-/// The forms of distillation in the literature; `q` is the teacher, `p` the student, both softmax at the
-/// temperature over the columns. None carries the factor `T^2`: multiply where a paper does.
+/// Forms of distillation in the literature.
+///
+/// `q` is the teacher, `p` the student, both softmax at the temperature over the columns. None carries the factor
+/// `T^2`: multiply where a paper does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Distillation {
     /// `mean sum q log (q / p)`.

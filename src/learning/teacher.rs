@@ -139,8 +139,9 @@ mod tests {
         }
     }
 
-    /// In evaluation mode a sample's answer does not depend on its batch (FedLwF-2T card, section 5); with the norms of
-    /// a student in training it does.
+    /// In evaluation mode a sample's output does not depend on its batch.
+    ///
+    /// With the norms of a student in training it does (FedLwF-2T card, section 5).
     #[test]
     fn a_teacher_with_batch_norms_answers_sample_by_sample() {
         let module = ModuleShape { hidden: 4, output: 3, residual: Residual::Identity };

@@ -51,7 +51,9 @@ mod tests {
     use crate::model::{Backbone, LinearHead, Parameter, ParameterSet, PixelShape};
     use crate::numerics::streams::Domain;
 
-    /// A head of zeros gives every class a tenth, so that the bias of class `c` is pulled by a tenth less its share.
+    /// A head of zeros gives every class a tenth of the probability.
+    ///
+    /// So the bias of class `c` is pulled by a tenth less its share.
     #[test]
     fn every_sample_counts_alike_whatever_the_batches() {
         let digits = digits::embedded().unwrap();

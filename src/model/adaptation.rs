@@ -16,8 +16,9 @@ use super::{Adapter, Dropout, ModelError, PromptTokens};
 /// without position.
 #[derive(Clone, Debug)]
 pub struct Prefix {
-    /// `(L, d)` for all samples, `(b, L, d)` per sample or, where [`Adaptation::groups`] says whose
-    /// sample is whose, `(members, L, d)`.
+    /// Shape `(L, d)` for all samples, `(b, L, d)` per sample, or `(members, L, d)`.
+    ///
+    /// The last form needs [`Adaptation::groups`], which gives the member of each sample.
     pub keys: Tensor,
     /// Values, in the shape of `keys`.
     pub values: Tensor,
@@ -51,9 +52,10 @@ pub struct Adaptation {
     pub per_sample: bool,
     /// Tokens between CLS and the patches.
     pub tokens: Option<PromptTokens>,
-    /// Tokens `(b, n, d)` that join the input of a block, as they are, and stay from there on; by block, blocks
-    /// beyond the end get none. They come last: attention does not see the order of tokens, so this is what putting
-    /// them first gives, and CLS stays token 0.
+    /// Tokens `(b, n, d)` that join the input of a block unchanged, and stay in all later blocks.
+    ///
+    /// They are listed by block; blocks beyond the end get none. They come last: attention does not see the order of
+    /// tokens, so this equals putting them first, and CLS stays token 0.
     pub block_tokens: Vec<Option<Tensor>>,
     /// Adapters for blocks 0, 1, ...; blocks beyond the end have none.
     pub adapters: Vec<Adapter>,

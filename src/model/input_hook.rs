@@ -1,5 +1,6 @@
-//! A look at what enters the linear layers of a transformer's blocks, for methods that need its second moments
-//! (RegMean, LoRM). A tap changes no answer.
+//! Hook on the inputs of the linear layers of a transformer's blocks.
+//!
+//! It serves methods that need their second moments (RegMean, LoRM), and changes no output.
 
 use std::fmt::Debug;
 

@@ -24,8 +24,10 @@ pub enum PromptPosition {
     /// All carry that of CLS (the centralised port of L2P).
     ClsCopy,
     None,
-    /// The table `[offsets (n, d) ; positions]` in the order of tokens, so that CLS carries the first
-    /// offset and the last prompt the position of CLS: a slip of the reference code of the HGP benchmark.
+    /// Table `[offsets (n, d) ; positions]` in the order of tokens.
+    ///
+    /// CLS carries the first offset and the last prompt the position of CLS: an error of the reference code of the
+    /// HGP benchmark.
     Misordered(Tensor),
 }
 

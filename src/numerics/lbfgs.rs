@@ -120,8 +120,9 @@ impl Lbfgs {
 mod tests {
     use super::*;
 
-    /// With a whole step and a quadratic the method is exact after as many steps as there are dimensions; the first one
-    /// is shortened.
+    /// The method is exact on a quadratic after as many whole steps as there are dimensions.
+    ///
+    /// The first step is shortened.
     #[test]
     fn a_quadratic_is_solved() {
         let curvature = [1.0, 4.0, 9.0];

@@ -297,7 +297,9 @@ fn numbered(
     Ok(average)
 }
 
-/// Returns the parameter that was sent for one of an upload, and the index there of the upload's first number.
+/// Returns the parameter that was sent for one of an upload.
+///
+/// Also returns the index there of the upload's first number.
 fn base_of<'m>(
     sent: &'m Message,
     download: &MessageSpec,
@@ -319,7 +321,7 @@ fn base_of<'m>(
     alike.then_some((from, start)).ok_or_else(misfit)
 }
 
-/// Returns how many numbers of a parameter lie before those of an upload, and after them among those sent.
+/// Returns the numbers of a parameter before and after those of an upload.
 fn around(upload: &TensorSpec, download: Option<&TensorSpec>) -> (usize, usize) {
     let width = width(&upload.shape);
     let rows = |place: &TensorSpec| place.shape.first().copied().unwrap_or(1);

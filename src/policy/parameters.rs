@@ -48,7 +48,7 @@ pub fn parameters_of(body: &Body) -> Result<ParameterSet, WireError> {
     Ok(parameters)
 }
 
-/// Parameters have no name of their own in a body, so a body has one such field; `None` is an empty set.
+/// Parameters have no name in a body, so a body has one such field; `None` is an empty set.
 impl SavedField for Option<ParameterSet> {
     fn save_field(&self, into: &mut Saving) {
         into.sections.extend(self.iter().flat_map(parameter_sections));

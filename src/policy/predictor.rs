@@ -46,7 +46,9 @@ pub trait Predictor: Send + Sync {
         Ok(None)
     }
 
-    /// Returns the part that is frozen for the rest of the run, whose outputs a cache may give in place of pixels.
+    /// Returns the part that is frozen for the rest of the run.
+    ///
+    /// A cache may give its outputs in place of pixels.
     fn frozen_part(&self) -> FrozenPart {
         FrozenPart::Nothing
     }
@@ -58,8 +60,9 @@ pub trait Predictor: Send + Sync {
         false
     }
 
-    /// Returns the [`features`](Predictor::features) of a batch of images, or of outputs of its
-    /// [`frozen_part`](Predictor::frozen_part).
+    /// Returns the [`features`](Predictor::features) of a batch.
+    ///
+    /// The batch has images, or outputs of the [`frozen_part`](Predictor::frozen_part).
     fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, PolicyError> {
         self.features(&batch.pixels(device)?)
     }
@@ -74,8 +77,9 @@ pub trait Predictor: Send + Sync {
         self.scores(&batch.pixels(device)?, scope)
     }
 
-    /// Returns the state that a client needs, besides the backbone, to compute [`features`](Predictor::features)
-    /// itself.
+    /// Returns the state that a client needs to compute features, besides the backbone.
+    ///
+    /// See [`features`](Predictor::features).
     ///
     /// Empty if the features are the backbone's own.
     fn feature_state(&self) -> Body {

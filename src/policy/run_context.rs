@@ -45,8 +45,9 @@ pub struct RunContext {
     pub first_method: Option<Arc<dyn Predictor>>,
     /// Samples that belong to no client, where the run has any.
     pub auxiliary: Option<Arc<Auxiliary>>,
-    /// Source of the label counts that clients report, where these are not those of their shards
-    /// ([`FreshClients::reported`]).
+    /// Source of the label counts that clients report, if they are not those of their shards.
+    ///
+    /// See [`FreshClients::reported`].
     pub reported: Option<FreshClients>,
 }
 
@@ -222,7 +223,9 @@ impl RunContext {
         Ok(HeldRows::new(samples, vec![self.backbone.dim()], values))
     }
 
-    /// Returns the loader with the [frozen outputs](RunContext::with_frozen_features) that `predictor` uses.
+    /// Returns the loader with the frozen outputs that `predictor` uses.
+    ///
+    /// See [`with_frozen_features`](RunContext::with_frozen_features).
     ///
     /// If an earlier method adapted the backbone and froze it, its features are kept as well; if the predictor asks
     /// queries, the loader has them.

@@ -16,7 +16,9 @@ pub struct Stage {
     pub task: TaskId,
     /// Number of tasks of the run.
     pub tasks: usize,
-    /// View of every client that has the task; with client tasks, all rows that belong to client tasks of this stage.
+    /// View of every client that has the task.
+    ///
+    /// With client tasks, all rows that belong to client tasks of this stage.
     pub view: Arc<TaskView>,
     own: Arc<BTreeMap<ClientId, Arc<TaskView>>>,
 }

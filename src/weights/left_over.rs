@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::advice::meaning;
 use super::{NameMap, Network, READ, ResNetLooks, WeightsError, looks, matches, named, shown};
 
-/// Counters of batch norms, which checkpoints before PyTorch 0.4.1 lack and deep networks do not ask for.
+/// Counters of batch norms, which checkpoints before PyTorch 0.4.1 lack.
+///
+/// Deep networks do not need them.
 const COUNTER: &str = ".num_batches_tracked";
 
 /// Rule for the comparison of a file with the requested network.

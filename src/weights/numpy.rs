@@ -1,5 +1,6 @@
-//! Files of `numpy.savez`, through candle's reader, which gets nothing that could make it reserve more than there
-//! is.
+//! Files of `numpy.savez`, read by candle.
+//!
+//! The reader gets no input that makes it allocate more than the file holds.
 
 use std::path::Path;
 

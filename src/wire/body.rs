@@ -70,7 +70,9 @@ impl Body {
         self.tensors().filter(move |(k, _)| *k == kind).map(|(_, t)| t)
     }
 
-    /// Returns the first tensor of this kind and name, else [`WireError::Missing`] with the names that exist.
+    /// Returns the first tensor of this kind and name.
+    ///
+    /// Otherwise [`WireError::Missing`] lists the names that exist.
     pub fn tensor(&self, kind: Kind, name: &str) -> Result<&NamedTensor, WireError> {
         self.of_kind(kind).find(|t| &**t.name() == name).ok_or_else(|| {
             let mut present: Vec<String> =
@@ -88,7 +90,7 @@ impl Body {
         })
     }
 
-    /// Returns shapes and types without the values, as `plan`, load clients and skipped stragglers need them.
+    /// Returns shapes and types without values, for plans, load clients and skipped stragglers.
     pub fn sketch(&self) -> BodyShape {
         BodyShape {
             meta: self.meta.len(),

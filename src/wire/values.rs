@@ -315,8 +315,7 @@ fn elements<T, const W: usize>(bytes: &[u8], le: impl Fn([u8; W]) -> T) -> Optio
 mod tests {
     use super::*;
 
-    /// The largest and the smallest value of every type are finite, and NaN and either infinity are found at every
-    /// place.
+    /// The extreme values of every type are finite; NaN and infinities are found at every place.
     #[test]
     fn one_value_that_is_not_finite_is_found() {
         fn check<T: Copy>(values: impl Fn(Vec<T>) -> Values, finite: &[T], others: [T; 3]) {

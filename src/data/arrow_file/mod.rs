@@ -1,4 +1,4 @@
-//! Columns of an Arrow file in the streaming format, as `save_to_disk` of Hugging Face's `datasets` writes it.
+//! Columns of an Arrow file in the streaming format, as Hugging Face's `save_to_disk` writes it.
 //!
 //! Values are those that a Parquet file of the same columns gives: names of classes are taken from the schema's
 //! metadata, and a missing value is an error. Columns of numbers are read when a file is opened; those of texts,

@@ -9,9 +9,11 @@ use crate::numerics::distributions::{Categorical, below, dirichlet};
 /// Per class and position: who the sample is reserved for, if anyone.
 pub(super) type Reserved = Vec<Vec<Option<u32>>>;
 
-/// Draws `V` (classes x clients) with rows from Dirichlet(`beta`); every client picks `picks` classes
-/// from its normalized column of `V`; of each class it then takes as many positions **with replacement**, client after
-/// client. A later client takes a position over, so one may end with fewer than `picks`.
+/// Reserves positions of classes for each client.
+///
+/// `V` (classes x clients) has rows from Dirichlet(`beta`). Every client picks `picks` classes from its normalized
+/// column of `V`; of each class it then takes as many positions **with replacement**, client after client. A later
+/// client takes a position over, so one may end with fewer than `picks`.
 pub(super) fn reserve(
     rng: &mut impl RngCore,
     sizes: &[usize],

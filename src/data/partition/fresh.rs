@@ -15,8 +15,9 @@ use crate::quantity::ClientId;
 /// Distribution of a fresh client's samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FreshPartition {
-    /// A label distribution from Dirichlet(`beta`) over the task's classes, then
-    /// `samples` labels from it, each a different sample of the task.
+    /// Label distribution from Dirichlet(`beta`) over the task's classes, with `samples` draws.
+    ///
+    /// Each label gets a different sample of the task.
     Dirichlet {
         /// Concentration; small is unequal.
         beta: f64,

@@ -9,9 +9,11 @@ use crate::numerics::distributions::{Categorical, dirichlet, shuffle};
 /// Added to what is left of a client's proportions when a class runs out, so that they never vanish.
 const FLOOR: f64 = 1e-5;
 
-/// Clients are served one after the other, each with its even share of the task (they differ by one at most). A
-/// client draws proportions of the classes from Dirichlet(`alpha`), and then sample by sample a class from them
-/// and a random sample of that class; a class without samples left drops out. Late clients get what remains.
+/// Draws an even share of the task for each client, one client after the other.
+///
+/// Shares differ by one at most. A client draws proportions of the classes from Dirichlet(`alpha`), and then sample
+/// by sample a class from them and a random sample of that class; a class without samples left drops out. Late
+/// clients get what remains.
 pub(super) fn draw(rng: &mut impl RngCore, sizes: &[usize], clients: u32, alpha: f64) -> Owners {
     let clients = clients as usize;
     let total: usize = sizes.iter().sum();

@@ -46,14 +46,15 @@ pub enum PartitionKind {
         /// Concentration; small is unequal.
         beta: f64,
     },
-    /// For every class shares from Dirichlet(`beta`) over the clients that hold less than an even
-    /// share of the task so far, cut at the cumulative shares (STSA and LANDER).
+    /// Dirichlet(`beta`) shares of every class over clients below an even share (STSA and LANDER).
+    ///
+    /// Clients count as long as they hold less than an even share of the task so far; the class is cut at the
+    /// cumulative shares.
     Capped {
         /// Concentration; small is unequal.
         beta: f64,
     },
-    /// For every client proportions of the classes from Dirichlet(`alpha`), and as many samples as anybody
-    /// else (MFCL, FedHAF).
+    /// Dirichlet(`alpha`) proportions of classes for every client, equal sizes (MFCL, FedHAF).
     Lda {
         /// Concentration; small is unequal.
         alpha: f64,
@@ -63,8 +64,9 @@ pub enum PartitionKind {
         /// Classes per client.
         classes: usize,
     },
-    /// [`PartitionKind::Dirichlet`] after reserving a few samples for each client, for many
-    /// clients at small `beta` (section 5).
+    /// [`PartitionKind::Dirichlet`] after reserving a few samples for each client.
+    ///
+    /// It is meant for many clients at small `beta` (section 5).
     Extended {
         /// Concentration of the unreserved part.
         beta: f64,

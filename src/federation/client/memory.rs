@@ -87,8 +87,9 @@ impl ClientMemory {
         self.state = state.map_or(Held::Answered, Held::Here);
     }
 
-    /// Returns the state for a snapshot while the participants `out` are pending, and forgets all that no snapshot
-    /// needs.
+    /// Returns the state for a snapshot while the participants `out` are pending.
+    ///
+    /// It drops all that no snapshot needs.
     ///
     /// `None` if the client was never asked.
     pub fn keep(

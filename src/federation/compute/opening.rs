@@ -115,7 +115,7 @@ fn first_exchange(
         .map(|participant| Arc::new(simulation.exchange(context, participant)))
 }
 
-/// Returns the participants that the method gives a cohort, with parts of shards as separate participants.
+/// Returns the participants of a cohort, with parts of shards as separate participants.
 fn participants(
     simulation: &SimulationContext,
     context: &RoundContext,

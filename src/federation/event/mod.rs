@@ -94,8 +94,9 @@ pub enum Event {
     /// A task arrives.
     TaskStarted {
         task: TaskId,
-        /// Dataset class ids, in the order of their head rows; with client tasks one after the other those of every
-        /// client's task, begun or not.
+        /// Class ids of the data set, in the order of their head rows.
+        ///
+        /// With client tasks, those of every client's task one after the other, begun or not.
         classes: Vec<u32>,
         /// Clients that now begin a separate task, where client tasks exist.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -133,8 +134,9 @@ pub enum Event {
         cohort: Vec<ClientId>,
         /// Number of participants.
         seats: u32,
-        /// Clients that still work on an earlier task, with that task; with client tasks it is that of their own task,
-        /// and the others work on theirs of this task.
+        /// Clients that still work on an earlier task, with that task.
+        ///
+        /// With client tasks it is that of their own task, and the others work on theirs of this task.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         behind: Vec<(ClientId, TaskId)>,
     },
@@ -211,8 +213,9 @@ pub enum Event {
         /// Forgery of the update.
         how: String,
     },
-    /// A client would have finished its local work now, certainly too late for its round; it
-    /// was not computed.
+    /// A client would have finished its local work now.
+    ///
+    /// It was certain to be late for its round and was not computed.
     Skipped {
         round: Round,
         task: TaskId,
@@ -269,8 +272,9 @@ pub enum Event {
         /// True if the sum was opened; otherwise the round aggregates nothing.
         opened: bool,
     },
-    /// The server is lost while a round is open, and comes back with the state that it had saved before that round,
-    /// which then closes without an update.
+    /// The server is lost while a round is open, and restarts.
+    ///
+    /// It comes back with the state that it had saved before that round, which then closes without an update.
     ServerRestarted {
         round: Round,
         task: TaskId,

@@ -26,7 +26,7 @@ pub struct Numbers {
     /// Correct answers per client task begun, in the order of stages and clients, where client tasks exist.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub slots: Vec<SlotScore>,
-    /// Responses of the client models before aggregation, in the order of participants, if they are measured.
+    /// Responses of the client models before aggregation, by participant, if they are measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub responses: Vec<Responses>,
 }
@@ -62,7 +62,9 @@ pub struct SlotScore {
     pub row: u32,
     /// Number of correct answers among the rows of the client task (task-incremental).
     pub within: u64,
-    /// Number of correct answers among the rows of all client tasks begun (class-incremental); `None` if not measured.
+    /// Correct answers among the rows of all client tasks begun (class-incremental).
+    ///
+    /// `None` if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correct: Option<u64>,
     /// Number of test samples.

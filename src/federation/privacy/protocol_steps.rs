@@ -66,7 +66,7 @@ impl ProtocolStep {
         FrameBytes::from(&FrameSize::of_sketch(&self.sketch(others), &CodecPlan::default()))
     }
 
-    /// Returns the number of its frames, beyond those of messages and assets, whose draws stay as they were.
+    /// Returns the number of frames beyond messages and assets, whose draws stay as they were.
     fn frame(self) -> u32 {
         PROTOCOL_FRAMES + self as u32
     }

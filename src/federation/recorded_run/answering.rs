@@ -213,7 +213,7 @@ fn identity(round: Round, participant: ParticipantId, place: usize) -> u64 {
     u64::from_le_bytes(*first)
 }
 
-/// Returns the failure of training that the journal names; `None` for failures that follow by themselves.
+/// Returns the failure of training in the journal; `None` for failures that follow from others.
 fn failure(reason: &str, detail: String) -> Option<Failure> {
     Some(match reason {
         "no_data" => Failure::NoData,

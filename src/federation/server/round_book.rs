@@ -193,7 +193,9 @@ impl RoundBook {
         self.held.drain(..).filter_map(|upload| upload.arrival.charge).collect()
     }
 
-    /// Returns the participants of closed rounds whose answers are still to come or to be used, with their downloads.
+    /// Returns the participants of closed rounds with pending answers, with their downloads.
+    ///
+    /// Their answers are still to come or to be used.
     pub fn seats_out(&self) -> BTreeMap<RoundSeat, Arc<SentDownload>> {
         let held = self.held.iter();
         let held = held.map(|StaleUpload { sent, arrival }| {

@@ -19,10 +19,11 @@ use super::groups::Groups;
 use super::matrix::Precision;
 use super::storage::{lent, served, tensor_like, values};
 
-/// Attention on `packed` `(b, n, 3 d)`, columns `[queries | keys | values]`, each `heads`
-/// slices of `d / heads`. `prefix` is `(keys, values)`, both `(L, d)` for all samples or
-/// `(b, L, d)` per sample. Only the first `queries` tokens ask (`n` for all; 1 where just CLS
-/// is wanted). Gives `(b, queries, d)`.
+/// Computes attention on `packed` `(b, n, 3 d)`, with columns `[queries | keys | values]`.
+///
+/// Each is `heads` slices of `d / heads`. `prefix` is `(keys, values)`, both `(L, d)` for all samples or `(b, L, d)`
+/// per sample. Only the first `queries` tokens have queries (`n` for all; 1 for CLS alone). Returns `(b, queries,
+/// d)`.
 ///
 /// # Errors
 /// When shapes, heads or queries do not fit.

@@ -13,9 +13,10 @@ use super::storage::{lent, served, tensor_like, values};
 use super::unfold::Geometry;
 use super::winograd::{Gradients, Winograd};
 
-/// Slides `weight` `(out, c, kh, kw)` (PyTorch's layout) over `x` `(b, h, w, c)`, in steps of
-/// `stride` and with `padding` zeros all around; gives `(b, h', w', out)`. A bias is a
-/// `broadcast_add` behind it; networks with batch norm have none.
+/// Convolves `x` `(b, h, w, c)` with `weight` `(out, c, kh, kw)` (PyTorch's layout).
+///
+/// `stride` is the step, `padding` the number of zeros on each side; returns `(b, h', w', out)`. A bias is a
+/// `broadcast_add` after it; networks with batch norm have none.
 ///
 /// # Errors
 /// When the shapes do not fit.

@@ -14,8 +14,9 @@ use super::stock::{self, log, sum_of_rows};
 use super::storage::{lend, served, tensor_like, values};
 use crate::wide::{Work, exp, largest, sum_of, wide};
 
-/// Mean cross-entropy of `logits` `(b, C)` on the columns `columns`; `labels` are head rows
-/// (absolute columns), one per sample. Gives a scalar (shape `[]`).
+/// Returns the mean cross-entropy of `logits` `(b, C)` on the columns `columns`.
+///
+/// `labels` are head rows (absolute columns), one per sample. The result is a scalar (shape `[]`).
 ///
 /// # Errors
 /// When the columns are empty or beyond `C`, the batch is empty, or a label lies outside

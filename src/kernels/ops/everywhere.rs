@@ -132,7 +132,9 @@ fn the_width_of_vectors_never_shows() {
     }
 }
 
-/// Products in `bf16` agree with those in `f32` as far as rounding of the factors allows, gradients too.
+/// Products in `bf16` agree with those in `f32` up to the rounding of the factors.
+///
+/// Gradients do, too.
 #[test]
 fn products_in_bf16_agree_with_those_in_f32() {
     let (x, w, b) = (draw("x", (19, 37)), draw("w", (45, 37)), draw("b", 45));

@@ -99,7 +99,7 @@ impl<'a> Factor<'a> {
     }
 }
 
-/// Appends `a b`, and this row to every row, row behind row; what is packed already is multiplied in `bf16`.
+/// Appends `a b`, plus this row, row by row; packed factors are multiplied in `bf16`.
 pub(super) fn append_product(
     values: &mut Vec<f32>,
     precision: Precision,

@@ -117,8 +117,9 @@ pub fn agrees_everywhere(inputs: &[&Tensor], op: impl Fn(&[Tensor]) -> Result<Te
     without_kernels(|| finite_difference(inputs, &op));
 }
 
-/// `op` composed on `device`, its first operand in `first`, agrees with its kernel on the CPU in value
-/// and all gradients, which are present and finite.
+/// Checks `op` composed on `device` against its kernel on the CPU.
+///
+/// Its first operand is in `first`. Value and all gradients agree, are present and finite.
 pub fn agrees_at(
     device: &Device,
     first: DType,

@@ -41,7 +41,7 @@ pub(super) trait InstructionSet<T: Real> {
     /// The machine has the instructions, and the tile's pointers may be read and written as it says.
     unsafe fn kernel<const R: usize, const V: usize, const BY_COLUMNS: bool>(tile: &Tile<T>);
 
-    /// Writes `columns` columns of `inner` consecutive values as rows of `width` values, with zeros behind the last column.
+    /// Writes `columns` columns of `inner` values as rows of `width` values, padded with zeros.
     ///
     /// # Safety
     /// The machine has the instructions; column `j` can be read at `from + j * stride`, and `inner * width` values can be
@@ -58,7 +58,9 @@ pub(super) trait InstructionSet<T: Real> {
         unsafe { one_by_one(from, stride, columns, inner, to, width, width) }
     }
 
-    /// Returns the kernel for tiles of a shape; `by_columns` says that the values of a column of `a` are neighbors.
+    /// Returns the kernel for tiles of a shape.
+    ///
+    /// `by_columns` says that the values of a column of `a` are neighbors.
     ///
     /// # Panics
     /// When a tile is larger than the set's.
@@ -170,7 +172,9 @@ pub(super) unsafe fn compute<
     }
 }
 
-/// Transposes `columns` columns into the first `lanes` places of rows of `width`, zeros behind the last column.
+/// Transposes `columns` columns into the first `lanes` places of rows of `width`.
+///
+/// Zeros follow the last column.
 ///
 /// # Safety
 /// As for [`InstructionSet::transpose`].

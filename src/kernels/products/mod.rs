@@ -45,7 +45,7 @@ use crate::vectors::Vectors;
 /// Longest chain of fused multiply-adds.
 const MAX_CHAIN: usize = 512;
 
-/// Returns the length of the blocks that an inner dimension `k` is cut into; the last one may be shorter.
+/// Returns the block length of an inner dimension `k`; the last block may be shorter.
 fn block_len(k: usize) -> usize {
     k.div_ceil(k.div_ceil(MAX_CHAIN).max(1))
 }
@@ -107,7 +107,9 @@ impl<T: Real> Target<'_, T> {
         self.multiply(Onto::Itself, scale, a, b);
     }
 
-    /// Adds `scale * a b` at and below the diagonal; an entry above it is either left as it was or added to as well.
+    /// Adds `scale * a b` at and below the diagonal.
+    ///
+    /// An entry above it is either left as it was or added to as well.
     pub fn add_lower(self, scale: T, a: Matrix<'_, T>, b: Matrix<'_, T>) {
         self.run(Onto::Itself, scale, a, b, true);
     }

@@ -60,7 +60,7 @@ thread_local! {
     static BUFFERS: RefCell<[Buffer; 2]> = RefCell::default();
 }
 
-/// Lends `work` room for a packed left and a packed right factor, of `left` and `right` numbers of any value.
+/// Lends `work` buffers of `left` and `right` numbers for packed factors, of any values.
 pub(super) fn with_room<T>(left: usize, right: usize, work: impl FnOnce(*mut T, *mut T)) {
     BUFFERS.with_borrow_mut(|[for_left, for_right]| {
         work(for_left.room(left), for_right.room(right));

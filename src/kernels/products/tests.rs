@@ -12,7 +12,9 @@ impl Draw {
         ((self.0 >> 33) as usize) % limit
     }
 
-    /// Numbers of both signs over 12 binary orders; zeros, infinities and not-a-numbers where `wild` says so.
+    /// Returns numbers of both signs over 12 binary orders.
+    ///
+    /// With `wild` there are zeros, infinities and not-a-numbers among them.
     fn values<T: Checked>(&mut self, len: usize, wild: bool) -> Vec<T> {
         let mut one = || {
             let size = (self.below(2001) as f64 / 1000.0 - 1.0) * 2f64.powi(self.below(12) as i32);
@@ -133,7 +135,9 @@ fn drawn_size(draw: &mut Draw, small: usize, large: usize) -> usize {
     }
 }
 
-/// Compares products of drawn shapes, layouts, scales and summands with the rule, in every vector width that is here.
+/// Compares products of random shapes, layouts, scales and summands with the rule.
+///
+/// All vector widths of this machine are tested.
 fn holds_for<T: Checked + std::fmt::Debug>(seed: u64, count: usize, wild: bool) {
     let mut draw = Draw(seed);
     for case in 0..count {

@@ -72,8 +72,9 @@ pub(super) unsafe fn transpose_f64(
     }
 }
 
-/// First places of squares of `size` that cover `inner` places; the last one may cover some a second time. None where
-/// there is no room for one.
+/// Returns the first places of squares of `size` that cover `inner` places.
+///
+/// The last square may cover some a second time. `None` if there is no room for one.
 fn starts(inner: usize, size: usize) -> impl Iterator<Item = usize> {
     let squares = if inner < size { 0 } else { inner.div_ceil(size) };
     (0..squares).map(move |square| (square * size).min(inner - size))

@@ -9,8 +9,9 @@ use crate::model::vit::golden::{flat, on_both_paths, small_vit, stored};
 use crate::model::{Adaptation, InputHook, LinearLayer, ModelError};
 use crate::numerics::regression_mean::Moments;
 
-/// Second moments of what enters the layers of block 1 in the network with all pairs, whole and diagonal; also those of
-/// the last block are over all tokens.
+/// Second moments of the inputs of the layers of block 1, whole and diagonal.
+///
+/// The network has all pairs; the moments of the last block are over all tokens, too.
 #[test]
 fn golden_moments_of_inputs() -> Result<(), ModelError> {
     on_both_paths(|| {

@@ -70,9 +70,10 @@ fn train_watched(
     Ok(())
 }
 
-/// Reading a number from an accelerator waits for everything that is queued there, so losses and
-/// gradients are looked at when the longest course has ended an epoch. A member that was spoilt has
-/// gone on until then with values that are not finite, and fails at the step where it began.
+/// Reads losses and gradients when the longest course has ended an epoch.
+///
+/// Reading a number from an accelerator waits for everything that is queued there. A member that was spoilt has gone
+/// on until then with values that are not finite, and fails at the step where it began.
 fn train_unwatched(
     pack: &mut Pack<'_>,
     optimizer: &mut Optimizer,

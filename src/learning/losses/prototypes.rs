@@ -40,9 +40,11 @@ impl ClassPrototypes {
         self.by_class.is_empty()
     }
 
-    /// `sum_c distance(prototype_c, mean of the features of c)` over the classes among `labels` that have a prototype,
-    /// of `features` `(b, dim)`; a scalar, 0 where there is none. With `g` its derivative by the mean of a class, each of
-    /// the class's `n` features in the batch gets `g / n`.
+    /// Returns `sum_c distance(prototype_c, mean of the features of c)`, a scalar.
+    ///
+    /// The sum is over the classes among `labels` that have a prototype, of `features` `(b, dim)`; it is 0 if there
+    /// is none. With `g` its derivative by the mean of a class, each of the class's `n` features in the batch gets `g
+    /// / n`.
     ///
     /// # Errors
     /// More or fewer labels than features, or prototypes of another width.

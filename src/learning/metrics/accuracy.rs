@@ -92,8 +92,10 @@ impl AccuracyMatrix {
         mean((0..self.tasks()).filter_map(|j| self.micro(j)))
     }
 
-    /// Returns the [`average_incremental_accuracy`](AccuracyMatrix::average_incremental_accuracy) without the first
-    /// stage. After that stage nothing can have been forgotten.
+    /// Returns the average incremental accuracy without the first stage.
+    ///
+    /// It is the [`average_incremental_accuracy`](AccuracyMatrix::average_incremental_accuracy) of the other stages:
+    /// after the first stage nothing can have been forgotten.
     pub fn average_from_second_stage(&self) -> Option<f64> {
         mean((1..self.tasks()).filter_map(|j| self.r#macro(j)))
     }

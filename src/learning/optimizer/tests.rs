@@ -114,7 +114,7 @@ fn golden_optimisers_schedules() {
     rates(steps, 0.1, "lr.multistep");
 }
 
-/// Ten epochs of Powder's `CosineSchedule(K=50)`, `cos(99 pi e / (200 * 49))`; what is counted in is the fifty.
+/// Ten epochs of Powder's `CosineSchedule(K=50)`, `cos(99 pi e / (200 * 49))`; 50 epochs are counted in.
 #[test]
 fn a_stretched_schedule_is_the_beginning_of_a_longer_one() {
     let powder = Schedule::Stretched { schedule: Box::new(Schedule::QuarterCosine), over: 50 };
@@ -176,8 +176,9 @@ fn plain_gradients_step_as_those_of_a_graph() {
     assert!(without.step_slices(&[vec![0.0; 2]], 0.1, 1.0).is_err());
 }
 
-/// Twelve steps of three members, who rest at different times, over a matrix and a vector with rates
-/// of their own, interrupted by a save and a restore.
+/// Twelve steps of three members that rest at different times, with a save and a restore.
+///
+/// Each has a matrix and a vector with rates of their own.
 fn three_members(rule: &OptimizerConfig) -> (Vec<Vec<f32>>, OptimizerState) {
     let var = |values: Vec<f32>, shape: &[usize]| {
         Var::from_slice(&values, shape, &Device::Cpu).expect("as many values as the shape has")

@@ -78,11 +78,12 @@ impl Experts {
     }
 }
 
-/// `(b, 2 L, d)` of the experts of the images of a batch as the public code of HGP reads them, in
-/// `_networks/vit_prompt_dual.py`: it gathers `(2, b, L, d)`, keys and then values, and takes that for `(b, 2, L, d)`
-/// without moving an axis. So key and value of image `i` are entries `2 i` and `2 i + 1` of a list of `b` keys and `b`
-/// values: the first half of a batch gets keys of experts as both, the second half values as both, and the experts are
-/// those of images `2 i mod b` and `2 i + 1 mod b`.
+/// Returns `(b, 2 L, d)` of a batch's experts in the order of HGP's public code.
+///
+/// `_networks/vit_prompt_dual.py` gathers `(2, b, L, d)`, keys and then values, and takes that for `(b, 2, L, d)`
+/// without moving an axis. So key and value of image `i` are entries `2 i` and `2 i + 1` of a list of `b` keys and
+/// `b` values: the first half of a batch gets keys of experts as both, the second half values as both, and the
+/// experts are those of images `2 i mod b` and `2 i + 1 mod b`.
 fn mixed_up(prompts: &Tensor) -> Result<Tensor, ModelError> {
     let (images, length, dim) = prompts.dims3()?;
     let halves = prompts.reshape((images, 2, length / 2, dim))?.transpose(0, 1)?.contiguous()?;
@@ -163,7 +164,9 @@ mod tests {
         (1000 * expert + 100 * half + 10 * row + axis) as f32
     }
 
-    /// Keys and values `(b, L, d)` that a batch gets for the one block, of four experts that are this expert's or nearest.
+    /// Keys and values `(b, L, d)` of a batch for one block.
+    ///
+    /// The batch has four experts that are this expert's or nearest.
     fn prefixes(layout: ExpertLayout, expert: Expert, nearest: &[usize]) -> [Vec<Vec<f32>>; 2] {
         let mut values = Vec::new();
         for (expert, half) in (0..4).flat_map(|expert| [(expert, 0), (expert, 1)]) {

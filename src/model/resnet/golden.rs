@@ -64,8 +64,9 @@ fn golden_resnet18_cifar_names_and_evaluation() -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Two steps of SGD with momentum and weight decay, written out here so that a failure points at
-/// the network.
+/// Two steps of SGD with momentum and weight decay.
+///
+/// They are written out here so that a failure points at the network.
 #[test]
 fn golden_resnet18_cifar_training() -> Result<(), ModelError> {
     let Some(golden) = Golden::open("resnet18_cifar") else { return Ok(()) };

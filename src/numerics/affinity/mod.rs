@@ -103,7 +103,9 @@ impl Affinity {
         &self.unmatched
     }
 
-    /// The mean weight that components leave to themselves, over those that go with a class; 1 where none does.
+    /// Returns the mean weight of components on themselves, over those that go with a class.
+    ///
+    /// It is 1 if none does.
     ///
     /// `1 / size` is plain averaging, 1 no mixing at all.
     pub fn own_weight(&self) -> f64 {

@@ -64,7 +64,9 @@ fn the_identity_keeps_every_bit() {
     assert_eq!(bits(&mixed), bits(&components));
 }
 
-/// A component that goes with no class keeps itself at any temperature, and weighs in others as a stranger does.
+/// A component that goes with no class keeps itself at any temperature.
+///
+/// In others it weighs as a stranger does.
 #[test]
 fn a_row_without_a_positive_score_is_not_mixed() {
     let h = [3.0, 0.0, 0.0, 0.0, -1.0, -2.0, 0.0, 2.0];

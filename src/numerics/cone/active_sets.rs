@@ -1,4 +1,4 @@
-//! Non-negative least squares by active sets (Lawson and Hanson), for as many rows as there are clients.
+//! Non-negative least squares by active sets (Lawson and Hanson), one row per client.
 
 use super::{Program, SLACK};
 
@@ -6,8 +6,9 @@ use super::{Program, SLACK};
 const RIDGE: f64 = 1e-13;
 
 impl Program {
-    /// Returns the multipliers, by letting rows in one after the other, the one that lacks most first, and out again
-    /// where their multiplier would fall below zero.
+    /// Returns the multipliers, found by adding and removing rows one at a time.
+    ///
+    /// The row that lacks most is added first; a row is removed if its multiplier would fall below zero.
     pub fn by_active_sets(&self) -> Option<Vec<f64>> {
         let count = self.lacks.len();
         let mut multipliers = vec![0.0; count];

@@ -87,8 +87,9 @@ impl Program {
         })
     }
 
-    /// Returns the multipliers for which these rows are exactly at their limits and the others have none; nothing where
-    /// rows depend on each other. `ridge` is added to the diagonal.
+    /// Returns the multipliers that put these rows exactly at their limits, the others being zero.
+    ///
+    /// It returns `None` if rows depend on each other. `ridge` is added to the diagonal.
     fn at_limits(&self, active: &[usize], ridge: f64) -> Option<Vec<f64>> {
         let (order, count) = (active.len(), self.lacks.len());
         let mut factor = vec![0.0; order * order];

@@ -93,6 +93,8 @@ fn a_row_that_was_let_in_leaves_again() {
     }
 }
 
+/// Expected work for three rows.
+///
 /// Three lengths and the vector's own, six products of pairs and three with the vector, three additions.
 #[test]
 fn what_a_program_of_three_rows_multiplies() {

@@ -106,9 +106,10 @@ impl DiagonalGaussian {
     }
 }
 
-/// Returns the mean and variance, `(dim,)` each, of a mixture `sum_m weight_m N(mean_m, inflation * variance_m)`; the
-/// weights sum to one. The variance is `sum_m weight_m (inflation * variance_m + mean_m^2) - mean^2`, computed around
-/// the mean.
+/// Returns mean and variance, `(dim,)` each, of `sum_m weight_m N(mean_m, inflation * variance_m)`.
+///
+/// The weights sum to one. The variance is `sum_m weight_m (inflation * variance_m + mean_m^2) - mean^2`, computed
+/// around the mean.
 pub fn mixture_moments<'a>(
     dim: usize,
     parts: impl IntoIterator<Item = (f64, &'a [f64], &'a [f64])> + Clone,

@@ -276,7 +276,9 @@ fn golden_own_gaussians_of_two_clients() {
     golden.assert_close("gauss.mixture_variance", &variance);
 }
 
-/// A class whose samples are all alike is drawn around its mean, as far as what is added to its variance allows.
+/// A class whose samples are all alike is drawn around its mean.
+///
+/// The spread is that of the variance added to its own.
 #[test]
 fn what_is_added_to_a_variance_widens_it() {
     let point = DiagonalGaussian { count: 4, mean: vec![1.0], variance: vec![0.0] };

@@ -170,8 +170,9 @@ fn close(found: &[f32], wanted: &[f64]) -> bool {
 }
 
 proptest! {
-    /// Rows that a client did not send count as unchanged, a discount scales a step and leaves its weight, and nothing
-    /// moves if no client has weight.
+    /// Rows that a client did not send count as unchanged.
+    ///
+    /// A discount scales a step and leaves its weight, and nothing moves if no client has weight.
     #[test]
     fn everybody_s_mean_is_the_one_of_papers(
         kind in heads(),
@@ -294,7 +295,9 @@ proptest! {
         }
     }
 
-    /// A symmetric matrix aggregates to the same sum as a whole and as a triangle; a discount scales only what ages.
+    /// A symmetric matrix aggregates to the same sum as a whole and as a triangle.
+    ///
+    /// A discount scales only what ages.
     #[test]
     fn sums_of_matrices_and_of_triangles_are_alike(
         grams in prop::collection::vec((prop::collection::vec(-3f64..3.0, 6), 0.1f64..1.0, 0u32..9), 1..5),

@@ -1,4 +1,6 @@
-//! Encoders of text in Hugging Face's names, which are ours, but for what was converted from TensorFlow.
+//! Text encoders with Hugging Face's names, which are also ours.
+//!
+//! Exceptions are models converted from TensorFlow.
 
 use super::{Family, Network, Rule, same};
 

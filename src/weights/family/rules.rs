@@ -13,8 +13,9 @@ pub struct Family {
     pub anchor: &'static str,
     /// Rules from its names to ours.
     pub rules: &'static [Rule],
-    /// Parts of its names that are other words for parts of ours, first theirs; where no rule is about them. One that
-    /// begins with a dot stands anywhere, any other one at the beginning.
+    /// Parts of the family's names, with ours, for names that no rule covers.
+    ///
+    /// A part that begins with a dot applies anywhere, any other at the beginning.
     pub words: &'static [(&'static str, &'static str)],
     /// Patterns of tensors whose names, with other words, are ours already; where no rule is about them.
     pub kept: &'static [&'static str],

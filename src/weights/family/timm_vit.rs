@@ -1,5 +1,6 @@
-//! Vision transformers in timm's names, which are ours; DINO, DINOv2, DeiT and MAE of their authors have them
-//! as well.
+//! Vision transformers with timm's names, which are also ours.
+//!
+//! DINO, DINOv2, DeiT and MAE of their authors have them as well.
 
 use super::{Family, Network, Rule, same, scaled};
 

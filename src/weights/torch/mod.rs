@@ -32,8 +32,9 @@ pub(super) struct TorchFile {
 }
 
 impl TorchFile {
-    /// Reads the pickle; `members` are the names in the archive, and `part` the keys of the tensors that are wanted,
-    /// where it has them.
+    /// Reads the pickle of an archive.
+    ///
+    /// `members` are the names in the archive, and `part` the keys of the tensors that are wanted, if it has them.
     pub fn open(
         origin: &str,
         mut archive: ZipArchive<BufReader<File>>,

@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use candle_core::pickle::Object;
 
-/// Keys under which training programs keep weights; those that are averaged over training come first, as timm has it.
+/// Keys under which training programs keep weights.
+///
+/// Those averaged over training come first, as in timm.
 const KEYS: [&str; 14] = [
     "state_dict_ema",
     "model_ema",
@@ -52,8 +54,9 @@ pub(super) struct Found {
     pub strange: Vec<String>,
 }
 
-/// Returns the named tensors of a pickle, below the keys of `part` where it has a set of tensors there; `None` where
-/// there are none.
+/// Returns the named tensors of a pickle; `None` if there are none.
+///
+/// They are those below the keys of `part`, if it has a set of tensors there.
 pub(super) fn found(object: Object, part: Option<&str>) -> Option<Found> {
     let mut sets = Vec::new();
     list_sets(&object, &mut Vec::new(), &mut sets);

@@ -1,4 +1,6 @@
-//! [`Narrowing`](super::narrowing::Narrowing) by the instructions of AVX512-BF16, which round as its loops do.
+//! [`Narrowing`](super::narrowing::Narrowing) by AVX512-BF16.
+//!
+//! Its instructions round as the loops of the other implementation do.
 
 use std::arch::x86_64::{
     __m256bh, __m256i, __m512, __m512bh, __m512i, _mm512_cvtepu16_epi32, _mm512_cvtne2ps_pbh,

@@ -38,8 +38,9 @@ pub(super) struct Gradients {
 }
 
 impl Winograd {
-    /// None where windows have another size or step, channels do not fill vectors, or there are fewer pixels than a
-    /// tile has.
+    /// `None` if the convolution does not fit.
+    ///
+    /// Windows have another size or step, channels do not fill vectors, or there are fewer pixels than a tile has.
     pub fn of(geometry: Geometry) -> Option<Winograd> {
         let Geometry { kernel, stride, channels, outputs, .. } = geometry;
         let full = channels.is_multiple_of(LANES) && outputs.is_multiple_of(LANES);

@@ -168,7 +168,9 @@ impl Change for OfOutput {
     }
 }
 
-/// Changes tiles of `images` into 16 matrices `(tiles, channels)` in `places`, [`APART`] behind one another.
+/// Transforms tiles of `images` into 16 matrices `(tiles, channels)` in `places`.
+///
+/// They are [`APART`] behind one another.
 pub(super) fn gather<C: Change>(
     tiles: &Tiles,
     change: C,

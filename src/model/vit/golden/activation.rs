@@ -1,5 +1,6 @@
-//! A network of two blocks with either activation, against values that a plain program in `f64` computes of the same
-//! numbers: features, and the gradient in the biases before the activation (its central differences).
+//! Network of two blocks with either activation, against a plain program in `f64`.
+//!
+//! Compared are features, and the gradient in the biases before the activation (central differences of that program).
 
 use candle_core::{Device, Tensor};
 

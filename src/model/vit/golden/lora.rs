@@ -45,7 +45,9 @@ pub(crate) fn adapted(variables: &BTreeMap<Arc<str>, Var>) -> Result<Adaptation,
     Ok(Adaptation { loras: loras_of(factors)?, ..Adaptation::none() })
 }
 
-/// Features, logits, loss and all gradients of one set of layers; what to compare gradients with is `compare`'s.
+/// Computes features, logits, loss and all gradients of one set of layers.
+///
+/// `compare` compares the gradients.
 fn compare_all(
     file: &str,
     layers: &[LinearLayer],
@@ -103,7 +105,9 @@ fn image() -> Tensor {
     tensor((0..2 * 3 * 1024).map(|i| (i as f32 * 0.7).sin()).collect(), &[2, 3, 32, 32])
 }
 
-/// A pair with `B = 0` adds nothing to the bit, alone and behind one that does; each place adds to its own columns.
+/// A pair with `B = 0` adds nothing, to the bit, alone and after one that does.
+///
+/// Each place adds to its own columns.
 #[test]
 fn zero_pairs_are_neutral_to_the_bit_and_places_are_their_own() -> Result<(), ModelError> {
     let key = StreamKey::new(1, Domain::Init);
