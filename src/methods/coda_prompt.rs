@@ -133,8 +133,9 @@ const SLOT_COMPONENTS: u32 = 10;
 const POOL: u32 = 100;
 
 impl CodaPrompt {
-    /// Refuses what says something about averaging where nothing is averaged, and about slots where none own anything.
-    /// Defaults say nothing: a scenario with all of them written out is the same scenario.
+    /// Rejects keys on averaging if nothing is averaged, and on client tasks if none own components.
+    ///
+    /// Defaults are accepted: a scenario with all of them written out is the same scenario.
     fn refuse_without_meaning(&self, table: &mut TableReader<'_>) {
         let Prompted { weights, head, .. } = self.prompted;
         let said: &[(&str, bool)] = match self.ownership {

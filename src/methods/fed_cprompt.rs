@@ -1,5 +1,6 @@
-//! **Fed-CPrompt** ("Contrastive Prompt for Rehearsal-Free Federated Continual Learning", FL workshop at ICML 2023,
-//! arXiv 2307.04869).
+//! **Fed-CPrompt** (FL workshop at ICML 2023, arXiv 2307.04869).
+//!
+//! "Contrastive Prompt for Rehearsal-Free Federated Continual Learning".
 //!
 //! CODA-Prompt's components, whose attention passes a softmax and which are made orthogonal once, with a
 //! contrastive continual loss: it keeps the current model near the aggregated one that the client received and away

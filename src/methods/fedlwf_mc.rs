@@ -1,6 +1,7 @@
-//! **FedLwF.MC**, [LwF](super::lwf) with one sigmoid per class (LwF.MC of Rebuffi et al., CVPR 2017; federated in
-//! HePCo): clients learn the labels of new classes and, of old ones, what the previous task's model answers to the new
-//! images.
+//! **FedLwF.MC**, [LwF](super::lwf) with one sigmoid per class.
+//!
+//! LwF.MC of Rebuffi et al., CVPR 2017; federated in HePCo. Clients learn the labels of new classes and, of old ones,
+//! the outputs of the previous task's model on the new images.
 //!
 //! ```text
 //! client   theta <- down, theta_old <- the server's model at the end of the task before (sent once per task)

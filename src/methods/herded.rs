@@ -43,14 +43,18 @@ pub(super) fn features_by_row(
     Ok(classes)
 }
 
-/// Returns the exemplars that a client is assumed to hold after this number of tasks, for virtual time, which knows no
-/// earlier shards: as if it had held as many samples of every task as of this one, at most its budget.
+/// Returns the exemplars that a client is assumed to hold after this number of tasks.
+///
+/// The number is for virtual time, which knows no earlier shards: as if the client had held as many samples of every
+/// task as of this one, at most its budget.
 pub(super) fn exemplars_after(tasks: usize, samples: usize, budget: usize) -> usize {
     budget.min(samples.saturating_mul(tasks))
 }
 
-/// Returns the sample passes of choosing exemplars among samples of this number of classes, when they and all classes
-/// before have a budget: a forward pass of each, and for every choice the distance of all of its class.
+/// Returns the sample passes of choosing exemplars among samples of this number of classes.
+///
+/// They and all classes before have a budget: a forward pass of each sample, and for every choice the distance of all
+/// of its class.
 pub(super) fn choosing_work(
     model: &ModelFacts,
     samples: usize,

@@ -1,5 +1,6 @@
-//! **L2P** (Wang et al., "Learning to Prompt for Continual Learning", CVPR 2022), averaged over clients as in
-//! the benchmark of HGP.
+//! **L2P** (Wang et al., CVPR 2022), averaged over clients as in the benchmark of HGP.
+//!
+//! "Learning to Prompt for Continual Learning".
 //!
 //! A pool of prompts with keys. The query of an image picks the prompts whose keys are nearest; they stand
 //! between CLS and the patches, and the head reads the mean of CLS and their outputs.

@@ -11,8 +11,9 @@ use crate::policy::{PolicyError, RunContext};
 pub(super) const FORM_SOURCE: &str =
     "fed-mammoth; Matena and Raffel define the expectation over labels";
 
-/// Of a model with these parameters, whose head rows `rows` compete, on the samples of a shard as statistics passes see
-/// them.
+/// Computes the Fisher of a model with these parameters on the samples of a shard.
+///
+/// The head rows `rows` compete; samples are as statistics passes see them.
 pub(super) fn local_fisher(
     form: FisherForm,
     (parameters, rows): (&ParameterSet, Range<usize>),

@@ -51,8 +51,9 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    /// Returns the linear layers of all blocks, by block and then in the order of a forward pass; none where there are
-    /// no blocks.
+    /// Returns the linear layers of all blocks, by block and then in forward order.
+    ///
+    /// It is empty if there are no blocks.
     pub fn of_blocks(model: &ModelFacts) -> impl Iterator<Item = (usize, LinearLayer, Layer)> {
         let vit = model.backbone.vit().copied();
         vit.into_iter().flat_map(|vit| {
@@ -264,7 +265,9 @@ pub(super) fn values_of(set: &ParameterSet, name: &str) -> Result<(Vec<f64>, usi
     Ok((found.values.iter().map(|value| f64::from(*value)).collect(), found.rows()))
 }
 
-/// In what is aggregated the answers of a layer take the place of the mean of this parameter, where an upload has it.
+/// Replaces the mean of this parameter by the outputs of a layer in what is aggregated.
+///
+/// Uploads without the parameter stay as they are.
 pub(super) fn answer_in_place_of(parameter: &str, layer: &Layer, upload: &mut MessageSpec) {
     let place = upload.parameters.iter_mut().find(|place| *place.name == *parameter);
     let Some(place) = place else { return };

@@ -102,7 +102,9 @@ impl ControlVariates for Scaffold {
         self.option == Renewal::Gradient
     }
 
-    /// `c_m+` is the gradient read or `c_m - c + (x - y) / sum of eta`; the old one where no step was taken.
+    /// Returns `c_m+`: the gradient that was read, or `c_m - c + (x - y) / sum of eta`.
+    ///
+    /// It is the old one if no step was taken.
     fn renewed(
         &self,
         known: &Variates<'_>,

@@ -170,7 +170,10 @@ impl Adaptation for Trainable {
         Parameters::shared(below).head(self.classifier, model.classes, self.width(model))
     }
 
-    /// Returns the backbone as loaded, a prompt of zeros, pairs and adapters that add nothing, a head drawn at `init`.
+    /// Returns the initial parameters.
+    ///
+    /// They are the backbone as loaded, a prompt of zeros, pairs and adapters that add nothing, and a head drawn at
+    /// `init`.
     fn initial(
         &self,
         model: &ModelFacts,
@@ -193,7 +196,7 @@ impl Adaptation for Trainable {
         Ok(below.merge(&head))
     }
 
-    /// Prompts, pairs and adapters need blocks to live in, and training everything a backbone that can be trained.
+    /// Requires blocks for prompts, pairs and adapters, and a trainable backbone for full training.
     fn requirements(&self) -> Vec<Requirement> {
         let instead = "`method.train = \"head\"`";
         match self.train {

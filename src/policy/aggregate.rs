@@ -321,7 +321,7 @@ fn base_of<'m>(
     alike.then_some((from, start)).ok_or_else(misfit)
 }
 
-/// Returns the numbers of a parameter before and after those of an upload.
+/// Returns the counts of a parameter's values before and after those of an upload.
 fn around(upload: &TensorSpec, download: Option<&TensorSpec>) -> (usize, usize) {
     let width = width(&upload.shape);
     let rows = |place: &TensorSpec| place.shape.first().copied().unwrap_or(1);

@@ -70,7 +70,7 @@ fn train_watched(
     Ok(())
 }
 
-/// Reads losses and gradients when the longest course has ended an epoch.
+/// Trains, reading losses and gradients when the longest course has ended an epoch.
 ///
 /// Reading a number from an accelerator waits for everything that is queued there. A member that was spoilt has gone
 /// on until then with values that are not finite, and fails at the step where it began.

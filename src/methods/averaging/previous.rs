@@ -38,8 +38,9 @@ pub(in crate::methods) fn of(download: &Message) -> Result<Option<ParameterSet>,
     download.asset(PREVIOUS).map(|asset| parameters_of(&asset.body)).transpose()
 }
 
-/// Returns the previous model as the teacher of a pack, for these head rows and by these moments; none in the first
-/// task. It is one and the same for all members.
+/// Returns the previous model as the teacher of a pack; none in the first task.
+///
+/// It teaches these head rows by these moments, and is one and the same for all members.
 ///
 /// # Errors
 /// An asset that holds something else, or that does not fit the backbone.

@@ -45,8 +45,9 @@ impl RowSelection {
         }
     }
 
-    /// Returns the places of the parameters that take part; `fold` says what becomes of each on the server, over which
-    /// group.
+    /// Returns the places of the parameters that take part.
+    ///
+    /// `fold` gives the aggregation of each on the server, and its group.
     pub fn places(
         &self,
         all: &Parameters,

@@ -100,8 +100,9 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
         Ok(())
     }
 
-    /// Participants may be at different tasks; those of a role that get the same rows share a download, unless every
-    /// participant has its own.
+    /// Creates the downloads of a round, whose participants may be at different tasks.
+    ///
+    /// Those of a role that get the same rows share a download, unless every participant has its own.
     fn broadcast(
         &mut self,
         round: &RoundContext,

@@ -46,8 +46,9 @@ pub struct LocalTrainingResult {
     pub samples: usize,
     /// Sum of the learning rates of its steps, before factors of parameters.
     pub rates: f64,
-    /// Vectors that [`sections`](crate::methods::parts::UploadExtras::sections) sends besides the parameters, rows in
-    /// the same places.
+    /// Vectors sent in addition to the parameters, with rows in the same places.
+    ///
+    /// See [`sections`](crate::methods::parts::UploadExtras::sections).
     pub vectors: ParameterSet,
     /// Named figures for the journal.
     pub metrics: Vec<(&'static str, f64)>,

@@ -86,7 +86,9 @@ impl C2PromptServer {
         Ok(stacks)
     }
 
-    /// Mean cosines between the tokens of mixed components, over blocks; none where there are no two to compare.
+    /// Notes mean cosines between the tokens of mixed components, over blocks.
+    ///
+    /// There are none without two components to compare.
     fn note_cosines(&mut self, stacks: &[Stack]) {
         let shape = &self.method.powder.shape;
         let tokens: Vec<String> =

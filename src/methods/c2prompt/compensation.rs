@@ -98,8 +98,9 @@ impl C2Prompt {
     }
 }
 
-/// Returns the mean of what features `(b, dim)` of these classes lose to the Gaussians of all classes, means and
-/// precisions `(classes, dim)`.
+/// Returns the mean loss of features `(b, dim)` of these classes to the Gaussians of all classes.
+///
+/// Means and precisions are `(classes, dim)`.
 fn misalignment(
     features: &Tensor,
     classes: &Tensor,

@@ -128,8 +128,9 @@ impl C2Prompt {
         }
     }
 
-    /// Returns the layout of an upload, behind the byte that says what it is; of nothing once compensation prompts are
-    /// trained.
+    /// Returns the layout of an upload after the byte that gives its kind.
+    ///
+    /// It is empty once compensation prompts are trained.
     fn contribution(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let classes = facts.view.rows.len();
         match C2Prompt::inner(facts.phase) {

@@ -1,4 +1,4 @@
-//! Moments of the classes of a client task as clients report them, and the Gaussians that the server returns.
+//! Reported moments of the classes of a client task, and the Gaussians that the server returns.
 
 use std::collections::BTreeMap;
 

@@ -65,7 +65,9 @@ impl C2PromptServer {
     }
 }
 
-/// Returns the classes of a participant as ids of the data set, in which a class that comes again is the same one.
+/// Returns the classes of a participant as ids of the data set.
+///
+/// A class that comes again has the same id.
 fn classes_of(participant: &Participant, ctx: &RunContext) -> Vec<u32> {
     ctx.task_sequence.classes_of(&participant.view)
 }

@@ -100,8 +100,9 @@ impl Student<'_> {
 }
 
 impl Cfed {
-    /// `-weight mean_i sum_c q log softmax(z / T)`, `q` the softmax at the temperature of what teachers said on the
-    /// first columns.
+    /// Returns `-weight mean_i sum_c q log softmax(z / T)`, a scalar.
+    ///
+    /// `q` is the softmax at the temperature of the teachers' outputs on the first columns.
     pub(super) fn distilled(&self, logits: &Tensor, told: &[f32]) -> Result<Tensor, LearningError> {
         let width = told.len() / logits.dim(0)?.max(1);
         let own = logits.narrow(1, 0, width)?.contiguous()?;

@@ -3,8 +3,9 @@
 use crate::methods::averaging::Requirement;
 use crate::scenario::{DataSource, RequirementError, Scenario};
 
-/// Requires auxiliary samples for reviewers; `are_sent` where their shards travel, so that all images must be of one
-/// size.
+/// Requires auxiliary samples for reviewers.
+///
+/// With `are_sent`, their shards are sent, so that all images must be of one size.
 pub(super) fn auxiliary(are_sent: bool) -> Requirement {
     let instead = "`method.reviewers = 0`";
     let violation = move |scenario: &Scenario| {

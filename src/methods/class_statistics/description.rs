@@ -13,7 +13,9 @@ use crate::policy::{
 };
 use crate::wire::Section;
 
-/// A method whose uploads say what its clients find of the features of their classes, behind the sample count.
+/// Method whose uploads describe the features of the clients' classes.
+///
+/// The description follows the sample count.
 pub trait DescribesClasses {
     /// Returns the content of the descriptions.
     fn descriptions(&self) -> Descriptions;
@@ -170,8 +172,10 @@ impl ClassFeatures {
     }
 }
 
-/// Returns the features of a client's samples by the model as it was just trained, class by class, on images of the
-/// statistics transform. Of every class of the client's view, also those of which it has none.
+/// Returns the features of a client's samples by the model just trained, class by class.
+///
+/// Images are those of the statistics transform. All classes of the client's view are listed, also those of which it
+/// has none.
 ///
 /// # Errors
 /// When the parameters do not fit the backbone, or a sample cannot be read.

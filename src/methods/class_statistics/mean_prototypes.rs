@@ -23,8 +23,9 @@ pub struct MeanPrototypes {
 }
 
 impl MeanPrototypes {
-    /// Takes in what uploads of a round say; prototypes of other views are forgotten, and a class of this one that
-    /// no client reports keeps its own.
+    /// Updates the prototypes from the uploads of a round.
+    ///
+    /// Prototypes of other views are dropped, and a class of this one that no client reports keeps its own.
     ///
     /// # Errors
     /// When an upload says something else.

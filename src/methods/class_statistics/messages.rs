@@ -104,7 +104,9 @@ pub fn places(n: usize, dim: usize, form: CovarianceForm) -> Vec<TensorSpec> {
     }
 }
 
-/// Returns the Gaussians that [`section`] carries, for the classes `rows` in that order; `tensor` finds its tensors.
+/// Returns the Gaussians that [`section`] carries, for the classes `rows` in that order.
+///
+/// `tensor` finds its tensors.
 pub fn read<'t>(
     rows: &[u32],
     tensor: impl Fn(&str) -> Result<&'t NamedTensor, WireError>,

@@ -33,8 +33,9 @@ struct Class {
 }
 
 impl Mixture {
-    /// Returns the mixture of the classes in `rows`, each drawn in proportion to `omega(row)`, with covariances times
-    /// `scale`. `None` where no class of `rows` has a Gaussian.
+    /// Returns the mixture of the classes in `rows`, or `None` if none of them has a Gaussian.
+    ///
+    /// Each is drawn in proportion to `omega(row)`, with covariances times `scale`.
     ///
     /// # Errors
     /// When a Gaussian is not finite, or a full one not positive definite.
@@ -70,8 +71,7 @@ impl Mixture {
         self.dim
     }
 
-    /// Fills `features`, `(n, dim)` row-major, with independent draws, and `rows`, `(n)`, with
-    /// the head row of each.
+    /// Fills `features`, `(n, dim)` row-major, with draws, and `rows`, `(n)`, with their head rows.
     pub fn draw(&self, rng: &mut impl RngCore, features: &mut [f32], rows: &mut [u32]) {
         let mut scratch = Vec::with_capacity(self.dim + 1);
         for (feature, row) in features.chunks_exact_mut(self.dim).zip(rows) {

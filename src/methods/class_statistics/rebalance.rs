@@ -141,8 +141,9 @@ impl Rebalancing {
         3.0 * features * rows * dim as f64
     }
 
-    /// Retrains `head` in place on features drawn with covariances times `scale`; returns the mean loss of the last
-    /// epoch, or `None` where there is nothing to draw from.
+    /// Retrains `head` in place on features drawn with covariances times `scale`.
+    ///
+    /// Returns the mean loss of the last epoch, or `None` if there is nothing to draw from.
     ///
     /// An epoch draws `samples_per_class` features per class that has a Gaussian, afresh. The draws are
     /// independent, so their order needs no shuffling; batch `b` of epoch `e` draws at its own stream.

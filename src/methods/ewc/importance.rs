@@ -21,7 +21,9 @@ const PREFIX: &str = "fisher/";
 /// Name of what is saved about the asset: the task that it is of, and how many rows of each tensor it holds.
 const SENT: &str = "fisher.sent";
 
-/// Names and shapes of the numbers that have a Fisher, with these head rows, in the order of parameters.
+/// Names and shapes of the parameters that have a Fisher, in the order of parameters.
+///
+/// The head has these rows.
 fn shapes(all: &Parameters, rows: Range<usize>) -> impl Iterator<Item = (&str, Vec<usize>)> {
     all.iter().filter(|parameter| !is_buffer(&parameter.name)).map(move |parameter| {
         let mut shape = parameter.shape.clone();

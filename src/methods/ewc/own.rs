@@ -5,7 +5,9 @@ use crate::model::{Parameter, ParameterSet};
 use crate::policy::{ClientState, parameter_sections, parameters_of};
 use crate::wire::{Body, Saved, WireError};
 
-/// Its last model and the Fisher of it; nothing before its first training, and nothing where the server keeps them.
+/// Last model of a client with its Fisher.
+///
+/// It is empty before the client's first training, and if the server keeps both.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OwnImportance {
     anchor: ParameterSet,

@@ -12,8 +12,9 @@ const NEGATIVE: f64 = 1e1;
 /// The hinge's margin.
 const MARGIN: f64 = 1.0;
 
-/// Returns `ReLU(sum_b [1e3 |z - z_g|^2 - 1e1 |z - z_prev|^2] + 1)` of features `(b, d)`; in the first task, without a
-/// previous model, `ReLU(sum_b 1e3 |z - z_g|^2)`. The form of the released code.
+/// Returns `ReLU(sum_b [1e3 |z - z_g|^2 - 1e1 |z - z_prev|^2] + 1)` of features `(b, d)`.
+///
+/// In the first task, without a previous model, it is `ReLU(sum_b 1e3 |z - z_g|^2)`. The form of the released code.
 pub fn hinge(now: &Tensor, global: &Tensor, previous: Option<&Tensor>) -> Result<Tensor> {
     let squared = |other: &Tensor| ops::sum_all(&(now - other)?.sqr()?);
     let near = (squared(global)? * POSITIVE)?;
@@ -23,8 +24,10 @@ pub fn hinge(now: &Tensor, global: &Tensor, previous: Option<&Tensor>) -> Result
     }
 }
 
-/// Returns the mean over the batch of `-ln` of the share of `exp(cos(z, z_g) / tau)` relative to `exp(cos(z, z_prev) /
-/// tau)`; 0 in the first task. One of the forms that the release holds without using it.
+/// Returns the contrastive loss with cosines over `tau`, a mean over the batch; 0 in the first task.
+///
+/// It is the mean of `-ln` of the share of `exp(cos(z, z_g) / tau)` relative to `exp(cos(z, z_prev) / tau)`. One of
+/// the forms that the release contains without using it.
 pub fn softmax(
     now: &Tensor,
     global: &Tensor,
@@ -41,10 +44,11 @@ pub fn softmax(
     ops::mean_all(&ops::log(&(ops::exp(&gap)? + 1.0)?)?)
 }
 
-/// Returns `max(|P - P_g| - gamma min_i |P - P_i| + alpha, 0)` of the components of a task, those received and those of
-/// earlier tasks; in the first task `|P - P_g|`. The paper's form as it is remembered, not verified. The components of
-/// two tasks start as orthonormal rows, `sqrt(2 n)` apart where a task has `n` in all blocks: under a smaller margin
-/// nothing acts until they come near.
+/// Returns `max(|P - P_g| - gamma min_i |P - P_i| + alpha, 0)` of the components of a task.
+///
+/// `P_g` are those received and `P_i` those of earlier tasks; in the first task it is `|P - P_g|`. The paper's form
+/// as it is remembered, not verified. The components of two tasks start as orthonormal rows, `sqrt(2 n)` apart where
+/// a task has `n` in all blocks: under a smaller margin nothing acts until they come near.
 pub fn prompts(now: &Tensor, global: &Tensor, earlier: &[&Tensor], c2l: C2l) -> Result<Tensor> {
     let distance = |other: &Tensor| norm(&ops::sum_all(&(now - other)?.sqr()?)?);
     let near = distance(global)?;

@@ -33,8 +33,9 @@ pub(super) struct TrainingPart {
 }
 
 impl TrainingPart {
-    /// In the first task nothing but the cross-entropy is there to train the module, so both learn from it
-    /// together. Later the module learns from exemplars only: without any it stays as it is.
+    /// In the first task module and head learn together from the cross-entropy.
+    ///
+    /// Nothing else trains the module then. Later it learns from exemplars only: without any it stays as it is.
     pub fn all(config: &FedHaf, later: bool, has_old: bool, epochs: u32) -> Vec<TrainingPart> {
         let distils = has_old && config.module && config.lambda_fd + config.lambda_fb > 0.0;
         if !later {

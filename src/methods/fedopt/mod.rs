@@ -1,5 +1,6 @@
-//! **FedAdagrad**, **FedAdam** and **FedYogi** (Reddi et al., Adaptive Federated Optimization, ICLR 2021, algorithm 2):
-//! FedAvg whose server has an adaptive optimizer.
+//! **FedAdagrad**, **FedAdam** and **FedYogi**: FedAvg whose server has an adaptive optimizer.
+//!
+//! Reddi et al., Adaptive Federated Optimization, ICLR 2021, algorithm 2.
 //!
 //! ```text
 //! client   as FedAvg

@@ -80,8 +80,9 @@ impl Choosing {
         }
     }
 
-    /// Returns at most this number of samples of a class, the best first; what is drawn is drawn at a step of
-    /// this key.
+    /// Returns at most this number of samples of a class, the best first.
+    ///
+    /// Draws use a step of this key.
     pub(super) fn choose(self, class: &Class, each: usize, key: StreamKey) -> Vec<u32> {
         let Class { row, samples, features } = class;
         let dim = features.len() / samples.len().max(1);

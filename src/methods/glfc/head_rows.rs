@@ -33,8 +33,9 @@ pub enum HeadRows {
     Last,
 }
 
-/// Puts the rows of a round's uploads into the head, in an order that is drawn at the round's key; everything else is
-/// left as the mean made it.
+/// Puts the rows of a round's uploads into the head, in a random order at the round's key.
+///
+/// All other parameters stay as the mean made them.
 ///
 /// # Errors
 /// Rows that do not fit the head.

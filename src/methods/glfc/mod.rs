@@ -127,10 +127,16 @@ impl LocalUpdate<GlfcClientState> for Glfc {
         1
     }
 
-    /// Training on the task's samples and all exemplars, the old model's answers on them, and a forward pass where the
-    /// client says its entropy or how far its features spread. In a task's first round, taken to be the one with the
-    /// signal, it chooses exemplars of the task before, and says gradients to a proxy server; who goes on with an
-    /// earlier task does not.
+    /// Returns the work of a client: training on the task's samples and all exemplars.
+    ///
+    /// The old model's outputs on them are included. A forward pass is added if the client reports its entropy or the
+    /// spread of its features. In a task's first round, taken to be the one with the signal, the client chooses
+    /// exemplars of the task before and reports gradients to a proxy server; a client that still works on an earlier
+    /// task does not.
+    ///
+    /// A forward pass is added if the client reports its entropy or the spread of its features. In a task's first
+    /// round, taken to be the one with the signal, the client chooses exemplars of the task before and reports
+    /// gradients to a proxy server; a client that still works on an earlier task does not.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let Workload { model, participant, round, samples, .. } = *load;
         let (view, budget) = (&participant.view, self.budget as usize);
@@ -200,8 +206,10 @@ impl LocalUpdate<GlfcClientState> for Glfc {
 }
 
 impl UploadExtras<GlfcClientState> for Glfc {
-    /// Returns a sample count; with a proxy server, on a signal, a gradient of every class, and what LGA's clients say
-    /// of their features.
+    /// Returns the layout of an upload: a sample count, and further parts.
+    ///
+    /// These are, with a proxy server and on a signal, a gradient of every class, and what LGA's clients report of
+    /// their features.
     fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let mut places = vec![sample_count()];
         let place = |name, shape: &[usize], dtype| {
@@ -294,7 +302,7 @@ impl ServerUpdate<Seen> for Glfc {
         }
     }
 
-    /// The clients of a task's first round are taken to be signalled in it, those of later rounds to be as many.
+    /// Assumes clients of a task's first round to be signaled in it, and as many in later rounds.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         let images = updates * round.stage.view.rows.len();
         match self.has_proxy() {

@@ -54,8 +54,9 @@ impl Compensated {
         self.over(&own.of(logits)?, (&places, &weights), old, held)? * own.share()
     }
 
-    /// Returns the loss over these columns, of samples with these places and weights; a column has the old model's
-    /// answer of the head row that `held` says, if it is one that the old model knows.
+    /// Returns the loss over these columns, of samples with these places and weights.
+    ///
+    /// A column has the old model's output of the head row that `held` gives, if it is one that the old model knows.
     fn over(
         &self,
         logits: &Tensor,

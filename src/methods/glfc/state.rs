@@ -32,7 +32,9 @@ pub struct GlfcClientState {
     pub by_class: ByClass,
     /// Tasks whose classes are not learned yet, the current one last.
     met: BTreeMap<TaskId, Shard>,
-    /// The model that it received as its task began, of the head rows before those of the task, where it keeps one.
+    /// Model that the client received when its task began, if it keeps one.
+    ///
+    /// It has the head rows before those of the task.
     pub old: Option<ParameterSet>,
 }
 

@@ -107,8 +107,9 @@ impl UpdateMemory {
         self.vectors.set(name, old.zipped(&answer.update, |old, new| old + new));
     }
 
-    /// `w` moved by `-gamma_g m~`, tensor by tensor, where uploads of this weight have moved it by `sum` together; and
-    /// what is left of updates.
+    /// Moves `w` by `-gamma_g m~`, tensor by tensor; returns what is left of updates.
+    ///
+    /// Uploads of this weight have moved it by `sum` together.
     pub(super) fn step<'s>(
         &mut self,
         method: &GradMa,

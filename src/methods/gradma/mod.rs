@@ -203,7 +203,8 @@ impl ServerUpdate<UpdateMemory> for GradMa {
         ])
     }
 
-    /// The momentum, a program with a row for every client that may have answered, and what is left of their updates.
+    /// Returns the work of momentum, of a program with one row per client that may have answered, and of rests of
+    /// updates.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         if !self.at_server() {
             return 0.0;

@@ -1,5 +1,6 @@
-//! **HePCo**, heterogeneous prompt consolidation ("Continual Adaptation of Vision Transformers for Federated
-//! Learning", TMLR 2024).
+//! **HePCo**, heterogeneous prompt consolidation (TMLR 2024).
+//!
+//! "Continual Adaptation of Vision Transformers for Federated Learning".
 //!
 //! Clients train a pool of prompts and a head on a frozen transformer. The server averages both, then repairs the
 //! average without data in the space of the *query*, the feature of the unprompted transformer: small generators make

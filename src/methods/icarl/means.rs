@@ -39,8 +39,9 @@ fn norm(values: impl Iterator<Item = f64>) -> f64 {
     values.map(|v| v * v).sum::<f64>().sqrt().max(1e-12)
 }
 
-/// Returns the sums of unit features `(rows, dim)` of samples, and counts `(rows)`; with their mirror images where
-/// there are `flips`.
+/// Returns the sums of unit features `(rows, dim)` of samples, and counts `(rows)`.
+///
+/// With `flips` their mirror images are added.
 pub(super) fn sums_of(
     samples: &Shard,
     model: &Classifier,

@@ -146,8 +146,10 @@ mod tests {
         assert_eq!(sigmoid_targets(&[1], 3, None), [0.0, 1.0, 0.0]);
     }
 
-    /// The softmax form is the cross-entropy over seen outputs and, besides it, the cross-entropy with softened answers
-    /// of the previous network over old ones, at temperature 2 and without its square.
+    /// The softmax form is the cross-entropy over seen outputs plus a distillation.
+    ///
+    /// The second term is the cross-entropy with softened outputs of the previous network over old ones, at
+    /// temperature 2 and without its square.
     #[test]
     fn a_previous_network_adds_to_the_loss() {
         let z: Vec<f32> = (0..18).map(|i| (1.3 * i as f32).cos()).collect();

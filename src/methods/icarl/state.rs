@@ -27,7 +27,9 @@ pub struct Exemplars {
 }
 
 impl Exemplars {
-    /// Chooses from a shard by this model's unit features, and cuts what there is to its part of the budget.
+    /// Chooses exemplars from a shard by this model's unit features.
+    ///
+    /// Earlier ones are cut to their part of the budget.
     pub(super) fn herd(
         &mut self,
         shard: &Shard,

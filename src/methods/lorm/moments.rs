@@ -20,8 +20,9 @@ impl Lorm {
         layers.iter().map(|layer| self.statistics.measuring(layer)).sum()
     }
 
-    /// Returns the moments of what a client's samples are in the network of all tasks, with these parameters for the
-    /// current one.
+    /// Returns the moments of a client's samples in the network of all tasks.
+    ///
+    /// The current task has these parameters.
     fn measure(
         &self,
         member: &PackClient<'_, ()>,

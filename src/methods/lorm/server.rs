@@ -107,8 +107,12 @@ impl ServerUpdate<Tasks> for Lorm {
         Ok(())
     }
 
-    /// The factors of every update after its moments, and their merge, with the head's; as a task ends the products of
-    /// its own `A`, and the merge of all tasks' where there are several.
+    /// Returns the work of aggregating the factors of every update and the head.
+    ///
+    /// The factors come after their moments. As a task ends the products of its own `A` are added, and the merge of
+    /// all tasks' if there are several.
+    ///
+    /// As a task ends it computes the products of its own `A`, and the merge of all tasks' if there are several.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         let (rank, tasks) = (self.rank as usize, round.stage.task.index() + 1);
         let blocks = self.layers(model).into_iter().map(|(_, _, layer)| layer);
@@ -136,7 +140,9 @@ impl ServerUpdate<Tasks> for Lorm {
         model.passes(blocks.map(of).sum::<f64>() + head)
     }
 
-    /// Parameters and the pairs of all tasks in f32; products and moments of tasks, and the sums of a round, in f64.
+    /// Returns the memory of the server's state.
+    ///
+    /// Parameters and the pairs of all tasks are f32; products and moments of tasks, and the sums of a round, f64.
     fn memory_footprint(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
         let count = |shapes: Vec<(String, Vec<usize>)>| -> usize {
             shapes.iter().map(|(_, shape)| shape.iter().product::<usize>()).sum()

@@ -36,8 +36,11 @@ impl Case {
         self.z.len() / self.samples
     }
 
-    /// Value and gradient, `(samples, classes)`, of what `rows` learn from a teacher of the `taught` columns by the
-    /// objective that is made of it.
+    /// Returns value and gradient, `(samples, classes)`, of a distillation of the `taught` columns.
+    ///
+    /// The gradient is that of what `rows` learn, by the objective that is made of it.
+    ///
+    /// The objective is the one made of the method, on the columns `rows`.
     pub fn learn_by<O: Objective>(
         &self,
         rows: Range<usize>,

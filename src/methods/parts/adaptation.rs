@@ -34,13 +34,15 @@ pub trait Adaptation {
         query.rows(query.view.rows.clone())
     }
 
-    /// Returns true if a parameter travels, answers or trains; one that does not train stays as it was received.
+    /// Returns true if a parameter is sent, used for predictions or trained.
+    ///
+    /// One that does not train stays as it was received.
     fn takes_part(&self, query: &RowQuery<'_>, name: &str) -> bool {
         let _ = (query, name);
         true
     }
 
-    /// Returns how prompts among the parameters depend on queries, in training or at inference after a task.
+    /// Returns the dependence of prompts on queries, in training or at inference after a task.
     fn prompting(
         &self,
         model: &ModelFacts,

@@ -13,7 +13,9 @@ impl<S: ClientState, M: ServerState> Parts<'_, S, M> {
         requirements
     }
 
-    /// Returns services that the layouts would allow and a part cannot bear; the reason that counts is the first.
+    /// Returns services that the layouts allow and a part does not.
+    ///
+    /// The reason that counts is the first.
     pub fn restrictions(&self) -> Vec<Restriction> {
         let mut restrictions = self.local.restrictions();
         restrictions.extend(self.upload.restrictions());

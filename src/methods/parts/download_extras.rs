@@ -63,7 +63,7 @@ pub trait DownloadExtras<M> {
         Vec::new()
     }
 
-    /// Returns the round of the phase that a download belongs to, if the parameters of uploads depend on it.
+    /// Returns the round of the phase of a download, if the parameters of uploads depend on it.
     fn round(&self, download: &Message) -> u32 {
         let _ = download;
         0

@@ -9,7 +9,9 @@ use crate::model::{Dropout, MaskPlace, ParameterSet};
 use crate::numerics::streams::Domain;
 use crate::policy::{PolicyError, RunContext};
 
-/// The usual local training of a method, which minimizes an objective for all members of a pack at once.
+/// Usual local training of a method.
+///
+/// It minimizes an objective for all members of a pack at once.
 pub struct LocalTraining<'a, S> {
     /// Surroundings of the clients.
     pub context: ClientContext<'a>,
@@ -53,7 +55,9 @@ impl<'a, S> LocalTraining<'a, S> {
         take_single(self.train(std::slice::from_ref(member))?)
     }
 
-    /// Trains a pack by an objective that may change what its maker holds, made for the network that trains.
+    /// Trains a pack by an objective that may change the state of its maker.
+    ///
+    /// The objective is made for the network that trains.
     ///
     /// # Errors
     /// As [`train`](LocalTraining::train).

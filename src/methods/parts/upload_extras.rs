@@ -36,8 +36,10 @@ pub trait UploadExtras<S> {
         SAMPLES
     }
 
-    /// Returns the beginning of the names of tensors that weigh every number of a parameter by itself, if clients send
-    /// [such](UploadExtras::elementwise_weights); no other parameter of an upload may be called so.
+    /// Returns the prefix of the names of tensors that weigh every number of a parameter by itself.
+    ///
+    /// They exist if clients send [such](UploadExtras::elementwise_weights); no other parameter of an upload may have
+    /// such a name.
     fn elementwise_weight_prefix(&self) -> Option<&'static str> {
         None
     }

@@ -25,7 +25,9 @@ impl ClassFeatureSums {
         sum.iter_mut().zip(feature).for_each(|(sum, value)| *sum += f64::from(*value));
     }
 
-    /// Counts and means of these classes as vectors besides the parameters; zeros for a class that was never met.
+    /// Returns counts and means of these classes as vectors besides the parameters.
+    ///
+    /// A class that was never met has zeros.
     pub fn beside(&self, rows: &[u32], dim: usize) -> ParameterSet {
         let (mut counts, mut means) = (Vec::new(), Vec::new());
         for row in rows {
@@ -58,8 +60,9 @@ impl ClassFeatureSums {
 const COUNTS: &str = "counts";
 const MEANS: &str = "means";
 
-/// The cross-entropy over distances, the pull towards the own prototype, and what keeps `A` apart from earlier ones and
-/// sparse.
+/// Loss of PiLoRA: cross-entropy over distances, pull to the own prototype, penalties on `A`.
+///
+/// The penalties keep `A` apart from earlier ones and sparse.
 pub(super) struct PiLoraObjective<'o> {
     method: PiLora,
     view: TaskView,

@@ -37,7 +37,9 @@ fn received(golden: &Golden) -> ParameterSet {
     set
 }
 
-/// A step of a client of the second task, whose rows are these; with the loss, its network and what it met.
+/// Returns a step of a client of the second task, whose rows are these.
+///
+/// Loss, network and the features met are returned, too.
 fn step(
     method: &PiLora,
     rows: Range<usize>,
@@ -179,7 +181,9 @@ fn mean_features_are_those_met() {
     }
 }
 
-/// With the current pairs alone nothing passes through those of other tasks; their `A` stay, to be apart from.
+/// With the current pairs alone nothing passes through those of other tasks.
+///
+/// Their `A` stay, since new ones are kept apart from them.
 #[test]
 fn pairs_that_are_not_passed_have_no_b() {
     let Some(golden) = Golden::open("lora") else { return };

@@ -76,8 +76,9 @@ impl Injection {
     }
 }
 
-/// Returns the mean cross-entropy of every member over its images and what is injected, on the rows of the head from
-/// `first` on.
+/// Returns the mean cross-entropy of every member over its images and injected features.
+///
+/// Rows are those of the head from `first` on.
 pub(super) fn losses(
     features: &Tensor,
     labels: &[u32],

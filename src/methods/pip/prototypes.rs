@@ -73,8 +73,7 @@ pub(super) fn merged(
     Some(Gaussian { mean, variance })
 }
 
-/// The prototypes of the classes of the current task, by head row, and the number of times that each client was met in
-/// it.
+/// Prototypes of the current task's classes, by head row, and how often each client was sampled in it.
 #[derive(Debug, Default, PartialEq)]
 pub struct Prototypes {
     task: Option<TaskId>,

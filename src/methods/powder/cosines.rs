@@ -33,8 +33,9 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Returns the mean cosine over blocks of each of `ours` with each of `theirs`, over the client tasks that both were
-/// scored against; in a block in which either is zero it counts as 0.
+/// Returns the mean cosine over blocks of each of `ours` with each of `theirs`.
+///
+/// It is over the client tasks that both were scored against; in a block in which either is zero it counts as 0.
 pub(super) fn mean_cosines(
     ours: &[Seen<'_>],
     theirs: &[Seen<'_>],
@@ -104,7 +105,9 @@ impl Vector {
 /// Vectors that are multiplied at once.
 const LANES: usize = 16;
 
-/// Scores of several vectors side by side, by block, each with the sums of its squares; zeros where there are fewer.
+/// Scores of several vectors side by side, by block, with the sums of their squares.
+///
+/// Zeros fill the rows of vectors with fewer scores.
 struct Panel(Vec<(Vec<[f64; LANES]>, [f64; LANES])>);
 
 impl Panel {

@@ -18,8 +18,9 @@ pub struct NotTrue<'a> {
 }
 
 impl NotTrue<'_> {
-    /// Returns `tau^2 sum_b v_b KL(q'_b || q_b)`, `q` the softmax at `tau` over all classes but the true one, of
-    /// student (`logits` `(b, C)`) and teacher. The gradient on the true class is exactly zero. Gives a scalar.
+    /// Returns `tau^2 sum_b v_b KL(q'_b || q_b)` of student (`logits` `(b, C)`) and teacher, a scalar.
+    ///
+    /// `q` is the softmax at `tau` over all classes but the true one. The gradient on the true class is exactly zero.
     ///
     /// # Errors
     /// When lengths do not fit.

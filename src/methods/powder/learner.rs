@@ -73,8 +73,9 @@ pub trait TrainingExtension {
         Ok(None)
     }
 
-    /// Receives the cross-entropy of each member in the step that [`tokens`](TrainingExtension::tokens) was asked
-    /// about.
+    /// Receives the cross-entropy of each member in the current step.
+    ///
+    /// It is the step for which [`tokens`](TrainingExtension::tokens) was called.
     ///
     /// # Errors
     /// What the device reports.

@@ -21,14 +21,17 @@ const COUNTS: &str = "counts";
 /// A client task and what it needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTaskDownload {
-    /// The client task's components and head, and what other client tasks give to its mixtures; nothing where there is
-    /// a table.
+    /// Components and head of the client task, and the shares that others add to its mixtures.
+    ///
+    /// There are no such shares if a table is sent.
     pub parameters: ParameterSet,
     /// All client tasks, from which the receiver takes the same.
     pub table: Option<SharedTable>,
     /// True if the received client task teaches: in every round but the run's first.
     pub teaches: bool,
-    /// The share of each class in its row of classes, smaller for those that have relatives in other client tasks.
+    /// Share of each class in its row of classes.
+    ///
+    /// It is smaller for classes that have relatives in other client tasks.
     pub class_shares: Vec<f32>,
 }
 
@@ -46,8 +49,9 @@ pub struct SharedTable {
 }
 
 impl ClientTaskDownload {
-    /// Returns a slot_down in this number of classes, which uses other client tasks or not, with a table of this number
-    /// of client tasks or without.
+    /// Returns the layout of a download with this number of classes.
+    ///
+    /// It uses other client tasks or not, and has a table of this number of client tasks or none.
     pub fn layout(
         shape: &ClientTaskShape,
         classes: usize,
@@ -78,7 +82,7 @@ impl ClientTaskDownload {
     /// Returns the message that carries it.
     ///
     /// # Errors
-    /// Where it is no slot_down about client tasks of this shape.
+    /// If it is not a download about client tasks of this shape.
     pub fn write(self, shape: &ClientTaskShape) -> Result<Message, WireError> {
         let (about, classes) = ((self.teaches, self.is_mixed()), self.class_shares.len());
         let slots = self.table.as_ref().map(|table| table.weights.len() / shape.top.max(1));

@@ -1,5 +1,6 @@
-//! **Powder** ("Federated Continual Learning via Prompt-based Dual Knowledge Transfer", ICML 2024), after its
-//! released code.
+//! **Powder** (ICML 2024), after its released code.
+//!
+//! "Federated Continual Learning via Prompt-based Dual Knowledge Transfer".
 //!
 //! A *client task* is what one client learns in one task: components as CODA-Prompt has them, whose weighted sum
 //! becomes *tokens* in some blocks, and its own head rows. The server keeps client tasks side by side and averages
@@ -106,8 +107,10 @@ impl Powder {
         Powder { config, shape, classes: facts.classes }
     }
 
-    /// Fed-CODAP as Powder's benchmark has it (`CodaPrompt` of its release, whose similarities are the identity): a
-    /// client task per client and task, prefixes of all client tasks' components side by side, no similarities.
+    /// Fed-CODAP as in Powder's benchmark: `CodaPrompt` of its release, with identity similarities.
+    ///
+    /// There is a client task per client and task, prefixes of all client tasks' components side by side, and no
+    /// similarities.
     pub fn side_by_side(config: PowderConfig, facts: &ModelFacts) -> Powder {
         let downlink = Downlink::Table;
         let mut powder = Powder::new(PowderConfig { downlink, top: 1, ..config }, facts);
@@ -200,7 +203,9 @@ impl Method for Powder {
         }
     }
 
-    /// The length of the attention was not known beforehand; it has to be of all classes and of whole client tasks.
+    /// Checks the length of the attention, which was not known beforehand.
+    ///
+    /// It has to be of all classes and of whole client tasks.
     fn transform_upload(
         &self,
         facts: &ExchangeFacts<'_>,

@@ -24,8 +24,10 @@ pub fn is_own(name: &str) -> bool {
     !name.ends_with(".others") && !name.starts_with(OWN_SHARE)
 }
 
-/// The components that a client task uses, `K~_i = W_ig K_g + sum_(j != g) W_ij K_j` for its most similar client tasks
-/// `i`, and the tokens that they give: `sum_c cos(q a_c, k_c) p_c`.
+/// Components that a client task uses, and the tokens that they give.
+///
+/// The components are `K~_i = W_ig K_g + sum_(j != g) W_ij K_j` for its most similar client tasks `i`, the tokens
+/// `sum_c cos(q a_c, k_c) p_c`.
 #[derive(Clone, Debug)]
 pub struct ClientTaskPrompts {
     /// Blocks whose input gets tokens.
@@ -142,8 +144,9 @@ mod tests {
         Ok(())
     }
 
-    /// Shares that sum to one of client tasks that are the same are that client task, whatever the shares and however
-    /// many mixtures.
+    /// Equal client tasks with shares that sum to one give that client task.
+    ///
+    /// This holds for any shares and number of mixtures.
     #[test]
     fn mixtures_of_equal_slots_are_that_slot() -> Result<(), ModelError> {
         let client_tasks = slots();

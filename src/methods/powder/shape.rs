@@ -220,8 +220,9 @@ impl ClientTaskShape {
 }
 
 impl ClientTaskShape {
-    /// Returns the components of all other client tasks that have a share, one behind the other, their prompts times
-    /// that share.
+    /// Returns the components of all other client tasks that have a share.
+    ///
+    /// They are concatenated, their prompts times that share.
     fn beside(&self, shares: &[f64], own: usize, client_tasks: &[&ParameterSet]) -> ParameterSet {
         let others = || {
             let slots = shares.iter().zip(client_tasks).enumerate();

@@ -85,7 +85,9 @@ pub struct Likeness {
 }
 
 impl Likeness {
-    /// Returns the power of mean cosines over the client tasks that both were scored against, a row for each of `ours`.
+    /// Returns the power of mean cosines, one row for each of `ours`.
+    ///
+    /// They are over the client tasks that both were scored against.
     fn of(&self, ours: &[Seen<'_>], theirs: &[Seen<'_>]) -> Vec<Vec<f64>> {
         let mut likes = mean_cosines(ours, theirs, (self.blocks, self.components));
         for like in likes.iter_mut().flatten() {
@@ -117,11 +119,12 @@ impl Likeness {
         (0..client_tasks.len()).map(row).collect()
     }
 
-    /// For every class of each client task of `asked` its share in its own row of the class counterpart of `W`: of the
-    /// class itself, which is like itself with 1, and of all classes of other client tasks that `lend`, the three most
-    /// alike are kept and divided by their sum. 1 is a class without relatives, 1/3 one with two twins. (Powder's
-    /// release, `updateweight_with_promptchoosing`: classes of the same client task count 0.) Nothing of a client task
-    /// whose samples were not scored.
+    /// Returns the share of every class of `asked` in its own row of the class counterpart of `W`.
+    ///
+    /// Of the class itself, whose similarity to itself is 1, and of all classes of other client tasks that `lend`,
+    /// the three most similar are kept and divided by their sum. 1 is a class without relatives, 1/3 one with two
+    /// twins. (Powder's release, `updateweight_with_promptchoosing`: classes of the same client task count 0.) A
+    /// client task whose samples were not scored has no entry.
     pub fn class_shares(
         &self,
         client_tasks: &[Option<&Attention>],
@@ -157,11 +160,12 @@ impl Likeness {
     }
 }
 
-/// Classes that are kept in a row of classes, the class itself among them (Powder's release, `topk_for_class`).
+/// Classes kept in a row of classes, the class itself included (Powder's release, `topk_for_class`).
 const CLOSEST_CLASSES: usize = 3;
 
-/// Returns the client tasks with the largest weights in a row of `W`, at most `top`, the largest first, the earlier of
-/// equals; none without weight.
+/// Returns the client tasks with the largest weights in a row of `W`, at most `top`.
+///
+/// The largest is first, the earlier one of equals; none has weight 0.
 pub fn most_similar(row: &[f64], top: usize) -> Vec<usize> {
     let mut client_tasks: Vec<usize> =
         (0..row.len()).filter(|client_task| row[*client_task] > 0.0).collect();
@@ -253,7 +257,9 @@ mod tests {
         assert!((weights[0][1] - 0.5).abs() < 1e-6, "{weights:?}");
     }
 
-    /// The class itself is like itself with 1; with twins in other client tasks it keeps a half, a third, and no less.
+    /// A class has similarity 1 to itself.
+    ///
+    /// With twins in other client tasks it keeps a half, a third, and no less.
     #[test]
     fn a_class_shares_its_row_with_its_two_closest_relatives() {
         let a = attention(&[0], &[0.1, 0.2, 0.2, -0.1]);

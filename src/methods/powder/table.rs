@@ -137,8 +137,9 @@ impl ClientTaskTable {
         client_task.rounds += 1;
     }
 
-    /// Returns the client tasks that lend, by number, but for those that are `known`, and keys and attention of what
-    /// each mixed when it was last worked on.
+    /// Returns the client tasks that lend, by number, without those that are `known`.
+    ///
+    /// Each has the keys and attention that it mixed when it was last worked on.
     pub fn looks(
         &self,
         shape: &ClientTaskShape,
@@ -222,8 +223,7 @@ impl ClientTaskTable {
         joined([&self.slots[client_task].parameters, &shape.mix(&rows, client_task, &all)])
     }
 
-    /// Returns all client tasks as every client gets them, with what a client task takes from them, for `count` client
-    /// tasks.
+    /// Returns all `count` client tasks as every client gets them, with what each takes from them.
     pub fn shared(
         &self,
         client_task: usize,

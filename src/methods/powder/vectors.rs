@@ -1,4 +1,4 @@
-//! Client tasks that are compared over three stages, against what the released code makes of the same scores.
+//! Similarities of client tasks over three stages, against the released code on the same scores.
 //!
 //! Its `updateweight_with_promptchoosing` numbers client tasks by task and client of three; here they are numbered as
 //! they begin, which is the same order.
@@ -22,7 +22,7 @@ const SHAPE: ClientTaskShape = ClientTaskShape {
     form: ClientTaskForm::Tokens,
 };
 
-/// The classes of the samples that the release was asked about, within the first client task of each stage.
+/// Classes of the samples in the release's run, within the first client task of each stage.
 const TARGETS: [u32; 4] = [2, 0, 0, 1];
 
 fn key(client_task: u32) -> ClientTaskKey {

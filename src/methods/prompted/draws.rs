@@ -15,8 +15,9 @@ pub(in crate::methods) fn uniform_parameter(shape: &[usize], key: StreamKey) -> 
     Parameter { shape: shape.to_vec(), values: values.collect() }
 }
 
-/// Of all that the samples of a loader select, each its `top` nearest keys, the share that fell on each key; nothing
-/// where the loader has no sample or no queries.
+/// Returns the share of each key among the `top` nearest keys of a loader's samples.
+///
+/// It is empty if the loader has no sample or no queries.
 ///
 /// # Errors
 /// When queries and keys do not fit.

@@ -39,7 +39,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Returns the number of samples that a step draws, with a batch of size `batch` and `remembered` samples.
+    /// Returns the number of samples that a step draws, for this batch size and memory.
     pub fn drawn(&self, batch: usize, remembered: usize) -> usize {
         self.draw.map_or(batch, |draw| draw as usize).min(remembered)
     }
@@ -89,7 +89,9 @@ pub(super) fn learn(
     Ok(trained)
 }
 
-/// The losses of a step with draws from the memory as it stands; then the batch is offered to it, in the first epoch.
+/// Computes the losses of a step with draws from the memory as it is.
+///
+/// In the first epoch the batch is then offered to the memory.
 struct Replaying<'a> {
     replay: &'a Replay,
     ctx: &'a RunContext,

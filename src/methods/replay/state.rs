@@ -28,7 +28,9 @@ impl ReplayMemory {
         new
     }
 
-    /// Offers the next sample of the stream; the slot is drawn at the place of the client and the number of the sample.
+    /// Offers the next sample of the stream.
+    ///
+    /// The place in the buffer is drawn by the client and the number of the sample.
     pub(super) fn offer(&mut self, capacity: usize, new: BufferedSample, key: StreamKey) {
         let key = key.domain(Domain::Method).step(self.reservoir.offered());
         self.reservoir.offer(capacity, new, |n| below(&mut key.rng(), n));

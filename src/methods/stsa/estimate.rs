@@ -65,8 +65,9 @@ struct Class<'a> {
 }
 
 impl<'a> Class<'a> {
-    /// Units with less than one sample say nothing, whatever noise made of their counts; `N` and `P`
-    /// are those of the others.
+    /// Units with less than one sample are left out, whatever noise made of their counts.
+    ///
+    /// `N` and `P` are those of the others.
     fn of(units: &'a [Unit], class: usize) -> Class<'a> {
         let held = units.iter().filter(|unit| unit.counts.get(class).is_some_and(|n| *n >= 1.0));
         let units: Vec<_> = held.map(|unit| (unit.counts[class], unit.sums.row(class))).collect();
@@ -74,8 +75,9 @@ impl<'a> Class<'a> {
         Class { units, total }
     }
 
-    /// Returns the weights of the scatter and of `P P^T` for this number of units, clamped at zero as the code does
-    /// where there are more units than samples.
+    /// Returns the weights of the scatter and of `P P^T` for this number of units.
+    ///
+    /// They are clamped at zero, as in the code, if there are more units than samples.
     fn weights(&self, units: f64) -> (f64, f64) {
         let n = self.total;
         if units <= 1.0 {

@@ -38,8 +38,7 @@ pub struct HeadError {
     pub bound: f64,
 }
 
-/// Compares the estimated head with that of the exact statistics; `None` where that is zero and nothing is a share of
-/// it.
+/// Compares the estimated head with that of the exact statistics; `None` if that is zero.
 pub fn head_error(estimated: &Statistics<'_>, exact: &Statistics<'_>) -> Option<HeadError> {
     let size = norm(exact.head.weights.iter().copied());
     if size == 0.0 {

@@ -1,7 +1,8 @@
-//! **STSA** and **STSA-E** (Federated Class-Incremental Learning via Spatial-Temporal Statistics
-//! Aggregation, arXiv 2506.01327): no gradient after the first task. Features of a frozen network pass
-//! a fixed random ReLU layer; the head is the ridge regression on them, in closed form, from sums that
-//! add over clients (space) and tasks (time).
+//! **STSA** and **STSA-E** (arXiv 2506.01327): ridge regression from sums, without later gradients.
+//!
+//! "Federated Class-Incremental Learning via Spatial-Temporal Statistics Aggregation". There is no gradient after the
+//! first task. Features of a frozen network pass a fixed random ReLU layer; the head is the ridge regression on them,
+//! in closed form, from sums that add over clients (space) and tasks (time).
 //!
 //! ```text
 //! server   seed                                                      down, 8 bytes

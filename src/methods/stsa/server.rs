@@ -79,8 +79,9 @@ impl StsaServer {
         Ok((gram, sums))
     }
 
-    /// Returns the sums over all training samples of some classes of a task, which no server of a federation could
-    /// know.
+    /// Returns the sums over all training samples of some classes of a task.
+    ///
+    /// No server of a federation could know them.
     fn truth(
         &self,
         view: &TaskView,

@@ -1,4 +1,4 @@
-//! Estimates, exact sums and heads of two tasks, against what the released code makes of the same features.
+//! Estimates, exact sums and heads of two tasks, against the released code on the same features.
 
 use std::sync::Arc;
 

@@ -1,4 +1,6 @@
-//! Settings about rounds that never come, and robust means of so few uploads that they are the plain one.
+//! Checks of settings on rounds that do not exist, and of robust means over too few uploads.
+//!
+//! Of so few uploads a robust mean is the plain one.
 
 use super::Uses;
 use crate::numerics::share::share_of;

@@ -9,7 +9,7 @@ use crate::model::{Parameter, ParameterSet};
 use crate::numerics::streams::Domain;
 use crate::policy::PolicyError;
 
-/// Returns the gradient of a member's whole loss at the model that it received, in the shapes of its parameters.
+/// Returns the gradient of a member's whole loss at the received model, by parameter.
 pub(super) fn received_gradient<S>(
     ClientContext { model, shared, ctx }: &ClientContext<'_>,
     member: &PackClient<'_, S>,

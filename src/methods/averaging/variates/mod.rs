@@ -124,7 +124,9 @@ pub struct LocalTrajectory<'a> {
     pub to: &'a ParameterSet,
     /// The sum of its learning rates, before factors of parameters.
     pub rates: f64,
-    /// The gradient where it began, if it [is read](ControlVariates::reads_gradient) and the client has samples.
+    /// Gradient at the received model.
+    ///
+    /// It is there if it [is read](ControlVariates::reads_gradient) and the client has samples.
     pub gradient: Option<ParameterSet>,
 }
 
@@ -174,8 +176,9 @@ impl<'a> Variates<'a> {
         up.renewed(old, &self.shared.trained_rows(self.model, self.view), sets, step)
     }
 
-    /// Returns the mean gradient along a way of these learning rates, `(from - to) / rates`, without what was added to
-    /// every one of them.
+    /// Returns the mean gradient along a change with these learning rates, `(from - to) / rates`.
+    ///
+    /// What was added to every gradient is left out.
     pub(in crate::methods) fn mean_gradient(
         &self,
         old: &ParameterSet,

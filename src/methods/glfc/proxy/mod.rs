@@ -148,7 +148,9 @@ impl Proxy {
         Ok(metrics)
     }
 
-    /// Replaces the images by those that these gradients give; answers their mean distance from what was sent.
+    /// Replaces the images by those that these gradients give.
+    ///
+    /// Returns their mean distance from the gradients that were sent.
     fn look(
         &self,
         seen: &mut Seen,

@@ -13,8 +13,9 @@ use crate::policy::{ModelFacts, PolicyError, RunContext};
 /// Weight decay of the steps that move an image (the release).
 const DECAY: f64 = 1e-5;
 
-/// Returns the gradients of every class of a shard, `(classes, length)`, by the model as it was just trained, over the
-/// first `seen` outputs.
+/// Returns the gradients `(classes, length)` of every class of a shard.
+///
+/// They are those of the model just trained, over the first `seen` outputs.
 ///
 /// # Errors
 /// A transform that draws, images that cannot be read, or no gradient.
@@ -43,8 +44,9 @@ pub fn gradients(
     Ok(Parameter { shape: vec![classes, length], values: all.into() })
 }
 
-/// Returns an image `(1, c, h, w)` moved by gradient descent on its pixels, at a tenth of the learning rate, towards
-/// what the model takes for its class.
+/// Returns an image `(1, c, h, w)` moved by gradient descent on its pixels.
+///
+/// The step is a tenth of the learning rate, towards what the model predicts as its class.
 fn perturbed(
     proxy: &Proxy,
     model: &Classifier,

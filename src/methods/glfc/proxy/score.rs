@@ -311,8 +311,9 @@ mod tests {
         }
     }
 
-    /// A model that says a picture is of the class whose pixel is brightest, and what clients say of features that are
-    /// pixels.
+    /// Model that assigns a picture to the class whose pixel is brightest.
+    ///
+    /// Its features, which clients describe, are pixels.
     #[test]
     fn scores_are_shares_and_traces_mean_variances() {
         use crate::data::{ClassOrder, TaskSequence, TaskSizes, digits};

@@ -57,8 +57,9 @@ impl<'a> Objective<'a> {
         Ok(Objective { teachers, heads: Heads::new(server, teachers)?, disagreement, loss })
     }
 
-    /// Returns `classification - kl * divergence - mse * distance`, a mean of it or its value alone, of pseudo-queries
-    /// `(b, d)` that were made for these labels, `[]`, and its terms.
+    /// Returns `classification - kl * divergence - mse * distance`, and its terms.
+    ///
+    /// It is a mean or the value alone, of pseudo-queries `(b, d)` that were made for these labels, with shape `[]`.
     ///
     /// # Errors
     /// When queries have another width.

@@ -98,8 +98,9 @@ impl Generator {
         [&self.embedding].into_iter().chain(layers).chain(norms).cloned().collect()
     }
 
-    /// Returns the pseudo-queries `(b, d)` of labels (head rows) and noise `(b, noise)`, normalized with the moments of
-    /// this batch, which enter the running ones.
+    /// Returns the pseudo-queries `(b, d)` of labels (head rows) and noise `(b, noise)`.
+    ///
+    /// They are normalized with the moments of this batch, which enter the running ones.
     ///
     /// # Errors
     /// When the inputs do not fit.

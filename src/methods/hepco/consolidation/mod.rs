@@ -305,8 +305,9 @@ impl<'a> Consolidation<'a> {
         PseudoQueries::of(generator, &old.conditions, old.batch, key).map(Some)
     }
 
-    /// Clients teach about new classes, by the paper's sums about old ones, too; the previous server about
-    /// old ones.
+    /// Returns the lessons: clients teach about new classes, the previous server about old ones.
+    ///
+    /// By the paper's sums clients teach about old classes, too.
     fn lessons(
         &self,
         new: PseudoQueries,

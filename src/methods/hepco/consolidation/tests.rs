@@ -311,8 +311,9 @@ fn distances_left(weighting: Weighting) -> [[f64; 3]; 4] {
     [0, 1, 2, 3].map(of)
 }
 
-/// A class is learned from those who have it, and earlier classes from the previous server, whatever clients do to
-/// them.
+/// A class is learned from clients that have it, earlier classes from the previous server.
+///
+/// What clients do to earlier classes has no effect.
 #[test]
 fn every_class_is_learnt_from_who_has_it() {
     let left = distances_left(Weighting::Omega);

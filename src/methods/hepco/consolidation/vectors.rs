@@ -1,5 +1,6 @@
-//! Terms, signs, weights and directions of the server's losses against the package's own vectors, and the loops of the
-//! server against what the released code makes of the same models.
+//! Losses of the server against the package's own vectors: terms, signs, weights and directions.
+//!
+//! The loops of the server are compared with what the released code makes of the same models.
 
 use candle_core::{Tensor, Var};
 
