@@ -220,7 +220,7 @@ impl ServerUpdate<Prototypes> for Ccvr {
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "FedAvg whose server retrains the head after a round on features drawn from \
-               Gaussians of the classes, which clients describe.",
+               Gaussians of the classes, which clients report.",
         source: "Luo, Chen, Hu, Zhang, Liang, Feng: No Fear of Heterogeneity: Classifier \
                  Calibration for Federated Learning with Non-IID Data, NeurIPS 2021",
         state: "server: the parameters, a Gaussian per class and client; client: nothing",

@@ -224,8 +224,8 @@ impl Adaptation for DualPrompt {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "General prefixes for all tasks and one expert's per task, chosen by its key at inference; \
-               averaged over clients.",
+        idea: "General prefixes for all tasks and one expert per task, chosen by its key at \
+               inference. Averaged over clients.",
         source: "Wang et al.: DualPrompt: Complementary Prompting for Rehearsal-free Continual \
                  Learning, ECCV 2022; averaged as in the benchmark of HGP, arXiv 2406.02447",
         state: prompted::STATE,

@@ -101,10 +101,10 @@ impl LocalUpdate<HeldSamples> for Oracle {
 /// Returns the method's entry of the registry.
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
-        idea: "All data of the tasks so far, in every task: at one site, or at the clients that \
-               held it; the upper bound along the tasks.",
+        idea: "All data of the tasks so far in every task, at one site or at the clients that held \
+               it: the upper bound along the tasks.",
         source: "the Oracle rows of FedHAF (central) and of MFCL's code (clients)",
-        state: "client: everything it has held; server: the parameters",
+        state: "client: all data that it has held; server: the parameters",
         ..MethodEntry::averaging("oracle", Oracle::read)
     }
 }

@@ -145,7 +145,7 @@ fn has_whole_messages(scenario: &Scenario) -> Option<RequirementError> {
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "DualPrompt whose head also learns from prototypes of all classes of the task, which \
-               the server merges from those of the clients.",
+               the server aggregates from those of the clients.",
         source: "Ma'sum et al.: PIP: Prototypes-Injected Prompt for Federated Class Incremental \
                  Learning, CIKM 2024, arXiv 2407.20705; as in the benchmark of HGP",
         state: "server: all prompts and the head, a Gaussian per class of the task; client: nothing",
