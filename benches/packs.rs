@@ -44,7 +44,7 @@ impl Task {
         }
     }
 
-    /// Steps of a client, so many that a training is long enough to be timed.
+    /// Steps of a client, enough for a training that is long enough to be timed.
     fn steps(self) -> usize {
         match self {
             Task::Prompt => 2,

@@ -29,7 +29,7 @@ devices = { workers = 1 }
 const WAYS: [(&str, &[&str]); 3] = [
     ("memory", &["cache.features=memory"]),
     ("off", &["cache.features=off"]),
-    // A transform that may turn an image over draws, so that every step has queries of its own.
+    // A transform that may turn an image over draws, so that every step has its own queries.
     ("augmented", &["method.query=augmented", "data.train.flip=0.000001"]),
 ];
 

@@ -34,7 +34,7 @@ fn rows(count: usize, width: usize) -> Vec<f64> {
     (0..count * width).map(|k| ((k * 7919) % 1013) as f64 / 1013.0 - 0.5).collect()
 }
 
-/// Useful operations per second of a product of two square matrices in f64; what ReLU takes beside it is a thousandth.
+/// Useful operations per second of a product of two square matrices in f64; ReLU adds a thousandth.
 fn product_rate() -> f64 {
     let n = 1_024;
     let layer = Projection::from_weights(n, n, rows(n, n)).expect("a square of weights");

@@ -2,7 +2,7 @@
 //!
 //! * `32kB`, `6.5MB`: 1,000 clients, 100 per round; asked on two cores: 700 rounds per second with 32 kB of
 //!   payload, 25 with 6.5 MB;
-//! * `registered`: the same with 99,000 idle clients beside them; asked: less than 300 MB resident;
+//! * `registered`: the same with 99,000 further idle clients; asked: less than 300 MB resident;
 //! * `population`: 100,000 clients that may all be asked, 1,000 per round, messages of 32 kB: events and
 //!   messages per second, and bytes per client that is not asked.
 //!

@@ -1,4 +1,4 @@
-//! Figures the engine must reach: each is printed on one line beside criterion's own account,
+//! Figures the engine must reach: each is printed on one line besides criterion's own report,
 //!
 //! ```text
 //! figure  no-op, 32 kB: 512 rounds/s (best 530), asked at least 500: reached
@@ -61,7 +61,7 @@ impl Times {
         sorted.get(sorted.len() / 2).copied()
     }
 
-    /// The figure's line; `of` makes the figure of a noted time. Silent where criterion was told to leave it out.
+    /// The figure's line; `of` makes the figure of a noted time. Silent if criterion was asked to leave it out.
     pub fn print(&self, name: &str, unit: &str, asked: Asked, of: impl Fn(f64) -> f64) {
         let mut figures: Vec<f64> = self.0.iter().map(|taken| of(*taken)).collect();
         figures.sort_by(f64::total_cmp);

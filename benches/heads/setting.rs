@@ -74,7 +74,7 @@ impl Cached {
         }
     }
 
-    /// So many clients, of whom so many are asked in each of so many rounds of a task.
+    /// Federation of `clients` clients, with a cohort size and rounds per task.
     pub fn setup(&self, clients: u32, asked: u32, rounds: u32) -> Setup {
         // Sample `i` is of class `i % 100`, and task `t` brings the classes from `10 t` on.
         let of_task = |task: u32, k: u32| (k / 10) * CLASSES as u32 + task * 10 + k % 10;

@@ -4,7 +4,7 @@
 //! Asked on two cores: at most 25 ms per training image and 15 ms per tested one, both cores together, and
 //! two workers at least 1.7 times as fast as one. A training image is one image in one epoch; the pass
 //! that describes the classes afterwards is counted to it. The last line puts the arithmetic of a
-//! training image beside what the machine reaches in large products of matrices. The same is measured with products
+//! training image against what the machine reaches in large products of matrices. The same is measured with products
 //! in `bf16`, for CPUs that multiply them faster.
 //!
 //! ```text

@@ -16,7 +16,7 @@ pub fn fedcast(folder: &Path, arguments: &[&str]) -> Command {
         .current_dir(folder)
         .env("NO_COLOR", "1")
         .env("FEDCAST_CACHE", caches(folder))
-        // No test may reach the network, nor find what somebody has fetched.
+        // No test may reach the network, nor find files that were fetched.
         .env("HF_HOME", caches(folder).join("huggingface"))
         .env("FEDCAST_OFFLINE", "1")
         .env_remove("FEDCAST_ARITHMETIC")

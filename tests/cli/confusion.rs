@@ -48,7 +48,7 @@ fn what_is_taken_for_what_adds_up_to_right_answers_and_survives_resuming() {
     assert_eq!(told.code, 0, "{}", told.err);
     assert_eq!(read(folder.join("again/confusion.csv")), table);
 
-    // As if it had been killed after its last round: the first task is told, the second tested again.
+    // As if it had been killed after its last round: the first task is replayed, the second tested again.
     let manifest = read(at("manifest.json")).replace("\"done\"", "\"running\"");
     fs::write(at("manifest.json"), manifest).unwrap();
     let told = tell(folder, &["resume", "run", "-q"]);

@@ -1,4 +1,4 @@
-//! Promises: what computes is a choice of the scenario; what cannot be had is told with the way
+//! Promises: the scenario chooses the devices; what is not available is reported with the way
 //! out; the path of a GPU gives the numbers of the CPU within a tolerance, and the same events.
 
 use std::path::Path;

@@ -111,7 +111,7 @@ fn load_clients_change_no_result_and_are_marked() {
     };
     let up: u64 = load.iter().filter(|e| e["event"]["direction"] == "up").map(frame).sum();
     assert_eq!(bytes(&with) - bytes(&without), up);
-    // They never train, and nobody misses what they are not asked for.
+    // They never train, and nothing waits for what they do not send.
     assert!(with.events("trained").iter().all(|e| e["event"]["client"].as_u64().unwrap() < 3));
     let missing = with.events("round_closed");
     assert!(missing.iter().all(|e| e["event"]["missing"].as_array().unwrap().is_empty()));

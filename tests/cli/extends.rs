@@ -285,7 +285,7 @@ fn a_run_keeps_all_it_needs_and_says_what_was_published() {
     assert_eq!(manifests[0]["digests"], manifests[1]["digests"]);
     assert_eq!(manifests[0]["scenario"]["hash"], manifests[1]["scenario"]["hash"]);
 
-    // Nobody looks for the files again.
+    // The files are not searched again.
     fs::remove_dir_all(folder.path().join("base")).unwrap();
     fs::remove_file(folder.path().join("child.toml")).unwrap();
     let replayed = tell(folder.path(), &["replay", "run"]);

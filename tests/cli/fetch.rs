@@ -1,5 +1,5 @@
-//! Promises: what has a name is fetched once, whole or not at all, and found by scenarios; nothing else asks the network.
-//! A server inside the test stands for all servers.
+//! Promises: what has a name is fetched once, whole or not at all, and found by scenarios; nothing else asks the
+//! network. A server inside the test stands for all servers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -127,7 +127,7 @@ fn a_file_is_fetched_once_recorded_and_found() {
     let record: serde_json::Value =
         serde_json::from_str(&read(folder.join("data/tinyshakespeare.json"))).unwrap();
     assert_eq!(record["files"][0]["bytes"], play().len());
-    // What is here is not asked for again, and whoever is offline has it.
+    // Files that are here are not requested again, and can be used offline.
     let told = fetch(folder, &server, &["tinyshakespeare", "--offline"]);
     assert!(told.code == 0 && told.err.contains("is here already"), "{}", told.err);
     assert_eq!(server.asked(), ["/tinyshakespeare/input.txt"]);
@@ -200,7 +200,7 @@ fn what_is_not_as_published_is_removed() {
     {
         assert!(told.err.contains(said), "{}", told.err);
     }
-    // What somebody has put there is not removed.
+    // Files that were put there by hand are not removed.
     let cub = folder.join("data/cub200");
     fs::create_dir_all(&cub).unwrap();
     fs::write(cub.join("CUB_200_2011.tgz"), "of another").unwrap();

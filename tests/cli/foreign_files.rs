@@ -1,4 +1,4 @@
-//! Promise: a scenario or a run directory from somebody else cannot hang, fill or deface this machine: what it names is
+//! Promise: a scenario or a run directory of other origin cannot hang, fill or deface this machine: what it names is
 //! a regular file of bounded size or an error, links are not written through, and no message carries
 //! what is in a file that is no table, or what would change a terminal.
 

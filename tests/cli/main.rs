@@ -1,6 +1,6 @@
 //! Promises proved by running `fedcast`: its commands, their exit codes, what they write and what people read.
 //!
-//! Every run is a process of its own in a temporary folder of its own, so tests do not disturb each other, except
+//! Every run is a separate process in its own temporary folder, so tests do not disturb each other, except
 //! in how long they take: nothing here may depend on how fast a machine is or on who else is busy.
 
 #![allow(clippy::disallowed_methods, reason = "tests compare with other arithmetic")]

@@ -91,7 +91,7 @@ fn weights_that_are_here_tell_their_own_shape() {
     assert!(told.code == 2 && told.err.contains("heads = ..., mlp = 20 }'"), "{}", told.err);
     let given = "{image=8,patch=4,channels=1,dim=12,depth=1,heads=3,mlp=20}";
     assert_eq!(new("odd.safetensors", &["--architecture", given]).code, 0);
-    // Of what is not here the name tells.
+    // The name describes what is not here.
     assert_eq!(new("vit_small.safetensors", &[]).code, 0);
     assert!(read(folder.join("a.toml")).contains("\"vit-small-patch16-224\""));
 }

@@ -59,7 +59,7 @@ fn hepco_on_cifar100() {
     assert!(up.iter().zip(rows).all(|(lean, rows)| 32_563_640 - lean == rows), "{up:?}");
     let plain = plan("scenarios/hepco/cifar100-fedavg-prompt.toml", &[]);
     assert_eq!(all(&plain, "/down/largest/payload"), [32_563_600; 10]);
-    // Nobody's weight needs the number of samples, and yet it is said: 4 bytes.
+    // No weight needs the number of samples, and yet it is sent: 4 bytes.
     assert_eq!(all(&plain, "/up/largest/payload"), [32_563_604; 10]);
     let whole = plan("scenarios/hepco/cifar100-fedavg-ft.toml", &[]);
     assert_eq!(all(&whole, "/down/largest/payload"), [343_502_224; 10]);
@@ -104,7 +104,7 @@ fn powder_and_c2prompt_on_imagenet_r() {
     assert_eq!(in_phase(&domainnet, "train", "/up/largest/payload"), [1_029_260; 10]);
 }
 
-/// The share that papers state stands beside the bytes.
+/// The share that papers state is printed with the bytes.
 #[test]
 fn the_share_of_the_model_is_printed() {
     let folder = tempfile::tempdir().unwrap();

@@ -43,7 +43,7 @@ fn the_shares_of_the_wall_time_add_up() {
     assert!((all - spent(&|_| true)).abs() < 1e-6, "{all}");
     assert!(seconds("train_s") > 0.0 && seconds("evaluate_s") > 0.0 && seconds("codec_s") > 0.0);
 
-    // Of every round the same, of what was told while it was open: never more than all of it.
+    // Also for every round, of the work reported while it was open: never more than the total.
     let wall = file("wall.csv");
     let mut rows = wall.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let head = rows.next().unwrap();

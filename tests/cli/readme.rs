@@ -1,4 +1,4 @@
-//! Promise: what README, the guide and the pages of studies tell people to type works as it is written there.
+//! Promise: commands in README, guide and pages of studies work as written there.
 //!
 //! Commands that only read are run; `run` is planned instead (same file, same overrides), which checks the
 //! scenario, its overrides and everything that follows from them without training. Commands about a run
@@ -80,12 +80,12 @@ fn works(mut words: Vec<String>, folder: &Path, line: &str) {
         words.extend(["--only".into(), seed.into()]);
     }
     if words[0] == "export" {
-        // Beside the run at hand.
+        // Next to the current run.
         let out = words.iter().position(|word| word == "-o").map(|flag| flag + 1);
         let beside = |name: &str| folder.join(name).to_str().unwrap().to_owned();
         out.into_iter().for_each(|out| words[out] = beside(&words[out]));
     }
-    // The run at hand is complete.
+    // The current run is complete.
     let expected = if words[0] == "resume" { 4 } else { 0 };
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let told = command::tell_of(command::fedcast(root(), &words).envs(settings(line).0));
@@ -149,7 +149,7 @@ fn every_command_works() {
         assert_eq!(made.code, 0, "{}", made.err);
     }
     let (mut done, mut others) = (BTreeSet::new(), 0);
-    // The first hour is spent in a folder of its own, by a test of its own.
+    // The first hour has its own folder and its own test.
     let elsewhere = |page: &Page| page.name.ends_with("/first_hour.md");
     for page in markdown::pages().into_iter().filter(|page| !elsewhere(page)) {
         for line in page.shell_lines() {

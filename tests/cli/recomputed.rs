@@ -102,7 +102,7 @@ fn a_client_that_holds_nothing_of_a_task_moves_nothing_in_it() {
     let folder = folder.path();
     let more = "partition = { kind = \"file\", file = \"clients.csv\" }\nfederation.rounds = 3\n";
     write(folder, "{ count = 2 }", more);
-    // Of the first task's samples, and of the second's; who has them among so many clients.
+    // Of the first task's samples, and of the second's; the clients that have them.
     let head = |name: &str, clients: usize, first: fn(usize) -> usize, second: usize| {
         let owner = |(at, (class, _)): (usize, (usize, [f32; 4]))| match class < 3 {
             true => format!("{at},{}\n", first(at)),

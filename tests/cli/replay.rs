@@ -177,11 +177,11 @@ fn virtual_time_is_split_into_work_links_waiting_and_server() {
     };
     let (fast, table) = run(&[]);
     assert!(table.contains("clients' work ") && table.contains(" s, server "), "{table}");
-    // A server that is a hundred times slower takes a hundred times as long, and nobody else does.
+    // A server that is a hundred times slower takes a hundred times as long, and no client does.
     let (slow, _) = run(&["time.server_slowness=2.6"]);
     assert!((slow[3] - 100.0 * fast[3]).abs() < 1e-6 && fast[3] > 0.0, "{slow:?} {fast:?}");
     assert!((slow[0] - fast[0]).abs() < 1e-8 && (slow[1] - fast[1]).abs() < 1e-8);
-    // Beyond a deadline nobody is waited for, and until it everybody.
+    // After a deadline no client is waited for, and until it all are.
     let (late, _) = run(&["round={close=\"deadline\",deadline_s=0.3}", "time.server_slowness=0"]);
     assert!((late.iter().sum::<f64>() - 0.6).abs() < 1e-8 && late[2] > 0.05, "{late:?}");
     assert_eq!(late[3], 0.0);

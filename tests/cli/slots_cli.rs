@@ -169,7 +169,7 @@ fn a_slot_alone_is_one_round_of_its_client() {
     };
     assert_eq!(own(&table), own(&slots), "{table}{slots}");
     assert!(own(&table) > 0.0, "{table}");
-    // Tasks that are everybody's have nobody who could learn them alone.
+    // Tasks that all clients share cannot be learned by one client alone.
     let everybodys = ["--set", "tasks={count=2}", "--set", "partition={kind=\"iid\"}"];
     let told = tell(folder, &[&["direct", "a.toml"], &everybodys[..]].concat());
     assert!(told.code == 3 && told.err.contains("all clients share the tasks"), "{}", told.err);

@@ -357,7 +357,7 @@ fn a_cell_that_fails_is_5_and_told_while_the_others_are_done() {
     assert!(errors[1].contains("60 clients"), "{errors:?}");
     assert!(errors[0].is_empty() && column(&cells, "faa")[1].is_empty());
 
-    // Left alone until somebody asks.
+    // Left alone until requested.
     let again = study(folder, &["-o", "a"]);
     assert_eq!(again.code, 5);
     assert!(again.err.contains("none of 3 runs"), "{}", again.err);
@@ -403,7 +403,7 @@ fn a_cell_that_learnt_nothing_failed_and_begins_anew_when_it_is_tried_again() {
         assert_eq!(read(folder.join("a/paired.csv")).lines().count(), 1, "no pair");
     };
     failed(&told);
-    // Without the file beside it, too: its parent may have been killed before it wrote one.
+    // Without the file next to it, too: its parent may have been killed before it wrote one.
     fs::remove_file(folder.join("a/clients=2,method=long/seed-1.failed.json")).unwrap();
     let told = study(folder, &["-o", "a"]);
     assert_eq!(told.code, 5, "{}", told.err);

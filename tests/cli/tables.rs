@@ -96,7 +96,7 @@ fn columns_belong_to_their_names_and_labels_to_values() {
         ("test.csv", plain.as_str()),
     ];
     assert_eq!(digests(&shards), expected);
-    // What tells apart is not the order of the rows of one class alone.
+    // The difference is not the order of the rows of one class alone.
     let swapped = plain.replacen("label,a,b", "label,b,a", 1);
     assert_ne!(digests(&[("train.csv", &plain), ("test.csv", &swapped)]), expected);
     let other = plain.replacen("label,a,b", "label,a,c", 1);

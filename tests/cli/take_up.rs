@@ -35,7 +35,7 @@ fn one_command_begins_goes_on_and_is_done() {
         plain.err
     );
     assert_eq!(read(&journal), events[..events.len() / 2]);
-    // Its scenario may be lost, too: the one at hand is the same.
+    // Its scenario may be lost, too: the given one is the same.
     fs::remove_file(folder.join("run/scenario.effective.toml")).unwrap();
     let lost = tell(folder, &["resume", "run", "-q"]);
     assert_eq!(lost.code, 12, "{}", lost.err);

@@ -118,7 +118,7 @@ fn the_same_network_in_other_names_gives_the_same_run() {
     };
     let (timm, hf) = (digests("timm.safetensors", "one"), digests("hf.safetensors", "two"));
     assert_eq!(timm, hf);
-    // What the file told stands in the effective scenario, so that nobody has to ask it again.
+    // Facts of the file are in the effective scenario, so that it is not read again.
     let effective = read(folder.join("one/scenario.effective.toml"));
     assert!(effective.contains("dim = 12") && effective.contains("mlp = 20"), "{effective}");
     let json = tell(folder, &["weights", "hf.safetensors", "--heads", "3", "--format", "json"]).out;

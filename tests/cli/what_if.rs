@@ -66,7 +66,7 @@ fn other_links_and_speeds_give_the_times_that_a_run_would_have() {
     assert_eq!(same["digests"], digests(folder, "run"));
     as_a_run(folder, &["--set", "time.preset=mobile", "--set", "links.preset=mobile"]);
     as_a_run(folder, &["--set", "time.ms_per_sample=80", "--set", "links.server_up_mb_per_s=0.02"]);
-    // A deadline that nobody misses.
+    // A deadline that no client misses.
     as_a_run(folder, &["--set", "round={close=\"deadline\",deadline_s=1000}"]);
 }
 

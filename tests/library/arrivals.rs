@@ -128,7 +128,7 @@ fn every_period_is_measured_over_what_has_been_handed_out() {
             })
             .collect();
         assert_eq!(sizes, [1, 2, 3, 4, 5]);
-        // Somebody works on the new task from the first round of its period.
+        // Some client works on the new task from the first round of its period.
         assert!(rounds(&ran.entries).iter().all(|(_, cohort, behind)| behind.len() < *cohort));
     }
 }

@@ -87,7 +87,7 @@ fn a_buffer_is_filled_by_whoever_comes_and_so_many_are_at_work() {
             Event::Trained { round, seat: participant, client, .. } => {
                 clients.insert((*round, *participant), *client);
             }
-            // Late are those of the task before: nobody counts them any more.
+            // Late uploads are those of the task before, which no longer count.
             Event::FrameCharged {
                 round,
                 seat: participant,

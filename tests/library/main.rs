@@ -2,7 +2,7 @@
 //!
 //! All integration tests are in three programs (here, `cli` and `methods`), because each of them links every
 //! dependency. Tests of one program share a process and run at the same time, so none changes what the process
-//! has one of: its environment, its folder. What is measured of a whole process gets one of its own (`memory`).
+//! has one of: its environment, its folder. Measurements of a whole process run in a separate one (`memory`).
 //! Nothing here runs `fedcast` itself, which is `cli`'s: a process that starts others while a run directory is
 //! locked hands the lock on to them for a moment.
 

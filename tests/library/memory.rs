@@ -2,7 +2,7 @@
 //! is. Measured as what Linux says of the process; elsewhere there is nothing to see.
 //!
 //! The memory of a process is that of everything it does, so each of these tests runs as the only one of a
-//! process of its own: this binary again, asked for that test alone.
+//! separate process: this binary again, with that test alone.
 
 #[path = "../../benches/engine/echo.rs"]
 mod echo;

@@ -1,5 +1,5 @@
 //! Promise: training clients in packs changes who computes, and neither digest, whatever the number
-//! of workers, however slow the links, whoever drops out.
+//! of workers, however slow the links, whichever clients drop out.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
 //! Promise: under secure aggregation the server learns the same from a sum it cannot take apart,
-//! whoever drops out; every frame of it is in the ledger, as planned.
+//! whichever clients drop out; every frame of it is in the ledger, as planned.
 
 use std::collections::BTreeMap;
 use std::path::Path;

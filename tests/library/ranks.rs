@@ -1,5 +1,5 @@
-//! Promise: a run comes to the same digests and bytes on one process and on several, whoever is lost on the way and in
-//! whatever order answers come. Here other processes are threads that speak through the same parcels.
+//! Promise: a run has the same digests and bytes on one process and on several, whichever ranks are lost and in
+//! whatever order answers come. Here other processes are threads that exchange the same packets.
 
 use std::collections::BTreeSet;
 
@@ -87,7 +87,7 @@ fn a_rank_may_be_lost_at_any_job() {
         for rank in [Rank(1), Rank(2)] {
             let company = company(InjectedFault::Loses { rank, after });
             let ran = by(&case, Some(company));
-            // The first parcel says what the rank is: without it the run does not begin.
+            // The first packet says what the rank is: without it the run does not begin.
             let expected = if after == 1 { Ok(Outcome::Refused) } else { Ok(alone.clone()) };
             assert_eq!(ran, expected, "{rank} after {after}");
         }

@@ -75,7 +75,7 @@ fn a_round_is_lost_with_what_had_arrived() {
     let mut arrived: Vec<ParticipantId> = arrivals[..3].iter().map(|arrival| arrival.1).collect();
     arrived.sort();
     assert_eq!((*round, lost, *stale, *until), (Round(1), &arrived, 0, back.0));
-    // Uploads that find nobody are lost, and charged.
+    // Uploads that find no server are lost, and charged.
     let outcomes: Vec<FrameOutcome> = uploads(&struck, Round(1)).iter().map(|up| up.2).collect();
     assert_eq!(outcomes[..3], [FrameOutcome::Delivered; 3]);
     assert_eq!(outcomes[3..], [FrameOutcome::Lost; 3]);

@@ -106,7 +106,7 @@ fn a_syntax_error_is_the_only_error() {
     let list = (0..40).map(|i| format!("\"word {i}\"")).collect::<Vec<_>>().join(", ");
     let told = refusal(&format!("{GOOD}[expected]\nlist = [\"{list}]\n"), &[]);
     assert_eq!(told.matches("this is not TOML").count(), 1, "{told}");
-    // Slips of other lines are told at once.
+    // Errors in other lines are reported at once.
     let slips = changed("count = 5", "count = = 5").replace("beta = 0.1", "beta = .1");
     let told = refusal(&slips, &[]);
     assert_eq!(told.matches("this is not TOML").count(), 2, "{told}");

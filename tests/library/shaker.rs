@@ -1,4 +1,4 @@
-//! Promise: whoever of the workers finishes first, and however late, no digest of any method moves.
+//! Promise: digests of all methods are independent of the order and delay of workers.
 
 use std::path::Path;
 

@@ -213,7 +213,7 @@ fn ccvr_sends_the_bytes_of_its_card() {
     assert_eq!(on_cifar100(1, WireForm::Full, none).bytes(), (343_502_224, 343_502_228));
 }
 
-/// EWC card, section 4. (The count beside a Fisher, four bytes, is not in the card, which divides by the samples of
+/// EWC card, section 4. (The count with a Fisher, four bytes, is not in the card, which divides by the samples of
 /// those who take part.)
 #[test]
 fn ewc_sends_the_bytes_of_its_card() {

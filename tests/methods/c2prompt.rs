@@ -1,4 +1,4 @@
-//! The invariants of C2Prompt. (Moments, affinities and the alignment loss are tested beside their code.)
+//! The invariants of C2Prompt. (Moments, affinities and the alignment loss are tested with their code.)
 
 mod mixing;
 
@@ -288,7 +288,7 @@ fn gaussians_are_of_everybody_who_ever_held_the_class() {
         let shares = run.figures.iter().filter_map(|f| f.get("lcdc_second_holders").copied());
         let expected = if moments == Moments::All { [1.0, 1.0] } else { [1.0, 0.0] };
         assert_eq!(shares.collect::<Vec<_>>(), expected);
-        // Whoever has the class has samples of its own.
+        // A client with the class has its own samples.
         let others = run.figures.iter().filter_map(|f| f.get("lcdc_other_samples").copied());
         assert_eq!(others.collect::<Vec<_>>(), expected);
     }
@@ -354,7 +354,7 @@ fn an_upload_answers_what_was_asked() {
         for (sent, upload) in phases.iter().copied().zip(&uploads) {
             let facts = ExchangeFacts { phase, ..first_exchange(&model, &view, &counts) };
             let lifted = method.transform_upload(&facts, &Message::default(), upload.clone());
-            // A slot is taken for a slot by whoever checks its layout.
+            // A check of the layout takes a client task for one.
             let look_for_slot = is(phase, "train") && is(sent, "look");
             let alike = is(phase, named[sent].name);
             assert_eq!(lifted.is_ok(), alike || look_for_slot, "{sent} for {phase}");

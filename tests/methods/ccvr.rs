@@ -144,7 +144,7 @@ fn a_single_sample_has_a_mean_alone() {
             assert_eq!(single.variance, [0.0; 16]);
             assert!(single.mean.iter().any(|v| *v != 0.0));
         }
-        // The server draws from the merge of what it was told.
+        // The server draws from the merged reports.
         let gap = far(&kept(&run), &rebalanced(&run, 2, &merged(&cells(&run, 2)), evenly, 1.0));
         assert!(gap < 1e-4, "{least}: {gap}");
     }

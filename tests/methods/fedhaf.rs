@@ -1,4 +1,4 @@
-//! The invariants of FedHAF that are seen from outside. (Losses and stages are tested beside their code.)
+//! The invariants of FedHAF that are seen from outside. (Losses and stages are tested with their code.)
 
 use std::sync::Arc;
 
@@ -218,7 +218,7 @@ fn without_its_losses_the_module_stays() {
 }
 
 /// Invariant 1 over a whole round: stage 1 leaves the module, stage 2 leaves the head, running statistics included,
-/// and nobody moves the extractor.
+/// and the extractor stays.
 #[test]
 fn each_stage_moves_its_own_network() {
     let features = |run: &Engine| {

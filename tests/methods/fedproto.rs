@@ -98,7 +98,7 @@ fn the_pull_has_no_part_in_the_head() {
 }
 
 /// Sections 5 and 6: a client describes every class it holds, by the model as it was just trained, on images of the
-/// statistics transform; what the next round is told is the mean by counts.
+/// statistics transform; the next round gets the mean by counts.
 #[test]
 fn prototypes_are_means_over_all_clients() {
     let fedavg = fedavg(Train::All, ClientWeighting::Uniform);

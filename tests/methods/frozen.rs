@@ -74,7 +74,7 @@ fn queries_are_computed_once_and_are_features_of_the_unprompted_backbone() {
     }
     let computed = uncached(&ctx).with_queries(loader.clone(), QueryView::Augmented).unwrap();
     assert_eq!(brought(&computed), expected);
-    // Whoever asks for features finds them there.
+    // Features are found there.
     ctx.with_frozen_features(loader, FrozenPart::Whole).unwrap();
     assert_eq!(ctx.cache.figures().computed, ctx.dataset.train.len() as u64);
 }

@@ -60,8 +60,8 @@ fn memory(run: &Engine, client: usize) -> GlfcClientState {
     GlfcClientState::of(run.states.values().nth(client).unwrap()).unwrap()
 }
 
-/// GLFC card, invariant 2: where nothing is learned and nobody is old, it is the mean of binary cross-entropies, to the
-/// bit; from the second task on it is something else.
+/// GLFC card, invariant 2: where nothing is learned and no class is old, it is the mean of binary cross-entropies, to
+/// the bit; from the second task on it is something else.
 #[test]
 fn the_first_task_is_plain_sigmoid_cross_entropy() {
     for train in [Train::Head, Train::All] {
@@ -147,7 +147,7 @@ fn entropy_signals_what_is_new() {
     assert_eq!(signals(&constant), [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
     let entropy = constant.exchanges[0].metrics.iter().find(|(name, _)| *name == "entropy");
     assert!(entropy.unwrap().1 <= 2f64.ln() + 1e-9);
-    // Who is never told has learned nothing; who is told at every step of entropy has.
+    // Without signals nothing is learned; with one at every step of entropy something is.
     let never = run(method(9.0), 3, 1);
     assert!(signals(&never).iter().all(|signal| *signal == 0.0));
     assert!(memory(&never, 0).rows.is_empty());

@@ -1,5 +1,5 @@
 //! The invariants of HePCo and FedAvg-Prompt that concern whole rounds. (Those of the server's step, the
-//! generators and the pools are tested beside their code.)
+//! generators and the pools are tested with their code.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

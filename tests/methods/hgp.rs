@@ -91,7 +91,7 @@ fn a_single_sample_gives_no_gaussian() {
         .map(|counts| counts.as_u32().unwrap().to_vec())
         .collect();
     assert_eq!(counts, [[5], [2]], "class 1 has one sample");
-    // Nobody described class 1, so its row was not drawn; the server still goes on.
+    // No client described class 1, so its row was not drawn; the server still goes on.
     assert!(run.server.save().is_finite());
     // A client without two samples of any class sends no Gaussian at all.
     let mut run = engine(hgp_with(|_| ()), 3);

@@ -87,8 +87,8 @@ fn one_client_is_believed() {
     }
 }
 
-/// Card, section 6, by value: of three clients, one of which lacks a class, everybody's prototype counts by its distance
-/// from the features of those who report the class.
+/// Card, section 6, by value: of three clients, one of which lacks a class, every client's prototype counts by its
+/// distance from the features of those who report the class.
 #[test]
 fn prototypes_count_by_their_distance_from_reports() {
     let (uploads, merged) = one_round(

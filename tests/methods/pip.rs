@@ -187,7 +187,7 @@ fn a_down_has_the_classes_that_are_known() {
     assert_eq!((table(later, "means").len(), later.meta.last()), (16, Some(&0b10)));
     let [one, other] = [0, 1].map(|at| engine.exchanges[at].up.as_ref().unwrap());
     assert_says(later, 0, mixed(&[(one, 0, 10.0), (other, 0, 8.0)]), "class 1");
-    // Nobody has two of anything: nothing is told, and nothing injected.
+    // No client has two samples of a class: nothing is reported, and nothing injected.
     let mut none = self::engine(pip(|_| ()), 3);
     let shards = dealt(&none, 0, &[[1, 1], [1, 0]]);
     none.task(0, &shards, 2);

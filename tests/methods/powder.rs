@@ -1,4 +1,4 @@
-//! The invariants of Powder. (Distillation's shares and similarities are tested beside their code.)
+//! The invariants of Powder. (Distillation's shares and similarities are tested with their code.)
 
 mod distillation;
 mod lending;

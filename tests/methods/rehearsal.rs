@@ -172,8 +172,8 @@ fn remembered_samples_may_count() {
     assert_eq!((of(false), of(true)), (72, 72 + 20));
 }
 
-/// iCaRL, invariants 1, 5 and 9: in the first task, and without a budget, exemplars change nothing; afterwards there are
-/// `floor(budget / classes)` of every class held, read back as they were.
+/// iCaRL, invariants 1, 5 and 9: in the first task, and without a budget, exemplars change nothing; afterwards there
+/// are `floor(budget / classes)` of every class held, read back as they were.
 #[test]
 fn exemplars_of_icarl_fill_their_budget() {
     let kept = run(icarl(|_| ()), 3, 1);
@@ -199,8 +199,8 @@ fn exemplars_of_icarl_fill_their_budget() {
     assert_eq!((of(&kept), of(&everything)), (16.0, 18.0));
 }
 
-/// iCaRL, section 4: once per task everybody who took part gets the parameters and answers with sums and counts of the
-/// classes seen; the previous network is an asset from the second task on.
+/// iCaRL, section 4: once per task every client that took part gets the parameters and answers with sums and counts
+/// of the classes seen; the previous network is an asset from the second task on.
 #[test]
 fn a_task_of_icarl_ends_with_means() {
     let run = run(icarl(|_| ()), 3, 2);

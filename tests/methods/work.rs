@@ -108,7 +108,7 @@ fn icarl_trains_on_exemplars_herds_and_describes() {
     };
     let method = icarl(|_| ());
     let trained = |task| client(&method, &round(&method, task, 0, 1), 40);
-    // Nobody teaches in the first task; later there are 40 exemplars, then as many as the budget has room for.
+    // There is no teacher in the first task; later there are 40 exemplars, then as many as the budget has room for.
     near(trained(0), 2.0 * 40.0);
     near(trained(1), 2.0 * 80.0 * 4.0 / 3.0);
     near(trained(2), 2.0 * 100.0 * 4.0 / 3.0);
@@ -291,7 +291,7 @@ fn gradma_solves_programs_on_both_sides() {
     let method = gradma(|_| ());
     // Three gradients of every sample; ten steps, and in nine of them four lengths, nine inner products, three rows.
     near(client(&method, &round(&method, 0, 0, 0), 40), 240.0 + passes(9 * 16 * numbers));
-    // As many steps as it is told, of a batch, or of fewer samples.
+    // As many steps as given, of a batch, or of fewer samples.
     let told = gradma(|method| method.steps = Some(5));
     near(client(&told, &round(&told, 0, 0, 0), 40), 120.0 + passes(4 * 16 * numbers));
     near(client(&told, &round(&told, 0, 0, 0), 3), 45.0 + passes(4 * 16 * numbers));
@@ -405,7 +405,7 @@ fn glfc_chooses_exemplars_and_says_gradients_on_its_signal() {
     let each = (60 / classes).min(40 / classes);
     let chosen = 40.0 / 3.0 + passes(40 * each * DIM);
     near(of(&method, 1, 0), 2.0 * 80.0 * 4.0 / 3.0 + chosen);
-    // Who has rows of its own shares its budget among as many as it has seen.
+    // A client with its own rows shares its budget among as many as it has seen.
     let own = glfc(|method| (method.outputs, method.budget) = (Outputs::Own, 12));
     assert_eq!(classes, 2);
     for (task, each) in [(1, 12 / 2), (2, 12 / 4)] {

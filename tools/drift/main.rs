@@ -3,10 +3,10 @@
 //! ```text
 //! cargo run --release --example drift
 //! ```
-//! `scenarios/studies/client-drift.toml` has one optimum, which a single client with all samples finds. FedAvg ends beside
-//! it, where the drifts of its clients balance each other; control variates (SCAFFOLD, FedDC) take the drift away. The
-//! server's head is taken from the snapshots that a run offers after every round, so this program is also an example of a
-//! reader of a simulation.
+//! `scenarios/studies/client-drift.toml` has one optimum, which a single client with all samples finds. FedAvg ends
+//! away from it, where the drifts of its clients balance each other; control variates (SCAFFOLD, FedDC) take the
+//! drift away. The server's head is taken from the snapshots that a run offers after every round, so this program is
+//! also an example of a reader of a simulation.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

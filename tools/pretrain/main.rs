@@ -9,7 +9,7 @@
 //! design, and no data set is read. So the embedded network is held apart from every data set a user may
 //! federate.
 //!
-//! The network learns to tell the drawn classes apart: AdamW, linear warm-up, cosine decay per step. A batch is
+//! The network learns to classify the drawn classes: AdamW, linear warm-up, cosine decay per step. A batch is
 //! cut into a fixed number of shards; any number of workers computes them, gradients are added in the
 //! shards' order, so the weights are the same bits for one worker or many.
 

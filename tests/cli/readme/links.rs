@@ -111,7 +111,7 @@ fn every_study_has_a_page_with_its_command_and_date() {
         digits.collect::<String>() == "0000-00-00"
     };
     for scenario in files("scenarios/studies", "toml") {
-        // A study file is told of on the page of its base.
+        // A study file is described on the page of its base.
         if scenario.ends_with(".study.toml") {
             continue;
         }

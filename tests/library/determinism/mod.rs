@@ -127,7 +127,7 @@ fn a_run_learns_and_tests_as_it_says() {
     assert_eq!(last.tasks.len(), 5);
     let classes: u64 = last.classes.iter().map(|class| class.2).sum();
     assert_eq!(last.tasks.iter().map(|task| task.total).sum::<u64>(), classes);
-    // Every frame carries the head: 10 x 64 floats; an upload counts its samples beside it.
+    // Every frame carries the head: 10 x 64 floats; an upload adds its sample count.
     for entry in &ran.entries {
         if let Event::FrameCharged { direction, bytes, sent, .. } = &entry.event {
             let counts = if *direction == Direction::Up { 4 } else { 0 };

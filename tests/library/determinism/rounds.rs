@@ -154,7 +154,7 @@ fn clients_come_and_go_and_the_run_goes_on() {
 #[test]
 fn the_server_waits_for_the_first_who_comes_and_says_when_nobody_will() {
     let seconds = VirtualTime::from_seconds;
-    // Everybody is there for the first moment only; client 2 comes back at 100 s.
+    // All clients are there for the first moment only; client 2 comes back at 100 s.
     let all = (0..6).map(|client| (client, 1.0, false));
     let transitions = all.chain([(2, 100.0, true)]).collect();
     let pattern =

@@ -1,12 +1,12 @@
 //! Promise: no refactoring moves a digest or a byte. Every method, alone and with everything that may be done to its
-//! messages, runs on a few digits and comes to what `digests.csv` says: its events (E), its numbers (N) and its bytes
+//! messages, runs on a few digits and gives what `digests.csv` lists: its events (E), its numbers (N) and its bytes
 //! down and up by kind; combinations that are refused stay refused.
 //!
 //! ```sh
 //! cargo test --test library frozen                                # a selection: every method, every service
 //! FEDCAST_FROZEN=all cargo test --test library frozen             # every case
 //! FEDCAST_FROZEN=all cargo test --test library frozen::prompts     # every case of one family of methods
-//! FEDCAST_FROZEN=record cargo test --test library frozen          # runs every case and writes the table anew
+//! FEDCAST_FROZEN=record cargo test --test library frozen          # runs every case and rewrites the table
 //! FEDCAST_FROZEN='record corrupt' cargo test --test library frozen   # the rows of cases whose name contains this word
 //! FEDCAST_FROZEN='l2p lean' cargo test --test library frozen      # cases whose name contains these words
 //! FEDCAST_FROZEN_WORKERS=3 cargo test --test library frozen       # with another number of workers
@@ -121,7 +121,7 @@ static WRITING: Mutex<()> = Mutex::new(());
 fn record(family: &str, words: &str, found: Vec<(Result<Outcome, String>, Case)>) {
     let _writing = WRITING.lock().expect("nobody panics while writing");
     let mut table = Table::read();
-    // The whole table may change its arithmetic; single rows never stand beside numbers of another one.
+    // The whole table may change its arithmetic; single rows never stand among numbers of another one.
     if !table.holds_here() && words.is_empty() {
         table = Table { arithmetic: ARITHMETIC.to_owned(), ..Table::default() };
     }
@@ -143,7 +143,7 @@ fn record(family: &str, words: &str, found: Vec<(Result<Outcome, String>, Case)>
 
 /// Says something past the capture of the output of tests that pass.
 fn say(line: &str) {
-    // Nobody can be told when even this fails.
+    // A failure to write is ignored.
     let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 

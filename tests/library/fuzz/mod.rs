@@ -1,4 +1,4 @@
-//! Nets: whatever bytes stand in a file that somebody else wrote, reading them ends, without a panic and within bounds,
+//! Fuzz tests: whatever bytes are in a file of other origin, reading them ends, without a panic and within bounds,
 //! in a value or in an error that says what is wrong.
 //!
 //! Inputs are a small corpus of valid ones, damaged at random: bytes changed, cut, doubled, pieces of others put in,
@@ -18,6 +18,6 @@ use proptest::test_runner::Config;
 /// Number of inputs that a fuzz test tries.
 fn cases(few: u32) -> Config {
     let asked = std::env::var("FEDCAST_FUZZ_CASES").ok().and_then(|cases| cases.parse().ok());
-    // Nothing is written beside the tests: what was found becomes a test of its own.
+    // Nothing is written next to the tests: a finding becomes a separate test.
     Config { cases: asked.unwrap_or(few), failure_persistence: None, ..Config::default() }
 }

@@ -17,7 +17,7 @@ pub fn graph(modules: &Modules, with_tests: bool) -> Graph {
     };
     let mut graph = Graph::new();
     for (here, module) in modules.iter().filter(|(here, _)| with_tests || !is_test(here)) {
-        // A module that hands on names of its own modules does not depend on them.
+        // A module that re-exports names of its submodules does not depend on them.
         let imports = module.imports.iter().filter(|import| {
             let path = rooted(modules, here, &import.path, 0);
             !(import.public && path.is_some_and(|path| path.starts_with(here)))

@@ -40,7 +40,7 @@ pub fn read_folder(src: &Path) -> Modules {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).expect("a folder") {
             let path = entry.expect("an entry").path();
-            // A folder with a manifest is a package of its own.
+            // A folder with a manifest is a separate package.
             if path.is_dir() && !path.join("Cargo.toml").exists() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {

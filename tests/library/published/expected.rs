@@ -1,7 +1,8 @@
-//! Promise: what scenario files say was published is what the papers print. `expected.csv` beside this file is a copy of
-//! the papers' tables, number by number and with their deviations; a file that says otherwise, or says more or less, fails
-//! here. `points.csv` is a copy of rows and columns that one file has several of, by what is changed for them: the numbers
-//! of the file as it is, which must be those of its `[expected]`, and of the lines in its header.
+//! Promise: what scenario files say was published is what the papers print. `expected.csv` next to this file is a
+//! copy of the papers' tables, number by number and with their deviations; a file that says otherwise, or says more
+//! or less, fails here. `points.csv` is a copy of rows and columns that one file has several of, by what is changed
+//! for them: the numbers of the file as it is, which must be those of its `[expected]`, and of the lines in its
+//! header.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Promise: scenario files of papers say what the papers and their released codes say. `constants.toml` beside this
+//! Promise: scenario files of papers say what the papers and their released codes say. `constants.toml` next to this
 //! file holds every constant with its source, and a constant without a source, or another value, fails here.
 
 mod expected;

@@ -177,7 +177,7 @@ fn components_are_mixed_by_the_rows_of_their_owner() {
     assert!(off(&client_tasks, &w, &sent) < 1e-6, "{}", off(&client_tasks, &w, &sent));
     assert_eq!(heads(&client_tasks), heads(&sent));
     assert!(heads(&client_tasks).iter().all(|head| !head.is_empty()));
-    // What these numbers would not show if they could not tell one from the other.
+    // Precondition of the check: the numbers differ.
     let transposed: Vec<Vec<f64>> = (0..9).map(|i| (0..9).map(|j| w[j][i]).collect()).collect();
     let mut of_another_owner = w.clone();
     of_another_owner.rotate_left(3);

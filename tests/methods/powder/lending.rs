@@ -16,8 +16,8 @@ use crate::toys::watched::Engine;
 use crate::toys::{deal, facts};
 use crate::{engine, far};
 
-/// Card, invariant 8: two clients with the same images in the first task are alike from its first round on, and what each
-/// of them lends is what it sent last.
+/// Card, invariant 8: two clients with the same images in the first task are alike from its first round on, and what
+/// each of them lends is what it sent last.
 #[test]
 fn slots_that_begin_together_lend_each_other_at_once() {
     let mut run = engine(powder_with(|_| ()), 3);
@@ -235,7 +235,7 @@ fn slots_that_lend_once_trained_lend_nothing_in_the_first_task_and_something_lat
     let others = second.get("prompt.01.key.others").unwrap();
     assert_eq!(others.shape, [9, 16]);
     assert!(others.values.iter().any(|v| *v != 0.0));
-    // A new slot uses others, and nobody uses it before it was trained.
+    // A new client task uses others, and is not used before it was trained.
     let table = table(&runs[0]);
     for client_task in 0..4 {
         let weights = table.weights(client_task);

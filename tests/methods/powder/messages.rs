@@ -75,13 +75,13 @@ fn powder_sends_the_bytes_of_its_card() {
     let of = |classes, phase| on_imagenet_r(classes, phase, method);
     assert_eq!(payload(&of(20, 1).up.body()), 983_120); // 245,780 floats
     assert_eq!(payload(&of(35, 2).up.body()), 1_029_260);
-    // The slot as it is; closeness of its classes beside it.
+    // The client task as it is, with the similarities of its classes.
     assert_eq!(payload(&of(20, 1).down), 983_120 + 4 * 20);
     // And three sums over other slots, with two shares each.
     let needed = 4 * (4 * 230_400 + 15_380);
     assert_eq!(payload(&of(20, 2).down), needed + 4 * 20 + 4 * 2 * 3);
     assert_eq!(of(20, 2).up.size, UploadSize::Static);
-    // All 25 slots: 24.58 MB; three rows of W beside them.
+    // All 25 slots: 24.58 MB; three rows of W with them.
     let table = |facts: &ModelFacts| {
         let config = PowderConfig { downlink: Downlink::Table, ..PowderConfig::default() };
         Powder::new(config, facts)
@@ -91,11 +91,11 @@ fn powder_sends_the_bytes_of_its_card() {
     // Keys and attention of the five slots of the first period, and mean scores by class.
     let looks = of(20, 3);
     assert_eq!(payload(&looks.down), 5 * 4 * 3 * 10 * 2 * 768);
-    // In the third period everybody may have moved twice.
+    // In the third period every client may have moved twice.
     assert_eq!(payload(&in_period(2, (20, 3), method).down), 3 * payload(&looks.down));
     assert_eq!(payload(&looks.up.body()), 4 * (20 * 3 * 5 * 10 + 20));
     assert_eq!(looks.up.size, UploadSize::FromValues);
-    // All of that is of a kind of its own, for the release sends nothing for it.
+    // All of that has its own kind, for the release sends nothing for it.
     let kinds = |body: &BodyShape| body.sections.iter().map(|of| of.kind).collect::<Vec<_>>();
     assert_eq!(kinds(&looks.down), [Kind::Similarity]);
     assert_eq!(kinds(&looks.up.body()), [Kind::Similarity]);
@@ -145,7 +145,8 @@ fn a_slot_beyond_the_table_is_refused() {
     assert!(at(slots - 1).is_ok() && at(slots).is_err());
 }
 
-/// Attention is as long as what was learned; what does not fit the classes of its slot is refused, and nobody else is.
+/// Attention is as long as what was learned; what does not fit the classes of its slot is rejected, and nothing else
+/// is.
 #[test]
 fn attention_of_another_width_is_refused() {
     let method = powder_with(|_| ());

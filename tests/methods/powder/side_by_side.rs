@@ -12,7 +12,7 @@ use crate::engine;
 use crate::toys::facts;
 use crate::toys::watched::Engine;
 
-/// A slot of Fed-CODAP, even one that is alone, has components of its own, in as many blocks and each of as many tokens
+/// A client task of Fed-CODAP, even a single one, has its own components, in as many blocks and each of as many tokens
 /// as the method says.
 #[test]
 fn slots_of_coda_prompt_have_its_sizes() {
@@ -28,7 +28,7 @@ fn slots_of_coda_prompt_have_its_sizes() {
     let width = 16;
     let few = numbers(4, 3, (0, 2));
     assert_eq!(numbers(6, 3, (0, 2)) - few, 2 * 3 * 2 * width);
-    // A component has a key and an attention beside its tokens.
+    // A component has a key and an attention besides its tokens.
     assert_eq!(numbers(4, 5, (0, 2)) - few, 2 * 2 * (4 + 2) * width);
     assert_eq!(few - numbers(4, 3, (1, 1)), 3 * (4 + 2) * width);
 }

@@ -387,7 +387,7 @@ fn dealt_as_the_public_code_deals_them_experts_are_those_of_neighbours() {
     assert!(near(&alone, &features(&dealt, &[image])), "one image has its own key and value");
     let [by_like, by_unlike] = [alike, unlike].map(|beside| features(&dealt, &[image, beside]));
     assert!(!near(&alone, &by_like) && !near(&by_like, &by_unlike));
-    // Of more images the first has what is of the first two, whoever comes behind.
+    // Of more images the first has what is of the first two, whichever follow.
     assert!(near(&by_unlike, &features(&dealt, &[image, unlike, 2, 3])));
 }
 

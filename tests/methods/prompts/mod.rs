@@ -1,5 +1,5 @@
 //! The invariants of L2P, DualPrompt, CODA-Prompt and Fed-CPrompt. (Cosines, orthogonality, the contrastive
-//! loss and the golden files are tested beside their code.)
+//! loss and the golden files are tested with their code.)
 
 mod asynchronous;
 mod choices;

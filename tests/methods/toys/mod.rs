@@ -93,7 +93,7 @@ fn dataset() -> Dataset {
 /// Context in which `tasks` tasks arrive.
 pub fn lab(tasks: usize, order: ClassOrder) -> RunContext {
     let parameters = Vit::initial_parameters(&config(), StreamKey::new(3, Domain::Init));
-    // Wider than timm's start: a network that has not been pretrained must still tell pictures
+    // Wider than timm's start: a network that has not been pretrained must still distinguish pictures
     // apart.
     let wider = parameters.iter().map(|(name, parameter)| {
         let mut parameter = parameter.clone();

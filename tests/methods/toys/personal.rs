@@ -1,5 +1,5 @@
-//! A download per participant, and more participants than clients: every client has two units, each is told a
-//! number of its own and answers with its square; the server keeps who said what.
+//! A download per participant, and more participants than clients: every client has two units, each gets its own
+//! number and answers with its square; the server keeps all answers.
 
 use std::sync::Arc;
 

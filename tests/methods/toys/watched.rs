@@ -2,7 +2,7 @@
 //! clocks are ideal and nothing fails, so a round is what the method makes of it.
 //!
 //! One task is run at a time, and tests look at the server, or change it, in between. Around the method stands one that
-//! passes everything on: it participants nobody in other tasks, checks every message against its layout and writes it
+//! passes everything on: it samples no client in other tasks, checks every message against its layout and writes it
 //! down.
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@
 //! a * b   becomes   (if crate::mutant::is(17) { a / b } else { a * b })
 //! ```
 //!
-//! `run.py` beside it copies the library, calls this, leaves out what does not compile, and runs tests.
+//! `run.py` next to it copies the library, calls this, leaves out what does not compile, and runs tests.
 //!
 //! ```text
 //! mutants SOURCES LEFT_OUT FILE...
