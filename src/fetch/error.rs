@@ -10,7 +10,8 @@ use crate::exit::{CommandError, Exit};
 pub enum FetchError {
     /// The name is not in the catalog.
     #[error(
-        "unknown name `{name}`{}\n  help: `fedcast fetch --list` shows the names; for the Hugging Face hub write hf:OWNER/REPO",
+        "unknown name `{name}`{}\n  help: `fedcast fetch --list` shows the names; \
+         for the Hugging Face hub write hf:OWNER/REPO",
         meant(near)
     )]
     Unknown {
@@ -21,7 +22,8 @@ pub enum FetchError {
     },
     /// The text is not a name of the Hugging Face hub.
     #[error(
-        "`{0}` is not a name of the Hugging Face hub\n  help: write hf:OWNER/REPO or hf:datasets/OWNER/NAME, optionally followed by @REVISION and :FILE"
+        "`{0}` is not a name of the Hugging Face hub\n  help: write hf:OWNER/REPO or hf:datasets/OWNER/NAME, \
+         optionally followed by @REVISION and :FILE"
     )]
     NoHubName(String),
     /// The files are not on this machine and were not requested from the network.
@@ -36,7 +38,8 @@ pub enum FetchError {
     },
     /// The files on this machine are not known to be complete.
     #[error(
-        "{name} is not known to be complete in {}: {why}\n  help: complete it: {command}; if you know that all files are there, give the path of that folder",
+        "{name} is not known to be complete in {}: {why}\n  help: complete it: {command}; \
+         if you know that all files are there, give the path of that folder",
         folder.display()
     )]
     Part {
@@ -50,7 +53,11 @@ pub enum FetchError {
         command: Box<str>,
     },
     /// The files are not on this machine, and downloads are disabled.
-    #[error("{name} is not in {}, and downloads are disabled: {why}\n  help: fetch it on a machine with a network and copy that folder", place.display())]
+    #[error(
+        "{name} is not in {}, and downloads are disabled: {why}\n  \
+         help: fetch it on a machine with a network and copy that folder",
+        place.display()
+    )]
     Offline {
         /// Name of the data set or model.
         name: String,
@@ -102,7 +109,11 @@ pub enum FetchError {
         reason: String,
     },
     /// The disk reported an error.
-    #[error("{}: {source}\n  help: set FEDCAST_DATA to another folder for data sets, HF_HOME to another one for the hub", path.display())]
+    #[error(
+        "{}: {source}\n  help: set FEDCAST_DATA to another folder for data sets, \
+         HF_HOME to another one for the hub",
+        path.display()
+    )]
     Disk { path: PathBuf, source: io::Error },
 }
 

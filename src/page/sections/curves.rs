@@ -54,8 +54,8 @@ fn figure(content: &Content, number: usize, name: &str, arms: &[usize]) -> Optio
         id: format!("curve-{}", number + 1),
         title: format!("Accuracy on all classes seen{at}"),
         description: format!(
-            "Mean over runs after every evaluated round, over rounds, cumulative bytes{}. Bands are one sample standard \
-             deviation and end at 0 and 100 %. Long curves are thinned to {POINTS} points.",
+            "Mean over runs after every evaluated round, over rounds, cumulative bytes{}. Bands are one sample \
+             standard deviation and end at 0 and 100 %. Long curves are thinned to {POINTS} points.",
             if timed { " and virtual time" } else { "" }
         ),
         drawing: chart(&panels),

@@ -52,8 +52,8 @@ fn sampled(content: &Content, number: usize, name: &str, arms: &[usize]) -> Opti
     Some(Figure {
         id: format!("sampled-{}", number + 1),
         title: format!("Rounds in which clients were sampled{}", at(name)),
-        description: "Clients of all runs by the number of rounds in which each was sampled, 0 if never. The higher a step, \
-                      the more clients. If clients are new in every round, only sampled ones are counted."
+        description: "Clients of all runs by the number of rounds in which each was sampled, 0 if never. The higher a \
+                      step, the more clients. If clients are new in every round, only sampled ones are counted."
             .to_owned(),
         drawing: chart(&[panel]),
         mark: Mark::Line,

@@ -38,8 +38,8 @@ pub fn section(content: &Content) -> Option<Section> {
     }
     let body = html! {
         p.note {
-            "Training samples of every class at every client. The deepest tint in a column marks the class of which the client has \
-             most samples."
+            "Training samples of every class at every client. The deepest tint in a column marks the class of which "
+            "the client has most samples."
         }
         @for one in &shown {
             (table(&name(content, one, &shown), &one.counts, &one.run.manifest.class_names))

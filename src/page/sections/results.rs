@@ -12,6 +12,11 @@ use crate::results::{Arm, Metric, Paired, best};
 /// Relative difference up to which arms count as equal.
 const EQUAL: f64 = 1e-9;
 
+/// Caption of the main table.
+const MAIN_CAPTION: &str = "Mean ± sample standard deviation over n runs that are done, or over (k) of them if the \
+                            others lack the metric. Bold: the best mean among arms that differ in nothing else in the \
+                            table.";
+
 /// Returns table, notes and differences.
 pub fn section(content: &Content) -> Option<Section> {
     if content.arms.is_empty() {
@@ -19,7 +24,7 @@ pub fn section(content: &Content) -> Option<Section> {
     }
     let notes = notes(content);
     let body = html! {
-        (main_table(content, &notes).render("Mean ± sample standard deviation over n runs that are done, or over (k) of them if the others lack the metric. Bold: the best mean among arms that differ in nothing else in the table."))
+        (main_table(content, &notes).render(MAIN_CAPTION))
         @if !notes.is_empty() {
             ol.note { @for (number, (_, note)) in notes.iter().enumerate() {
                 li id={ "note-" (number + 1) } { (note) }
@@ -176,9 +181,9 @@ fn differences(content: &Content) -> Markup {
         @if !table.rows.is_empty() {
             h3 { "Differences, paired by seeds" }
             p.note {
-                "Runs with equal seeds (run, partition and class order) are paired, and the difference is that of the arm "
-                "minus its baseline. Interval and p are those of the " (Paired::TEST) " test; a single pair and differences that "
-                "are all equal have neither."
+                "Runs with equal seeds (run, partition and class order) are paired, and the difference is that of the "
+                "arm minus its baseline. Interval and p are those of the " (Paired::TEST) " test; a single pair and "
+                "differences that are all equal have neither."
             }
             (table.render("Mean difference from the baseline"))
         }
