@@ -118,7 +118,7 @@ mod tests {
         let rows = scores(&[&[(1, 2)], &[(1, 2), (2, 4)]]);
         let mut told = Scores::default();
         rows.iter().for_each(|row| told.push(row).unwrap());
-        assert!(told.push(&rows[1]).unwrap_err().to_string().contains("2 tasks where 3 were"));
+        assert!(told.push(&rows[1]).unwrap_err().to_string().contains("2 tasks, expected 3"));
         assert_eq!(told.accuracy(), Accuracy::of(&rows));
     }
 

@@ -161,7 +161,7 @@ fn accuracies(summary: &Summary) -> String {
          average incremental accuracy (micro)                {:>6} %\n\
          average accuracy from the second stage on (macro)   {:>6} %\n\
          average accuracy from the second stage on (micro)   {:>6} %\n\
-         forgetting since learnt (mean over all tasks)       {:>6} points\n\
+         forgetting since learned (mean over all tasks)      {:>6} points\n\
          forgetting since best (mean over old tasks)         {:>6} points\n\
          forgetting since best (mean over all tasks)         {:>6} points\n\
          forgetting from task to task (of all tasks)         {:>6} points\n\

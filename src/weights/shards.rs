@@ -163,7 +163,7 @@ mod tests {
         assert!(told(&[("x", "1.st")]).contains("`x` lies in 1.st, where it is not"));
         assert!(told(&[("a", "3.st")]).contains("3.st"));
         for elsewhere in ["../1.st", "/etc/passwd", "a/1.st", ".."] {
-            assert!(told(&[("a", elsewhere)]).contains("not beside it"), "{elsewhere}");
+            assert!(told(&[("a", elsewhere)]).contains("not next to it"), "{elsewhere}");
         }
         let itself = told(&[("a", "model.safetensors.index.json")]);
         assert!(itself.contains("an index names it"), "{itself}");

@@ -56,7 +56,7 @@ fn the_final_table_says_what_counts() {
         })
         .collect();
     let text = masked.join("\n");
-    for must in ["after task 2", "(FAA", "forgetting since learnt", "prototypes", "virtual"] {
+    for must in ["after task 2", "(FAA", "forgetting since learned", "prototypes", "virtual"] {
         assert!(text.contains(must), "{must}\n{text}");
     }
     let bytes: Vec<&String> =

@@ -64,7 +64,7 @@ fn a_class_of_a_long_tail_without_tests_is_in_no_mean() {
     assert_eq!(read(folder.join("again/matrix.csv")), read(folder.join("run/matrix.csv")));
     assert_eq!(tell(folder, &["report", "run", "-o", "page.html"]).code, 0);
     let page = read(folder.join("page.html"));
-    assert!(page.contains("an empty cell is of a task without test samples"));
+    assert!(page.contains("a cell is empty if its task has no test samples"));
 }
 
 #[test]

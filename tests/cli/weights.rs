@@ -190,7 +190,11 @@ fn without_the_file_the_architecture_has_to_be_stated() {
     let told = check("backbone={weights=\"hf:owner/repo\"}");
     assert!(told.code == 3 && told.err.contains("fedcast fetch hf:owner/repo"), "{}", told.err);
     let told = check("backbone={weights=\"hf:owner/../repo\"}");
-    assert!(told.code == 3 && told.err.contains("no name of the Hugging Face hub"), "{}", told.err);
+    assert!(
+        told.code == 3 && told.err.contains("not a name of the Hugging Face hub"),
+        "{}",
+        told.err
+    );
     write(folder, "plain.safetensors", &network());
     let told = check("backbone={weights=\"plain.safetensors\"}");
     assert!(

@@ -201,7 +201,7 @@ mod tests {
         assert!(columns.iter().all(|one| one.client % 3 == one.main_class().unwrap()));
         assert!(columns.iter().all(|one| one.samples() == 11 + one.client), "nothing is added up");
         let text = table("many", &counts, &no_names()).into_string();
-        assert!(text.contains("30 of 100 clients") && !text.contains("added up"), "{text}");
+        assert!(text.contains("30 of 100 clients") && !text.contains("are summed"), "{text}");
     }
 
     #[test]
@@ -231,6 +231,6 @@ mod tests {
         let counts: Counts = (0..100).map(|class| ((class, 7), 2)).collect();
         let text = table("many", &counts, &no_names()).into_string();
         assert_eq!(text.matches(">8<").count(), 25, "{text}");
-        assert!(text.contains("classes are added up"));
+        assert!(text.contains("classes are summed"));
     }
 }
