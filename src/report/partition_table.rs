@@ -100,10 +100,8 @@ mod tests {
         assert_eq!(rows[0], "client samples classes main class task 1 task 2");
         assert_eq!(rows[2], "0 20 2 class 4 (emu) (75 %) 5 15");
         assert_eq!(rows[3], "7 1 1 class 3 (100 %) 1 0");
-        assert!(
-            text.ends_with(
-                "2 clients with samples; 21 samples in total; least 1, median 20, most 20\n"
-            )
-        );
+        assert!(text.ends_with(
+            "2 clients with samples; 21 samples in total; least 1, median 20, most 20\n"
+        ));
     }
 }
