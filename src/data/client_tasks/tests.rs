@@ -105,8 +105,9 @@ proptest! {
         prop_assert!(once.into_iter().eq(client_tasks.begun(last)));
     }
 
-    /// All client tasks but the very first share at least `overlap` classes with one drawn before it, client by client,
-    /// and no client task has a class twice.
+    /// All client tasks but the first share at least `overlap` classes with one drawn before it.
+    ///
+    /// The order is client by client, and no client task has a class twice.
     #[test]
     fn slots_have_so_many_classes_in_common(overlap in 0usize..=6, seed in 0u64..99) {
         let rules = ClientTaskRules { classes: 6, overlap, seed, clients: 3, ..rules() };
@@ -187,9 +188,10 @@ fn images_by_row(data: &crate::data::Dataset) -> Vec<BTreeSet<u32>> {
     rows.map(|held| held.iter().map(|sample| data.train.origin(*sample)).collect()).collect()
 }
 
-/// Counted by client, a client has the same images of a class in all periods; counted by client task, number 5 of
-/// client 1 in the last of three periods comes round to the first of five slices, and with enough of them no two client
-/// tasks share an image.
+/// Counted by client, a client has the same images of a class in all periods.
+///
+/// Counted by client task, number 5 of client 1 in the last of three periods comes round to the first of five slices,
+/// and with enough of them no two client tasks share an image.
 #[test]
 fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
     let draw = |by, share: f64, overlap| {

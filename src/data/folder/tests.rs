@@ -44,7 +44,9 @@ fn encoded(ending: &str) -> Vec<u8> {
     }
 }
 
-/// Opens a folder of an image and a file with these bytes; with a budget of 0 nothing is decoded by that.
+/// Opens a folder of an image and a file with these bytes.
+///
+/// With a budget of 0 nothing is decoded by that.
 fn open_with(bytes: &[u8], budget: usize) -> Result<Dataset, DataError> {
     let root = sample_folder();
     std::fs::write(root.path().join("train/b/0.jpg"), bytes).unwrap();

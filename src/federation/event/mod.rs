@@ -231,7 +231,9 @@ pub enum Event {
         task: TaskId,
         seat: ParticipantId,
         client: ClientId,
-        /// `crashed`, `lost`, `corrupt`, `away`, `left`, `panicked`, `non_finite`, `no_data`, `out_of_range`,
+        /// Reason of the failure.
+        ///
+        /// One of `crashed`, `lost`, `corrupt`, `away`, `left`, `panicked`, `non_finite`, `no_data`, `out_of_range`,
         /// `excluded` (from secure aggregation, which had too few members) or `policy`.
         reason: String,
         /// Description of the failure.

@@ -54,8 +54,10 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// `steps` counts from 1 for members that move; `factor` is of the learning rate, and `scales`
-    /// `(members)` come on top of those of the strides.
+    /// Creates the columns of a step.
+    ///
+    /// `steps` counts from 1 for members that move; `factor` is of the learning rate, and `scales` `(members)` come
+    /// on top of those of the strides.
     pub fn new(
         rule: &OptimizerConfig,
         (strides, steps): (&[Option<Stride>], &[u64]),

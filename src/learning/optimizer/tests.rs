@@ -114,7 +114,9 @@ fn golden_optimisers_schedules() {
     rates(steps, 0.1, "lr.multistep");
 }
 
-/// Ten epochs of Powder's `CosineSchedule(K=50)`, `cos(99 pi e / (200 * 49))`; 50 epochs are counted in.
+/// Ten epochs of Powder's `CosineSchedule(K=50)`, `cos(99 pi e / (200 * 49))`.
+///
+/// 50 epochs are counted in.
 #[test]
 fn a_stretched_schedule_is_the_beginning_of_a_longer_one() {
     let powder = Schedule::Stretched { schedule: Box::new(Schedule::QuarterCosine), over: 50 };

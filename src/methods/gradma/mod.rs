@@ -203,8 +203,9 @@ impl ServerUpdate<UpdateMemory> for GradMa {
         ])
     }
 
-    /// Returns the work of momentum, of a program with one row per client that may have answered, and of rests of
-    /// updates.
+    /// Returns the work of the momentum, of the quadratic program and of the rests of updates.
+    ///
+    /// The program has a row for every client that may have answered.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         if !self.at_server() {
             return 0.0;

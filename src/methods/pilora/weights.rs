@@ -3,8 +3,9 @@
 /// Added to a distance before it divides.
 const LEAST: f64 = 1e-10;
 
-/// Returns the weights of the clients with these prototypes of a class, where some clients report these mean features
-/// of it:
+/// Returns the weights of the clients with these prototypes of a class.
+///
+/// Some clients report these mean features of it:
 ///
 /// ```text
 /// delta_m = sum_j |p_m - g_j|     rho_m = 1 / (delta_m + 1e-10)     w = softmax(sharpness (rho - min) / (max - min))
