@@ -28,6 +28,22 @@ impl Activation {
         }
     }
 
+    /// Returns the activation of all entries of a tensor without history, on any device.
+    pub(super) fn composed_value(self, x: &Tensor) -> Result<Tensor> {
+        match self {
+            Activation::Gelu => pointwise::composed_value(Gelu, x),
+            Activation::QuickGelu => pointwise::composed_value(QuickGelu, x),
+        }
+    }
+
+    /// Returns the gradient of all entries `x` from that of the result, on any device.
+    pub(super) fn composed_gradient(self, x: &Tensor, g: &Tensor) -> Result<Tensor> {
+        match self {
+            Activation::Gelu => pointwise::composed_gradient(Gelu, x, g),
+            Activation::QuickGelu => pointwise::composed_gradient(QuickGelu, x, g),
+        }
+    }
+
     /// That of every value, in a new vector.
     pub(super) fn values(self, x: &[f32]) -> Vec<f32> {
         match self {

@@ -72,6 +72,7 @@ fn all() -> Vec<(&'static str, Vec<Vec<usize>>, Op)> {
         ("mean", vec![vec![4, 2, 7]], |t| mean(&t[0].sqr()?, 1)),
         ("sum_all", vec![vec![4, 2, 7]], |t| sum_all(&t[0].sqr()?)),
         ("mean_all", vec![vec![4, 2, 7]], |t| mean_all(&t[0].sqr()?)),
+        ("add_columns", vec![vec![4, 2, 7], vec![4, 2, 3]], |t| add_columns(&t[0], &t[1], 2)),
         ("unit_rows", vec![vec![4, 2, 7]], |t| unit_rows(&t[0])),
         ("scale_rows", vec![vec![4, 6], vec![4]], |t| scale_rows(&t[0], &t[1])),
         ("shift_rows", vec![vec![4, 6], vec![4]], |t| shift_rows(&t[0], &t[1])),

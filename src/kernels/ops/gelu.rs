@@ -8,7 +8,8 @@ use std::f64::consts::FRAC_1_SQRT_2;
 
 use candle_core::{Result, Tensor};
 
-use super::pointwise::{self, Pointwise};
+use super::gpu;
+use super::pointwise::{self, OnGpu, Pointwise};
 use super::stock;
 use crate::wide::exp;
 
@@ -25,6 +26,7 @@ pub(super) struct Gelu;
 
 impl Pointwise for Gelu {
     const NAME: &'static str = "gelu";
+    const ON_GPU: Option<OnGpu> = Some(OnGpu { value: gpu::gelu, gradient: gpu::gelu_gradient });
 
     #[inline(always)]
     fn value(self, x: f32) -> f32 {

@@ -76,6 +76,13 @@ impl Groups {
         Tensor::from_vec(index.collect(), self.samples(), device)
     }
 
+    /// Returns the first sample of each member and behind them the number of samples, `(members + 1)`.
+    pub(super) fn starts(&self, device: &Device) -> Result<Tensor> {
+        let ends = self.runs().map(|run| run.end as u32);
+        let starts: Vec<u32> = std::iter::once(0).chain(ends).collect();
+        Tensor::from_vec(starts, self.members() + 1, device)
+    }
+
     /// Refuses a batch of another size.
     pub(super) fn fit(&self, op: &str, samples: usize) -> Result<()> {
         if self.samples() != samples {
@@ -93,6 +100,8 @@ mod tests {
     fn samples_know_their_member() -> Result<()> {
         let index = Groups::new([2, 0, 1]).index(&Device::Cpu)?;
         assert_eq!(index.to_vec1::<u32>()?, [0, 0, 2]);
+        let starts = Groups::new([2, 0, 1]).starts(&Device::Cpu)?;
+        assert_eq!(starts.to_vec1::<u32>()?, [0, 2, 2, 3]);
         assert_eq!(Groups::each(3), Groups::new([1, 1, 1]));
         assert_eq!(Groups::one(4).equal_size(), Some(4));
         assert_eq!(Groups::new([1, 2]).equal_size(), None);

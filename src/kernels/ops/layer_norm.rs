@@ -6,6 +6,7 @@
 
 use candle_core::{CpuStorage, CustomOp3, D, Layout, Result, Shape, Tensor, bail};
 
+use super::gpu;
 use super::stock::{self, mean_of_rows};
 use super::storage::{lend, served, tensor_like, values, wide_type};
 use super::with_gradient::with_gradients;
@@ -33,27 +34,21 @@ pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Resul
     }
 }
 
-/// Composes the norm of candle's operations. In `f32` inside: half precision is too narrow for sums over the width.
+/// Composes the norm of tensor operations, in `f32` inside.
 fn composed(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
-    let dtype = x.dtype();
     let want = [x, weight, bias].map(Tensor::track_op);
-    let (affine_types, wide) = ([weight.dtype(), bias.dtype()], wide_type(dtype));
-    let x_kept = x.detach();
-    let broad = weight.detach().to_dtype(wide)?;
-    let Standard { z, .. } = standardise(&x_kept, eps)?;
-    let value = z.broadcast_mul(&broad)?.broadcast_add(&bias.detach().to_dtype(wide)?)?;
-    with_gradients([x, weight, bias], value.to_dtype(dtype)?, move |g| {
-        let Standard { z, rstd } = standardise(&x_kept, eps)?;
-        let g = g.to_dtype(wide)?;
+    let affine_types = [weight.dtype(), bias.dtype()];
+    let (kept, weight_kept) = (x.detach(), weight.detach());
+    let value = composed_value(&kept, &weight_kept, &bias.detach(), eps)?;
+    with_gradients([x, weight, bias], value, move |g| {
+        let by_x = || composed_gradient(&kept, &weight_kept, g, eps, None);
+        let g = g.to_dtype(wide_type(kept.dtype()))?;
         let width = g.dim(D::Minus1)?;
         let over_rows = |t: &Tensor| stock::sum(&t.contiguous()?.reshape(((), width))?, 0);
-        let by_x = || -> Result<Tensor> {
-            let u = g.broadcast_mul(&broad)?;
-            let mean_uz = mean_of_rows(&(&u * &z)?)?;
-            let centred = u.broadcast_sub(&mean_of_rows(&u)?)?;
-            (centred - z.broadcast_mul(&mean_uz)?)?.broadcast_mul(&rstd)?.to_dtype(dtype)
+        let by_weight = || {
+            let Standard { z, .. } = standardise(&kept, eps)?;
+            over_rows(&(&g * &z)?)?.to_dtype(affine_types[0])
         };
-        let by_weight = || over_rows(&(&g * &z)?)?.to_dtype(affine_types[0]);
         let by_bias = || over_rows(&g)?.to_dtype(affine_types[1]);
         Ok([
             want[0].then(by_x).transpose()?,
@@ -61,6 +56,49 @@ fn composed(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tens
             want[2].then(by_bias).transpose()?,
         ])
     })
+}
+
+/// Returns the norm of operands without history, on any device.
+pub(super) fn composed_value(
+    x: &Tensor,
+    weight: &Tensor,
+    bias: &Tensor,
+    eps: f64,
+) -> Result<Tensor> {
+    if gpu::serves(&[x]) {
+        return gpu::layer_norm(x, weight, bias, eps);
+    }
+    let (dtype, wide) = (x.dtype(), wide_type(x.dtype()));
+    let Standard { z, .. } = standardise(x, eps)?;
+    let scaled = z.broadcast_mul(&weight.to_dtype(wide)?)?;
+    scaled.broadcast_add(&bias.to_dtype(wide)?)?.to_dtype(dtype)
+}
+
+/// Returns the gradient of `x` `(.., n, d)` from that of the norm, on any device. `more` `(.., q, d)` is added to the
+/// first `q` rows of every `n`.
+pub(super) fn composed_gradient(
+    x: &Tensor,
+    weight: &Tensor,
+    g: &Tensor,
+    eps: f64,
+    more: Option<&Tensor>,
+) -> Result<Tensor> {
+    if gpu::serves(&[x]) {
+        return gpu::layer_norm_gradient(x, weight, g, eps, more);
+    }
+    let (dtype, wide) = (x.dtype(), wide_type(x.dtype()));
+    let Standard { z, rstd } = standardise(x, eps)?;
+    let u = g.to_dtype(wide)?.broadcast_mul(&weight.to_dtype(wide)?)?;
+    let mean_uz = mean_of_rows(&(&u * &z)?)?;
+    let centred = u.broadcast_sub(&mean_of_rows(&u)?)?;
+    let by_x = (centred - z.broadcast_mul(&mean_uz)?)?.broadcast_mul(&rstd)?.to_dtype(dtype)?;
+    match more {
+        None => Ok(by_x),
+        Some(more) => {
+            let behind = x.dim(D::Minus2)? - more.dim(D::Minus2)?;
+            by_x + more.pad_with_zeros(D::Minus2, 0, behind)?
+        }
+    }
 }
 
 /// `z = (x - mean) rstd`, and `rstd` per row.

@@ -8,6 +8,7 @@ use std::ops::Range;
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor, bail};
 
 use super::few_rows;
+use super::gpu;
 use super::groups::Groups;
 use super::matrix::{Factor, Matrix, MatrixMut, Precision, append_product};
 use super::stock::{self, product};
@@ -125,7 +126,7 @@ fn composed(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor
     let narrow = weight.detach().to_dtype(x.dtype())?;
     let value = product(&flat, &narrow.t()?)?;
     let value = match bias {
-        Some(bias) => value.broadcast_add(&bias.detach().to_dtype(x.dtype())?)?,
+        Some(bias) => add_bias(value, &bias.detach().to_dtype(x.dtype())?)?,
         None => value,
     };
     let want = [x.track_op(), weight.track_op(), bias.is_some_and(Tensor::track_op)];
@@ -144,6 +145,14 @@ fn composed(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor
             want[2].then(by_bias).transpose()?,
         ])
     })
+}
+
+/// Adds a bias to all rows.
+fn add_bias(value: Tensor, bias: &Tensor) -> Result<Tensor> {
+    match gpu::serves(&[&value, bias]) {
+        true => gpu::add_bias(&value, bias),
+        false => value.broadcast_add(bias),
+    }
 }
 
 /// Applies a layer per member: one batched product where all have equally many samples.

@@ -21,6 +21,7 @@
 //! | [`exp()`], [`log()`] | elementary functions of every entry | `x` |
 //! | [`sum()`], [`mean()`], [`sum_all()`], [`mean_all()`] | sums and means over one dimension or all | `x` |
 //! | [`unit_rows()`] | rows over their lengths | `x` |
+//! | [`add_columns()`] | a matrix added to some columns of a wider one | both |
 //! | [`scale_rows()`], [`shift_rows()`] | rows times a number each, or plus one | `x` and the numbers |
 //!
 //! Each is **one function**. On the CPU in `f32` it runs our kernel; on any other device or
@@ -55,6 +56,7 @@
 //! ```
 
 mod activation;
+mod add_columns;
 mod affine;
 mod attention;
 mod attention_composed;
@@ -72,6 +74,7 @@ mod everywhere;
 mod few_rows;
 mod frozen;
 mod gelu;
+mod gpu;
 mod groups;
 mod layer_norm;
 mod linear;
@@ -92,6 +95,7 @@ mod winograd;
 mod with_gradient;
 
 pub use activation::Activation;
+pub use add_columns::add_columns;
 pub use affine::Affine;
 pub use attention::{attention, attention_at, grouped_attention, grouped_attention_at};
 pub use batch_norm::{ChannelAffine, Statistics, batch_norm};

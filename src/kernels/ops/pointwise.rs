@@ -4,15 +4,28 @@
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
+use super::gpu;
 use super::storage::{self, of_values, served, wide_type};
 use super::with_gradient::with_gradient;
 use crate::wide::{PIECE, Work, appended, wide};
+
+/// Kernels of a function on a GPU.
+#[derive(Clone, Copy)]
+pub(super) struct OnGpu {
+    /// Values at all entries.
+    pub value: fn(&Tensor) -> Result<Tensor>,
+    /// Gradient of all entries, which come first, from that of the result.
+    pub gradient: fn(&Tensor, &Tensor) -> Result<Tensor>,
+}
 
 /// A function of a number. [`value`](Pointwise::value) and [`slope`](Pointwise::slope) are to be `#[inline(always)]`,
 /// as are all functions that they call.
 pub(super) trait Pointwise: Copy + Send + Sync + 'static {
     /// Name of the operation.
     const NAME: &'static str;
+
+    /// Kernels of a GPU, if there are any.
+    const ON_GPU: Option<OnGpu> = None;
 
     fn value(self, x: f32) -> f32;
 
@@ -33,15 +46,33 @@ pub(super) fn apply<F: Pointwise>(function: F, x: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Composes the function of candle's operations, in `f32` inside.
+/// Composes the function of candle's operations, in `f32` inside; where a GPU has kernels for it, of those.
 fn composed<F: Pointwise>(function: F, x: &Tensor) -> Result<Tensor> {
-    let (dtype, wide) = (x.dtype(), wide_type(x.dtype()));
     let kept = x.detach();
-    let value = function.composed_value(&kept.to_dtype(wide)?)?.to_dtype(dtype)?;
-    with_gradient(x, value, move |g| {
-        let slope = function.composed_slope(&kept.to_dtype(wide)?)?;
-        Ok(Some((g.to_dtype(wide)? * slope)?.to_dtype(dtype)?))
-    })
+    let value = composed_value(function, &kept)?;
+    with_gradient(x, value, move |g| composed_gradient(function, &kept, g).map(Some))
+}
+
+/// Returns the function of all entries of a tensor without history, on any device.
+pub(super) fn composed_value<F: Pointwise>(function: F, x: &Tensor) -> Result<Tensor> {
+    match F::ON_GPU.filter(|_| gpu::serves(&[x])) {
+        Some(OnGpu { value, .. }) => value(x),
+        None => function.composed_value(&x.to_dtype(wide_type(x.dtype()))?)?.to_dtype(x.dtype()),
+    }
+}
+
+/// Returns the gradient of all entries from that of the result, on any device.
+pub(super) fn composed_gradient<F: Pointwise>(
+    function: F,
+    x: &Tensor,
+    g: &Tensor,
+) -> Result<Tensor> {
+    if let Some(OnGpu { gradient, .. }) = F::ON_GPU.filter(|_| gpu::serves(&[x])) {
+        return gradient(x, g);
+    }
+    let wide = wide_type(x.dtype());
+    let slope = function.composed_slope(&x.to_dtype(wide)?)?;
+    (g.to_dtype(wide)? * slope)?.to_dtype(x.dtype())
 }
 
 /// Returns the function of every value, in a new vector.

@@ -77,7 +77,8 @@ pub fn pass(inputs: &[&Tensor], first: DType, op: impl Fn(&[Tensor]) -> Result<T
     pass_at(&Device::Cpu, inputs, first, op)
 }
 
-fn pass_at(
+/// [`pass`] on a device.
+pub fn pass_at(
     device: &Device,
     inputs: &[&Tensor],
     first: DType,

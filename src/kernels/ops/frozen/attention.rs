@@ -9,6 +9,7 @@ use super::super::attention::{geometry, members_of};
 use super::super::attention_kernel::{Geometry, Gradients, PrefixValues};
 use super::super::groups::Groups;
 use super::super::storage::{lent, served, tensor_like, values};
+use super::composed::{self, composes};
 use super::layers::{Linear, Norm, Pieces, are_served, fit, part};
 use crate::wide::add_rows;
 
@@ -27,7 +28,7 @@ pub struct Attended<'a> {
 
 /// Computes the attention of a frozen block with its residual: `x` `(b, n, d)` to `(b, queries, d)`. `layers` are the
 /// packed one, from `d` to queries, keys and values, and the projection. `groups` are the members of a pack, where
-/// there is one. Returns `None` where a layer is not frozen or no kernel of ours serves: [`Affine`]'s ops and
+/// there is one. Returns `None` where a layer is not frozen or in another type than `x`: [`Affine`]'s ops and
 /// [`attention`](super::super::attention()) compute the same there.
 ///
 /// # Errors
@@ -43,18 +44,23 @@ pub fn frozen_attention(
     let Attended { heads, prefix, queries, members } = attended;
     let mut operands = vec![x];
     operands.extend(prefix.iter().flat_map(|(keys, values)| [*keys, *values]));
-    if !are_served(norm, layers) || !served(&operands) {
+    let by_kernels = are_served(norm, layers) && served(&operands);
+    if !by_kernels && (served(&[x]) || !composes(x, norm, layers)) {
         return Ok(None);
     }
     let (batch, tokens, width) = x.dims3()?;
     fit(width, norm, layers, (3 * width, width))?;
     let (members, precision) = (members_of(batch, prefix, members), layers[0].precision);
     let shape = Shape::from((batch, tokens, 3 * width));
+    let geometry = Geometry { precision, ..geometry(&shape, heads, prefix, queries, &members)? };
+    if !by_kernels {
+        return composed::attention(x, norm, eps, layers, prefix, geometry).map(Some);
+    }
     let op = Attention {
         norm: norm.clone(),
         eps,
         layers: layers.map(Affine::clone),
-        geometry: Geometry { precision, ..geometry(&shape, heads, prefix, queries, &members)? },
+        geometry,
         pieces: Pieces::of(batch, groups, precision)?,
         tracked: operands.iter().any(|operand| operand.track_op()),
         kept: Mutex::default(),

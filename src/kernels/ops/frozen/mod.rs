@@ -5,12 +5,13 @@
 //! frozen_perceptron   x + W_2 a(W_1 norm(x) + b_1) + b_2, with an activation a
 //! ```
 //!
-//! They compute what the ops they are made of compute, to the same bits. As one op they keep of a forward pass
+//! They compute what the ops they are made of compute, on the CPU to the same bits. As one op they keep of a forward pass
 //! only what the backward pass needs, and nothing of it is a node of candle's graph, whose gradient would be
-//! zeros first and a sum then. Where products are `bf16` (and a row's bits do not depend on rows around it) they go
+//! zeros first and a sum then. Away from the CPU's kernels they are composed (`composed.rs`). Where products are `bf16` (and a row's bits do not depend on rows around it) they go
 //! through a batch in pieces that stay in the cache from one layer to the next.
 
 mod attention;
+mod composed;
 mod layers;
 mod perceptron;
 

@@ -8,12 +8,13 @@ use super::super::activation::Activation;
 use super::super::affine::Affine;
 use super::super::groups::Groups;
 use super::super::storage::{lent, served, tensor_like, values};
+use super::composed::{self, composes};
 use super::layers::{Linear, Norm, Pieces, are_served, fit, part};
 use crate::wide::add_rows;
 
 /// Computes the perceptron of a frozen block with its residual: `x` `(b, n, d)` to the same shape. `layers` are from
 /// `d` to the hidden width and back. `groups` are the members of a pack, where there is one. Returns `None` where a
-/// layer is not frozen or no kernel of ours serves: [`Affine`]'s ops compute the same there.
+/// layer is not frozen or in another type than `x`: [`Affine`]'s ops compute the same there.
 ///
 /// # Errors
 /// When the shapes do not fit.
@@ -25,12 +26,16 @@ pub fn frozen_perceptron(
     activation: Activation,
     groups: Option<&Groups>,
 ) -> Result<Option<Tensor>> {
-    if !are_served(norm, layers) || !served(&[x]) {
+    let by_kernels = are_served(norm, layers) && served(&[x]);
+    if !by_kernels && (served(&[x]) || !composes(x, norm, layers)) {
         return Ok(None);
     }
     let (batch, _, width) = x.dims3()?;
     let hidden = layers[0].weight.dim(0)?;
     fit(width, norm, layers, (hidden, hidden))?;
+    if !by_kernels {
+        return composed::perceptron(x, norm, eps, layers, activation).map(Some);
+    }
     let pieces = Pieces::of(batch, groups, layers[0].precision)?;
     let op = Perceptron {
         norm: norm.clone(),

@@ -3,7 +3,7 @@
 use candle_core::{DType, Result, Tensor, Var};
 
 use super::super::affine::Affine;
-use super::super::testing::{draw, pass};
+use super::super::testing::{device, draw, pass, pass_at};
 use super::super::*;
 
 const EPS: f64 = 1e-6;
@@ -30,6 +30,14 @@ fn members() -> [Option<Groups>; 2] {
     [None, Some(Groups::new([1, 0, 3]))]
 }
 
+/// Limit between kernels and the composition, which multiplies in `f32` here.
+fn tolerance(precision: Precision) -> f32 {
+    match precision {
+        Precision::F32 => 1e-5,
+        Precision::Bf16 => 0.03,
+    }
+}
+
 const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Bf16];
 
 #[test]
@@ -54,6 +62,8 @@ fn a_perceptron_has_the_bits_of_its_layers() {
             let (found, wanted) = (pass(&[&x], DType::F32, whole), pass(&[&x], DType::F32, parts));
             found.assert_close(&wanted, 1e-6);
             assert!(found.bits() == wanted.bits(), "{case}");
+            let there = without_kernels(|| pass(&[&x], DType::F32, whole));
+            there.assert_close(&found, tolerance(precision));
             // Without a backward pass in pieces that are forgotten.
             let x = std::slice::from_ref(&x);
             let (plain, wanted) = (whole(x).unwrap(), parts(x).unwrap());
@@ -119,6 +129,8 @@ fn attention_has_the_bits_of_its_layers() {
                 let wanted = pass(&operands, DType::F32, |t| run(t, false));
                 found.assert_close(&wanted, 1e-6);
                 assert!(found.bits() == wanted.bits(), "{case}");
+                let there = without_kernels(|| pass(&operands, DType::F32, |t| run(t, true)));
+                there.assert_close(&found, tolerance(precision));
                 if let [_, prefix @ ..] = &operands[..]
                     && !prefix.is_empty()
                 {
@@ -142,7 +154,9 @@ fn attention_has_the_bits_of_its_layers() {
                             run(&[x.clone(), t[0].clone(), t[1].clone()], whole)
                         })
                     };
-                    assert!(of(true).bits() == of(false).bits(), "{case}, x frozen");
+                    let found = of(true);
+                    assert!(found.bits() == of(false).bits(), "{case}, x frozen");
+                    without_kernels(|| of(true)).assert_close(&found, tolerance(precision));
                 }
             }
         }
@@ -150,15 +164,18 @@ fn attention_has_the_bits_of_its_layers() {
 }
 
 #[test]
-fn layers_that_train_and_places_without_kernels_are_left_to_the_ops() -> Result<()> {
+fn layers_that_train_are_left_to_the_ops() -> Result<()> {
     let (precision, x) = (Precision::F32, x());
     let (norm, up) = (norm(precision), affine("up", 50, WIDTH, precision));
     let down = affine("down", WIDTH, 50, precision);
     let run = |up: &Affine| frozen_perceptron(&x, &norm, EPS, [up, &down], Activation::Gelu, None);
     assert!(run(&up)?.is_some());
-    assert!(without_kernels(|| run(&up))?.is_none());
+    assert!(without_kernels(|| run(&up))?.is_some());
     let trained = Affine { bias: Var::from_tensor(&up.bias)?.as_tensor().clone(), ..up.clone() };
     assert!(run(&trained)?.is_none());
+    assert!(without_kernels(|| run(&trained))?.is_none());
+    let half_weight = Affine { weight: up.weight.to_dtype(DType::BF16)?, ..up.clone() };
+    assert!(without_kernels(|| run(&half_weight))?.is_none(), "a weight of another type");
     let halves = Affine { precision: Precision::Bf16, ..up.clone() };
     assert!(run(&halves)?.is_none(), "products of two kinds");
     for (first, second) in [(12, WIDTH), (50, 12)] {
@@ -177,9 +194,48 @@ fn layers_that_train_and_places_without_kernels_are_left_to_the_ops() -> Result<
         frozen_attention(x, &norm, EPS, [pack, &project], attended, None)
     };
     assert!(run(&x, &pack, attended)?.is_some());
-    assert!(without_kernels(|| run(&x, &pack, attended))?.is_none());
+    assert!(without_kernels(|| run(&x, &pack, attended))?.is_some());
     assert!(run(&x, &up, attended).is_err(), "a layer of another width");
     assert!(run(&x, &pack, Attended { heads: 5, ..attended }).is_err());
     assert!(run(&x, &pack, Attended { queries: TOKENS + 1, ..attended }).is_err());
+    Ok(())
+}
+
+/// Where `FEDCAST_TEST_DEVICE` names a GPU, the composed halves run there.
+#[test]
+fn halves_agree_on_any_device() -> Result<()> {
+    let device = device();
+    let precision = Precision::F32;
+    let [norm, pack, project, up, down] = [
+        norm(precision),
+        affine("pack", 3 * WIDTH, WIDTH, precision),
+        affine("proj", WIDTH, WIDTH, precision),
+        affine("up", 48, WIDTH, precision),
+        affine("down", WIDTH, 48, precision),
+    ];
+    let at = |affine: &Affine, dtype| -> Result<Affine> {
+        let there = |t: &Tensor| t.to_device(&device)?.to_dtype(dtype);
+        Ok(Affine { weight: there(&affine.weight)?, bias: there(&affine.bias)?, precision })
+    };
+    let members = Groups::new([1, 0, 3]);
+    let (x, keys, values) = (x(), draw("keys", (3, 6, WIDTH)), draw("values", (3, 6, WIDTH)));
+    for (dtype, queries) in [(DType::F32, TOKENS), (DType::BF16, TOKENS), (DType::BF16, 1)] {
+        let half = |t: &[Tensor], norm: &Affine, [a, b, c, d]: [&Affine; 4]| {
+            let prefix = Some((&t[1], &t[2]));
+            let attended = Attended { heads: 2, prefix, queries, members: Some(&members) };
+            let y = frozen_attention(&t[0], norm, EPS, [a, b], attended, None)?;
+            let y = y.expect("layers are frozen");
+            let y = frozen_perceptron(&y, norm, EPS, [c, d], Activation::Gelu, None)?;
+            Ok(y.expect("layers are frozen"))
+        };
+        let here = [&x, &keys, &values];
+        let wanted = pass(&here, DType::F32, |t| half(t, &norm, [&pack, &project, &up, &down]));
+        let layers = [at(&pack, dtype)?, at(&project, dtype)?, at(&up, dtype)?, at(&down, dtype)?];
+        let [a, b, c, d] = &layers;
+        let norm = at(&norm, DType::F32)?;
+        let there = || pass_at(&device, &here, dtype, |t| half(t, &norm, [a, b, c, d]));
+        let limit = if dtype == DType::F32 { 1e-5 } else { 0.05 };
+        without_kernels(there).assert_close(&wanted, limit);
+    }
     Ok(())
 }
