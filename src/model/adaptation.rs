@@ -106,9 +106,11 @@ impl Adaptation {
         [adapted, tokens, prefix, loras].into_iter().flatten().min()
     }
 
-    /// Returns true if a block's linear layers are unobserved and unchanged: no tap, no low-rank pairs.
-    pub(super) fn leaves_layers(&self, block: usize) -> bool {
-        self.tap.is_none() && self.loras.get(block).is_none_or(Option::is_none)
+    /// Returns true if these linear layers of a block are unobserved and unchanged: no tap, no low-rank pairs.
+    pub(super) fn leaves(&self, block: usize, layers: [LinearLayer; 2]) -> bool {
+        let pairs = self.loras.get(block).and_then(Option::as_ref);
+        let changed = |lora: &LoraBlock| lora.pairs.keys().any(|at| layers.contains(&at.layer()));
+        self.tap.is_none() && !pairs.is_some_and(changed)
     }
 
     /// Returns the output of a linear layer with what pairs add to it. `plain` computes it from the input `x`, which

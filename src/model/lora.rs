@@ -151,12 +151,11 @@ impl LoraBlock {
             for pair in pairs {
                 let own = pair.forward(x, groups)?;
                 let others = y.dim(D::Minus1)? - own.dim(D::Minus1)?;
-                let own = match place {
-                    LoraPlace::Q => own.pad_with_zeros(D::Minus1, 0, others)?,
-                    LoraPlace::V => own.pad_with_zeros(D::Minus1, others, 0)?,
-                    _ => own,
+                y = match place {
+                    LoraPlace::Q => ops::add_columns(&y, &own, 0)?,
+                    LoraPlace::V => ops::add_columns(&y, &own, others)?,
+                    _ => (y + own)?,
                 };
-                y = (y + own)?;
             }
         }
         Ok(y)

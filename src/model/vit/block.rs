@@ -44,7 +44,7 @@ impl Block {
     ) -> Result<Tensor> {
         let (prefix, groups) = (adaptation.prefix_of(block), adaptation.groups.as_ref());
         let (heads, members) = (config.heads, groups.filter(|_| !adaptation.per_sample));
-        if adaptation.leaves_layers(block) {
+        if adaptation.leaves(block, [LinearLayer::Qkv, LinearLayer::Proj]) {
             let (eps, layers) = (config.norm_eps, [&self.qkv, &self.proj]);
             let attended = Attended { heads, prefix, queries, members };
             let half = ops::frozen_attention(x, &self.norm1, eps, layers, attended, groups)?;
@@ -77,7 +77,8 @@ impl Block {
     ) -> Result<Tensor> {
         let groups = adaptation.groups.as_ref();
         // With an adapter the gradient of `x` is a sum of three, whose order is the ops'.
-        if adaptation.leaves_layers(block) && !adaptation.has_adapter(block) {
+        let left = adaptation.leaves(block, [LinearLayer::Fc1, LinearLayer::Fc2]);
+        if left && !adaptation.has_adapter(block) {
             let (eps, layers) = (config.norm_eps, [&self.fc1, &self.fc2]);
             let (norm, activation) = (&self.norm2, config.activation);
             if let Some(y) = ops::frozen_perceptron(x, norm, eps, layers, activation, groups)? {
