@@ -1,9 +1,9 @@
 //! GPUs through CUDA: opening one, and how much of its memory is in use.
 //!
-//! Written against candle 0.11 and cudarc 0.19, and built; not yet run on a GPU.
+//! Written against candle 0.11 and cudarc 0.19; run on an H100.
 
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use candle_core::cuda_backend::WrapErr;
 use candle_core::cuda_backend::cudarc::driver::{result, sys};
@@ -18,19 +18,29 @@ pub(super) fn open(index: usize) -> Result<Device> {
     // SAFETY: events order the streams of tensors that are shared between device objects. Ours
     // are not: a worker's tensors stay on its own stream (see `RunContext::to_device` and `Predictor::to_device`).
     unsafe { cuda.disable_event_tracking() };
-    keep_memory(&device, index)?;
+    let mut opened = OPENED.lock();
+    if let std::collections::btree_map::Entry::Vacant(new) = opened.entry(index) {
+        // Freed memory stays in the GPU's pool instead of going back to the driver at every synchronization.
+        Pool::of(&device)?.set(Attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, u64::MAX)?;
+        new.insert(Opened { device: device.clone(), highest: 0 });
+    }
     Ok(device)
 }
 
-/// Freed memory stays in the GPU's pool instead of going back to the driver at every
-/// synchronisation. Once per GPU and process.
-fn keep_memory(device: &Device, index: usize) -> Result<()> {
-    static KEPT: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
-    let mut kept = KEPT.lock();
-    if kept.insert(index) {
-        Pool::of(device)?.set(Attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, u64::MAX)?;
-    }
-    Ok(())
+/// GPUs that this process uses, by index.
+static OPENED: Mutex<BTreeMap<usize, Opened>> = Mutex::new(BTreeMap::new());
+
+struct Opened {
+    /// One of its device objects.
+    device: Device,
+    /// Largest peak among those that were forgotten.
+    highest: u64,
+}
+
+/// Returns the most bytes of tensors that there have been on one GPU of this process; `None` without one.
+pub(super) fn highest() -> Option<u64> {
+    let opened = OPENED.lock();
+    opened.values().filter_map(|gpu| Some(peak(&gpu.device).ok()?.max(gpu.highest))).max()
 }
 
 /// The memory pool that every tensor on a GPU comes from.
@@ -79,6 +89,11 @@ pub(super) fn peak(device: &Device) -> Result<u64> {
 
 /// Starts [`peak`] again.
 pub(super) fn forget_peak(device: &Device) -> Result<()> {
+    let here = device.location();
+    let forgotten = peak(device)?;
+    for gpu in OPENED.lock().values_mut().filter(|gpu| gpu.device.location() == here) {
+        gpu.highest = gpu.highest.max(forgotten);
+    }
     Pool::of(device)?.set(Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0)
 }
 

@@ -16,6 +16,16 @@ impl GpuMemory {
     }
 }
 
+/// Returns the peak of tensors on one GPU of this process so far in megabytes (10^6), the largest of all its GPUs;
+/// `None` without one.
+pub fn peak_gpu_memory_mb() -> Option<f64> {
+    #[cfg(feature = "cuda")]
+    let bytes = super::cuda::highest();
+    #[cfg(not(feature = "cuda"))]
+    let bytes: Option<u64> = None;
+    bytes.map(|bytes| bytes as f64 / 1e6)
+}
+
 #[cfg(feature = "cuda")]
 impl GpuMemory {
     /// Bytes in use or not.

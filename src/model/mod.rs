@@ -79,7 +79,7 @@ pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
 pub use error::ModelError;
 pub use from_scenario::backbone_config;
 pub use frozen::{FROZEN_BATCH, FrozenPart, in_frozen_batches};
-pub use gpu_memory::GpuMemory;
+pub use gpu_memory::{GpuMemory, peak_gpu_memory_mb};
 pub use head::{HeadStart, LinearHead};
 pub use input_hook::{InputHook, LinearLayer};
 pub use lora::{

@@ -306,7 +306,9 @@ fn times(summary: &Summary) -> String {
         );
         text.push_str(&by_task(&wall.by_task_s));
         if let Some(peak) = wall.peak_memory_mb {
-            let _ = writeln!(text, "            peak memory {peak:.0} MB");
+            let gpu = wall.peak_gpu_memory_mb;
+            let gpu = gpu.map_or(String::new(), |peak| format!(", on a GPU {peak:.0} MB"));
+            let _ = writeln!(text, "            peak memory {peak:.0} MB{gpu}");
         }
         let CacheFigures { computed, compute_s, loaded, read, .. } = wall.cache;
         if read > 0 {

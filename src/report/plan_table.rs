@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::text_table::{TextTable, grouped};
-use crate::experiment::estimate::Estimate;
+use crate::experiment::estimate::{Costs, Estimate};
 use crate::experiment::plan::{Backbone, FrameRange, Held, Plan, PlannedFrame, PlannedPhase};
 use crate::policy::UploadSize;
 use crate::quantity::{Bytes, WallSeconds};
@@ -225,13 +225,10 @@ fn totals(plan: &Plan) -> String {
 /// Renders the estimated cost of the run on this machine, printed below the plan.
 pub fn estimate_lines(of: &Estimate) -> String {
     let Estimate { wall_s, train_s, evaluate_s, features_s, other_s, disk, costs } = of;
-    let memory = match costs.peak_memory_mb {
-        Some(peak) => format!("{peak:.1} MB at its peak, as in the trial"),
-        None => "not reported by this system".to_owned(),
-    };
+    let memory = peak(costs);
     format!(
         "wall time     about {}: training {}, tests {}, features {} of all workers together, the rest {}\n\
-         memory        about {memory}\n\
+         memory        {memory}\n\
          disk          about {}\n\
          measured      {} in {}: {} sample passes, {} answers\n",
         WallSeconds(*wall_s),
@@ -245,4 +242,32 @@ pub fn estimate_lines(of: &Estimate) -> String {
         grouped(costs.passes.round() as u64),
         grouped(costs.tested),
     )
+}
+
+/// Returns the peak of memory in a trial.
+fn peak(costs: &Costs) -> String {
+    let host = match costs.peak_memory_mb {
+        Some(peak) => format!("about {peak:.1} MB at its peak, as in the trial"),
+        None => "not reported by this system".to_owned(),
+    };
+    match costs.peak_gpu_memory_mb {
+        Some(gpu) => format!("{host}; tensors on one GPU about {gpu:.0} MB"),
+        None => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peaks_are_those_that_are_known() {
+        let of = |peak_memory_mb, peak_gpu_memory_mb| {
+            peak(&Costs { peak_memory_mb, peak_gpu_memory_mb, ..Costs::default() })
+        };
+        let both = "about 38.0 MB at its peak, as in the trial; tensors on one GPU about 8740 MB";
+        assert_eq!(of(Some(38.0), Some(8_740.0)), both);
+        assert_eq!(of(Some(38.0), None), "about 38.0 MB at its peak, as in the trial");
+        assert_eq!(of(None, None), "not reported by this system");
+    }
 }

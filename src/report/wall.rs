@@ -18,6 +18,7 @@ use crate::experiment::{DirectoryError, RunDirectory, names, peak_memory_mb};
 use crate::federation::{Entry, Event, EventSink, JobKind, ProfileSink, SinkError, Span};
 use crate::files::DiskFile;
 use crate::learning::CacheFigures;
+use crate::model::peak_gpu_memory_mb;
 
 /// Seconds of wall time by kind of work.
 ///
@@ -59,6 +60,9 @@ pub struct WallTimes {
     /// Largest resident memory of the process, where the system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_mb: Option<f64>,
+    /// Largest memory of tensors on one GPU, in runs on GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_gpu_memory_mb: Option<f64>,
     /// Wall time of each task, tests included.
     ///
     /// Tasks that a resumed run only read from its journal took almost no time.
@@ -109,6 +113,7 @@ impl Profile {
             checkpoint_s: of(false, JobKind::Snapshot),
             conductor_wait_s: of(false, JobKind::Waiting),
             peak_memory_mb: peak_memory_mb(),
+            peak_gpu_memory_mb: peak_gpu_memory_mb(),
             by_task_s: tasks.seconds.clone(),
             cache,
         }

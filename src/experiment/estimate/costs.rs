@@ -42,6 +42,9 @@ pub struct Costs {
     /// Peak memory of the process, where the system reports it, in MB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_mb: Option<f64>,
+    /// Peak memory of tensors on one GPU, of runs on GPUs, in MB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_gpu_memory_mb: Option<f64>,
 }
 
 impl Costs {

@@ -17,6 +17,7 @@ use crate::federation::{
 };
 use crate::learning::{FeatureCache, TrainingPlan};
 use crate::methods::Registry;
+use crate::model::peak_gpu_memory_mb;
 use crate::policy::{Method, RoundContext, RoundWork, Stage, one_participant_per_client};
 use crate::quantity::{ClientId, Round, TaskId};
 use crate::scenario::{Curve, Scenario};
@@ -96,6 +97,7 @@ pub fn trial(
         test_samples,
         state_bytes: watched.state_bytes,
         peak_memory_mb: peak_memory_mb(),
+        peak_gpu_memory_mb: peak_gpu_memory_mb(),
     })
 }
 
