@@ -136,7 +136,10 @@ impl SavedField for Option<TaskId> {
     }
 
     fn load_field(from: &mut Loading<'_>) -> Result<Option<TaskId>, WireError> {
-        Ok(from.meta.u64()?.checked_sub(1).map(|task| TaskId(task as u16)))
+        let Some(task) = from.meta.u64()?.checked_sub(1) else { return Ok(None) };
+        let task = u16::try_from(task);
+        let task = task.map_err(|_| WireError::Malformed("there are not that many tasks".into()));
+        Ok(Some(TaskId(task?)))
     }
 }
 
@@ -175,6 +178,10 @@ mod tests {
         let mut longer = saved.clone();
         longer.meta.push(0);
         assert!(Outer::load(&longer).is_err());
+        let mut task_65_536 = MetaWriter::new();
+        task_65_536.u64(300).u64(1 << 16 | 1).f64(0.5).u32s(&[2, 9]);
+        let wrapped = Body { meta: task_65_536.finish(), ..saved };
+        assert!(Outer::load(&wrapped).is_err(), "a task's number does not wrap around");
     }
 
     #[test]
