@@ -1,4 +1,4 @@
-//! HGP's local training, a prefix prompt and a head on a frozen transformer, in packs.
+//! Local training on a frozen transformer, in packs: HGP's prefix prompt and head, and LoRA pairs with a head.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +12,8 @@ use fedcast::learning::{
 };
 use fedcast::model::ops::Groups;
 use fedcast::model::{
-    Backbone, DeviceSpec, EMBEDDED_CONFIG, LinearHead, ParameterSet, Vit, VitConfig, embedded_vit,
+    Backbone, DeviceSpec, EMBEDDED_CONFIG, LinearHead, LoraPlace, LoraShape, ParameterSet, Vit,
+    VitConfig, embedded_vit,
 };
 use fedcast::numerics::streams::{Domain, StreamKey};
 
@@ -20,17 +21,61 @@ const CLASSES: usize = 10;
 const BATCH: usize = 16;
 const PROMPTED: usize = 5;
 const PROMPT: usize = 20;
+const RANK: usize = 4;
+
+/// What a client trains besides its head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trained {
+    /// HGP: 20 prefix tokens in each of the first five blocks.
+    Prompt,
+    /// Pairs of rank 4 at the queries and values of every block.
+    Lora,
+}
+
+impl Trained {
+    pub const ALL: [Trained; 2] = [Trained::Prompt, Trained::Lora];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Trained::Prompt => "hgp",
+            Trained::Lora => "lora",
+        }
+    }
+
+    /// What a client receives.
+    fn received(self, vit: &VitConfig) -> ParameterSet {
+        let own = match self {
+            Trained::Prompt => {
+                let shape =
+                    PromptShape { blocks: vit.depth.min(PROMPTED), length: PROMPT, dim: vit.dim };
+                shape.initial_parameters(0.02, key())
+            }
+            Trained::Lora => {
+                let places = vec![LoraPlace::Q, LoraPlace::V];
+                let (vit, blocks) = (*vit, vit.depth);
+                LoraShape { vit, blocks, places, rank: RANK, tasks: None }.initial_parameters(key())
+            }
+        };
+        let head = LinearHead::initial_parameters(CLASSES, vit.dim, key());
+        own.iter().chain(head.iter()).map(|(name, p)| (Arc::clone(name), p.clone())).collect()
+    }
+
+    /// Multiplications and additions that a step cannot do without, per image: forward, the gradient of the input of
+    /// every product with a frozen weight, and of both operands in attention. LoRA's own products are left out.
+    fn flops_per_image(self, vit: &VitConfig) -> f64 {
+        let VitConfig { dim, mlp, depth, .. } = *vit;
+        let tokens = vit.tokens();
+        let frozen = 2 * tokens * (4 * dim * dim + 2 * dim * mlp);
+        let prompted = |block: usize| self == Trained::Prompt && block < PROMPTED;
+        let keys = |block: usize| tokens + if prompted(block) { PROMPT / 2 } else { 0 };
+        let attention = |block: usize| 2 * 2 * tokens * keys(block) * dim;
+        let blocks = (0..depth).map(|block| 2 * frozen + 3 * attention(block));
+        blocks.sum::<usize>() as f64
+    }
+}
 
 fn key() -> StreamKey {
     StreamKey::new(1, Domain::Init)
-}
-
-/// Download of a client.
-fn received(vit: &VitConfig) -> ParameterSet {
-    let prompt = PromptShape { blocks: vit.depth.min(PROMPTED), length: PROMPT, dim: vit.dim };
-    let prompt = prompt.initial_parameters(0.02, key());
-    let head = LinearHead::initial_parameters(CLASSES, vit.dim, key());
-    prompt.iter().chain(head.iter()).map(|(name, p)| (Arc::clone(name), p.clone())).collect()
 }
 
 /// Digits as `vit` wants them, `samples` of them from `first` on.
@@ -47,22 +92,27 @@ fn loader(vit: &VitConfig, first: usize, samples: usize) -> Result<Loader, Learn
 
 /// One training step of a pack, ready to be repeated.
 pub struct Step {
-    vit: VitConfig,
+    flops_per_image: f64,
     model: Classifier,
     batch: PackBatch,
 }
 
 impl Step {
     /// On a network of this shape with random weights.
-    pub fn new(vit: VitConfig, place: &DeviceSpec, pack: usize) -> Result<Step, LearningError> {
+    pub fn new(
+        trained: Trained,
+        vit: VitConfig,
+        place: &DeviceSpec,
+        pack: usize,
+    ) -> Result<Step, LearningError> {
         let weights = Vit::initial_parameters(&vit, key());
         let backbone = Arc::new(Backbone::from(Vit::frozen_at(vit, &weights, place)?));
-        let model = Classifier::pack(&backbone, vec![received(&vit); pack], 0..CLASSES)?;
+        let model = Classifier::pack(&backbone, vec![trained.received(&vit); pack], 0..CLASSES)?;
         let loader = loader(&vit, 0, pack * BATCH)?;
         let batches = loader.in_order(BATCH).collect::<Result<Vec<_>, _>>()?;
         let (groups, steps) = (Groups::new(vec![BATCH; pack]), vec![0; pack]);
         let batch = PackBatch { batch: Batch::join(batches)?, groups, steps };
-        Ok(Step { vit, model, batch })
+        Ok(Step { flops_per_image: trained.flops_per_image(&vit), model, batch })
     }
 
     /// Images of a step.
@@ -70,16 +120,9 @@ impl Step {
         self.batch.batch.len()
     }
 
-    /// Multiplications and additions that a step cannot do without, per image: forward, the gradient of
-    /// the input of every product with a frozen weight, and of both operands in attention.
+    /// Multiplications and additions per image.
     pub fn flops_per_image(&self) -> f64 {
-        let VitConfig { dim, mlp, depth, .. } = self.vit;
-        let tokens = self.vit.tokens();
-        let frozen = 2 * tokens * (4 * dim * dim + 2 * dim * mlp);
-        let keys = |block: usize| tokens + if block < PROMPTED { PROMPT / 2 } else { 0 };
-        let attention = |block: usize| 2 * 2 * tokens * keys(block) * dim;
-        let blocks = (0..depth).map(|block| 2 * frozen + 3 * attention(block));
-        blocks.sum::<usize>() as f64
+        self.flops_per_image
     }
 
     fn optimizer(&self) -> Optimizer {
@@ -91,6 +134,14 @@ impl Step {
         let losses = self.model.pack_losses(&self.batch, device, None)?;
         optimizer.step(&losses.backward()?, 3e-3, 1.0)
     }
+}
+
+/// Takes two steps, for a profiler to look at.
+pub fn two(step: &Step) -> Result<(), LearningError> {
+    let mut optimizer = step.optimizer();
+    step.take(&mut optimizer)?;
+    step.take(&mut optimizer)?;
+    Ok(step.model.backbone().place().device.synchronize()?)
 }
 
 /// Images per second, uploads of images included; the best of three turns.
@@ -115,41 +166,41 @@ pub fn images_per_second(step: &Step) -> Result<f64, LearningError> {
     Ok(best)
 }
 
-/// Returns the values that eight clients have learned.
-pub struct Trained {
+/// What eight clients have learned.
+pub struct Learned {
     /// Of each client.
     pub steps: u64,
     values: Vec<f32>,
     losses: Vec<f64>,
 }
 
-impl Trained {
+impl Learned {
     /// Of losses of epochs, the largest.
-    pub fn loss_distance(&self, other: &Trained) -> f64 {
+    pub fn loss_distance(&self, other: &Learned) -> f64 {
         let each = self.losses.iter().zip(&other.losses);
         each.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max)
     }
 
     /// Of values that trained, the largest.
-    pub fn largest_distance(&self, other: &Trained) -> f64 {
+    pub fn largest_distance(&self, other: &Learned) -> f64 {
         self.distances(other).fold(0.0, f64::max)
     }
 
     /// Of values that trained, the mean.
-    pub fn mean_distance(&self, other: &Trained) -> f64 {
+    pub fn mean_distance(&self, other: &Learned) -> f64 {
         self.distances(other).sum::<f64>() / self.values.len() as f64
     }
 
-    fn distances(&self, other: &Trained) -> impl Iterator<Item = f64> {
+    fn distances(&self, other: &Learned) -> impl Iterator<Item = f64> {
         self.values.iter().zip(&other.values).map(|(a, b)| f64::from((a - b).abs()))
     }
 }
 
 /// Eight clients of the network that ships with the program, two epochs of three batches, in one pack.
-pub fn trained(place: &DeviceSpec) -> Result<Trained, LearningError> {
+pub fn learned(trained: Trained, place: &DeviceSpec) -> Result<Learned, LearningError> {
     const CLIENTS: usize = 8;
     let backbone = Arc::new(Backbone::from(embedded_vit()?).to_device(place)?);
-    let received = vec![received(&EMBEDDED_CONFIG); CLIENTS];
+    let received = vec![trained.received(&EMBEDDED_CONFIG); CLIENTS];
     let model = Classifier::pack(&backbone, received, 0..CLASSES)?;
     let size = 3 * BATCH;
     let loaders = (0..CLIENTS).map(|client| loader(&EMBEDDED_CONFIG, client * size, size));
@@ -168,5 +219,5 @@ pub fn trained(place: &DeviceSpec) -> Result<Trained, LearningError> {
         set.iter().for_each(|(_, parameter)| values.extend_from_slice(&parameter.values));
     }
     let losses = reports.iter().flat_map(|report| report.epoch_losses.clone()).collect();
-    Ok(Trained { steps: reports[0].steps, values, losses })
+    Ok(Learned { steps: reports[0].steps, values, losses })
 }
