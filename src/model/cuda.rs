@@ -22,22 +22,22 @@ pub(super) fn open(index: usize) -> Result<Device> {
     if let std::collections::btree_map::Entry::Vacant(new) = opened.entry(index) {
         // Freed memory stays in the GPU's pool instead of going back to the driver at every synchronization.
         Pool::of(&device)?.set(Attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, u64::MAX)?;
-        new.insert(Opened { device: device.clone(), highest: 0 });
+        new.insert(OpenGpu { device: device.clone(), highest: 0 });
     }
     Ok(device)
 }
 
 /// GPUs that this process uses, by index.
-static OPENED: Mutex<BTreeMap<usize, Opened>> = Mutex::new(BTreeMap::new());
+static OPENED: Mutex<BTreeMap<usize, OpenGpu>> = Mutex::new(BTreeMap::new());
 
-struct Opened {
+struct OpenGpu {
     /// One of its device objects.
     device: Device,
     /// Largest peak among those that were forgotten.
     highest: u64,
 }
 
-/// Returns the most bytes of tensors that there have been on one GPU of this process; `None` without one.
+/// Returns the peak of tensors on one GPU of this process in bytes; `None` without a GPU.
 pub(super) fn highest() -> Option<u64> {
     let opened = OPENED.lock();
     opened.values().filter_map(|gpu| Some(peak(&gpu.device).ok()?.max(gpu.highest))).max()

@@ -16,8 +16,9 @@ impl GpuMemory {
     }
 }
 
-/// Returns the peak of tensors on one GPU of this process so far in megabytes (10^6), the largest of all its GPUs;
-/// `None` without one.
+/// Returns the peak of tensors on one GPU of this process so far, in megabytes (10^6).
+///
+/// It is the largest of all its GPUs; `None` without one.
 pub fn peak_gpu_memory_mb() -> Option<f64> {
     #[cfg(feature = "cuda")]
     let bytes = super::cuda::highest();

@@ -1,4 +1,4 @@
-//! [`attention`](super::attention()) from products of matrices and tensor operations, for any device and type.
+//! Attention from products of matrices and tensor operations, for any device and type.
 //!
 //! Softmax is in `f32` inside, products and scores are in the type of the input. The backward pass computes
 //! the probabilities again from the packed input: one more product, and nothing is kept.
@@ -43,7 +43,9 @@ pub(super) struct Operands {
     geometry: Geometry,
 }
 
-/// Queries `(b, h, q, c)`, keys and values `(b, h, L + n, c)` with zeros behind them on a GPU; contiguous.
+/// Contiguous queries `(b, h, q, c)`, keys and values `(b, h, L + n, c)`.
+///
+/// On a GPU, keys and values have zeros behind them.
 struct Heads {
     q: Tensor,
     k: Tensor,
@@ -82,7 +84,9 @@ impl Operands {
         1.0 / ((width / heads) as f64).sqrt()
     }
 
-    /// Returns the probabilities in the type of the queries, `(b, h, q, L + n)`, with zeros behind them on a GPU.
+    /// Returns the probabilities `(b, h, q, L + n)` in the type of the queries.
+    ///
+    /// On a GPU there are zeros behind them.
     fn probabilities(&self, Heads { q, k, .. }: &Heads) -> Result<Tensor> {
         if self.on_gpu() {
             return gpu::softmax(&product(q, &k.t()?)?, self.shape().attended(), self.scale());

@@ -46,7 +46,7 @@ pub(super) fn apply<F: Pointwise>(function: F, x: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// Composes the function of candle's operations, in `f32` inside; where a GPU has kernels for it, of those.
+/// Computes the function by a kernel of a GPU, or composes it of candle's operations, in `f32` inside.
 fn composed<F: Pointwise>(function: F, x: &Tensor) -> Result<Tensor> {
     let kept = x.detach();
     let value = composed_value(function, &kept)?;

@@ -14,7 +14,7 @@ use super::super::layer_norm::{composed_gradient, composed_value};
 use super::super::stock::product;
 use super::super::with_gradient::{with_gradient, with_gradients};
 
-/// Returns true if the layers are never given a gradient and multiply in the type of `x`, on its device.
+/// Returns true if the layers are frozen and lie in the type of `x` on its device.
 pub(super) fn composes(x: &Tensor, norm: &Affine, [first, second]: [&Affine; 2]) -> bool {
     let frozen = |affine: &Affine| !affine.weight.track_op() && !affine.bias.track_op();
     let alike = |affine: &Affine| affine.weight.dtype() == x.dtype();
@@ -22,7 +22,7 @@ pub(super) fn composes(x: &Tensor, norm: &Affine, [first, second]: [&Affine; 2])
     frozen(norm) && [first, second].into_iter().all(|it| frozen(it) && alike(it) && here(it))
 }
 
-/// Computes the first half of `geometry`; `prefix` as [`attention`](super::super::attention()) takes it.
+/// Computes the first half; `prefix` as in [`attention`](super::super::attention()).
 pub(super) fn attention(
     x: &Tensor,
     norm: &Affine,

@@ -201,7 +201,7 @@ fn layers_that_train_are_left_to_the_ops() -> Result<()> {
     Ok(())
 }
 
-/// Where `FEDCAST_TEST_DEVICE` names a GPU, the composed halves run there.
+/// Composed halves on the CPU, or on the GPU that `FEDCAST_TEST_DEVICE` names.
 #[test]
 fn halves_agree_on_any_device() -> Result<()> {
     let device = device();

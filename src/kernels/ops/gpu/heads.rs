@@ -108,8 +108,9 @@ pub(in super::super) fn pack([q, k, v]: [&Tensor; 3], of: &GpuHeads) -> Result<T
     launch.run(&q)
 }
 
-/// Returns the gradient of the prefix of every member, `(members, ahead, width)` in `f32`, from that of heads `x`
-/// `(b, h, padded, c)`. A member has the samples from its entry of `starts` `(members + 1)` to the next.
+/// Returns the gradient of the prefix of every member, `(members, ahead, width)` in `f32`.
+///
+/// `x` `(b, h, padded, c)` is the gradient of heads. A member has the samples from its entry of `starts` `(members + 1)` to the next.
 pub(in super::super) fn prefix_gradient(
     x: &Tensor,
     starts: &Tensor,

@@ -83,7 +83,7 @@ mod cuda {
 
     use super::{Argument, Launch};
 
-    /// What the build script made of `kernels.cu`.
+    /// Output of the build script for `kernels.cu`.
     const PTX: &str = include_str!(concat!(env!("OUT_DIR"), "/kernels.ptx"));
     const MODULE: &str = "fedcast";
 

@@ -37,8 +37,9 @@ fn by_blocks(
     Ok(Launch { kernel, others, numbers, grid, block: (THREADS, 1), shape, dtype })
 }
 
-/// Returns the probabilities of `scores` `(.., stride)` times a positive `scale`, in the first `width` columns; zeros
-/// in the others.
+/// Returns the probabilities of the first `width` columns of `scores`, and zeros in the others.
+///
+/// `scores` are `(.., stride)`; they are multiplied by a positive `scale`.
 pub(in super::super) fn softmax(scores: &Tensor, width: usize, scale: f64) -> Result<Tensor> {
     let x = scores.contiguous()?;
     let stride = Argument::count(x.dim(D::Minus1)?)?;
@@ -46,7 +47,7 @@ pub(in super::super) fn softmax(scores: &Tensor, width: usize, scale: f64) -> Re
     by_warps("softmax", &x, Vec::new(), numbers)?.run(&x)
 }
 
-/// Returns the gradient of the scores of [`softmax`], from `probabilities` and the gradient `g` of those.
+/// Returns the gradient of the scores of [`softmax`] from the gradient `g` of the probabilities.
 pub(in super::super) fn softmax_gradient(
     probabilities: &Tensor,
     g: &Tensor,
