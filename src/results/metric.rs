@@ -268,7 +268,7 @@ mod tests {
             ("rounds_too:0.8", "`rounds_to:0.8`"),
             ("forgeting", "`forgetting`"),
             ("average_accuracy", "`faa`"),
-            ("happiness", "there are faa"),
+            ("happiness", "use one of faa"),
             ("happiness:loss", "client:NAME"),
         ] {
             let told = Metric::parse(typo).unwrap_err().to_string();

@@ -76,7 +76,7 @@ mod tests {
             ("1,1,2,1,0.5", "below 2"),
             ("1,1,0,1,50", "from 0 to 1"),
             ("1,1,0,2,0.5", "0 or 1"),
-            ("1,1,0,0,0.5", "no finished slots"),
+            ("1,1,0,0,0.5", "no finished client tasks"),
             ("1,1,0,1,0.5\n2,1,0,1,0.5", "a second time"),
         ] {
             let told = read(text).expect_err(text);

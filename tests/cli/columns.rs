@@ -118,5 +118,5 @@ fn help_with_columns_is_the_dictionary() {
     assert!(all.out.contains("\nparticipation.csv\n"));
     insta::assert_snapshot!("columns_of_the_matrix", one.out);
     assert_eq!(none.code, 2);
-    assert!(none.err.contains("no file `martix.csv`") && none.err.contains("matrix.csv"));
+    assert!(none.err.contains("unknown file `martix.csv`") && none.err.contains("matrix.csv"));
 }

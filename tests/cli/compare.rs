@@ -144,7 +144,7 @@ fn what_cannot_be_compared_is_wrong_usage() {
     run(folder.path(), "a", HEAD, 1, &[]);
     for (arguments, must) in [
         (vec!["a"], "only one group"),
-        (vec!["a", "nowhere"], "there is no run at or below nowhere"),
+        (vec!["a", "nowhere"], "no run at or below nowhere"),
         (vec!["a", "a", "--metric", "fa"], "did you mean `faa`?"),
         (vec!["a", "a", "--fail-if-worse", "seats=1"], "neither better nor worse"),
     ] {

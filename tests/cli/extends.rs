@@ -180,7 +180,7 @@ fn a_base_that_cannot_be_is_refused_where_it_is_named() {
      --> child.toml:1:11
       |
     1 | extends = "child.toml"
-      |           ^^^^^^^^^^^^ this very file
+      |           ^^^^^^^^^^^^ this file itself
       = help: name another file
     "#);
     insta::assert_snapshot!(of("extends = [\"base/base.toml\"]\n"), @r#"

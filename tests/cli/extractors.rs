@@ -88,7 +88,7 @@ fn training_it_is_an_error_at_check_time() {
     for set in ["method={name=\"fedavg\"}", "method={name=\"stsa\",first={name=\"fedavg\"}}"] {
         let told = tell(folder.path(), &["check", "deep.toml", "--set", set]);
         assert_eq!(told.code, 3, "{}", told.err);
-        assert!(told.err.contains("\"resnet50\" gives features"), "{}", told.err);
+        assert!(told.err.contains("\"resnet50\" only gives features"), "{}", told.err);
     }
     let told = tell(folder.path(), &["check", "deep.toml", "--set", "backbone.kind=resnet152"]);
     assert_eq!(told.code, 0, "{}", told.err);

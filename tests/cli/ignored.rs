@@ -68,10 +68,10 @@ fn methods_say_what_they_ignore_before_anybody_writes_a_scenario() {
     for (method, must) in [
         ("stsa", "ignores         [participation]: every holder of a task's data takes part in"),
         ("stsa", "clients are sampled for `train` of the first task only"),
-        ("stsa", "ignores         federation.rounds: it holds in the first task only"),
+        ("stsa", "ignores         federation.rounds: it only applies to the first task"),
         (
             "stsa",
-            "ignores         [client]: it only applies to the first task; later clients train nothing",
+            "ignores         [client]: it only applies to the first task; later clients do not train",
         ),
         ("hgp", "clients keep    nothing between rounds"),
         ("icarl", "clients keep    state between rounds"),
@@ -195,11 +195,11 @@ fn settings_that_never_come_to_anything_are_told() {
         ("record.bias=\"round\"", "record.bias has no effect: `federated-bias` is not among"),
         (
             "faults=[{kind=\"malicious\",how=\"scaled\",factor=1.0}]",
-            "faults has no effect: an update that is scaled by factor = 1",
+            "faults has no effect: an update scaled by factor = 1",
         ),
         (
             "availability={kind=\"by-data\",least=1.0}",
-            "availability.kind has no effect: its numbers have every client there",
+            "availability.kind has no effect: with these numbers every client is always on",
         ),
     ] {
         let told = checked(&[HEAD, set]);
@@ -210,7 +210,7 @@ fn settings_that_never_come_to_anything_are_told() {
     let told =
         checked(&[&[HEAD, "round={close=\"deadline\",deadline_s=9.0}"], &ideal[..]].concat());
     assert!(
-        told.err.contains("round.deadline_s has no effect: nothing takes time"),
+        told.err.contains("round.deadline_s has no effect: nothing takes virtual time"),
         "{}",
         told.err
     );
@@ -257,8 +257,8 @@ fn what_a_trace_leaves_open_is_told() {
     assert_eq!(told.code, 0, "{}", told.err);
     for must in [
         "the trace has no lines for 2 of 3 clients (such as 1), which are always on",
-        "the trace has 1 client that the run has not (such as 7)",
-        "the trace ends at 60 s, and 1 of 3 clients stay off from then",
+        "the trace has 1 client outside the run (such as 7)",
+        "the trace ends at 60 s, and 1 of 3 clients stay off after that",
     ] {
         assert!(told.err.contains(must), "{must}\n{}", told.err);
     }
@@ -266,5 +266,5 @@ fn what_a_trace_leaves_open_is_told() {
     let told = traced(whole, &["availability.repeat_s=100.0"]);
     assert_eq!((told.code, &*told.err), (0, ""));
     let told = traced(whole, &["availability.repeat_s=60.0"]);
-    assert!(told.err.contains("1 line of the trace at or behind repeat_s = 60"), "{}", told.err);
+    assert!(told.err.contains("1 line of the trace at or after repeat_s = 60"), "{}", told.err);
 }

@@ -276,8 +276,8 @@ fn what_cannot_be_shown_is_wrong_usage() {
     run(at, "a", HEAD, 1, &[]);
     run(at, "b", STSA, 1, &[]);
     for (arguments, must) in [
-        (vec!["nowhere"], "there is no run at or below nowhere"),
-        (vec!["a", "b", "--against", "method=sta"], "there are fedavg, stsa"),
+        (vec!["nowhere"], "no run at or below nowhere"),
+        (vec!["a", "b", "--against", "method=sta"], "has no value `sta`, only fedavg, stsa"),
         (vec!["a", "b", "--against", "colour=red"], "no axis `colour`"),
         (vec!["a", "b", "--against", "method"], "write AXIS=VALUE"),
         (vec!["a", "-o", "b"], "is a folder"),

@@ -247,7 +247,7 @@ fn check(rules: &ClientTaskRules, classes: usize) -> Result<(), DataError> {
         return refuse(what, "shares are numbers up to 1");
     }
     if rules.stages > 1 && rules.moving() == 0 {
-        let what = format!("{} of {} clients is no client", rules.moving, rules.clients);
+        let what = format!("{} of {} clients rounds down to 0", rules.moving, rules.clients);
         return refuse(what, "let a larger share of clients move, at least one");
     }
     Ok(())

@@ -70,7 +70,7 @@ fn numbers_that_cannot_be_are_refused() {
         told(ClientTaskRules { classes: 31, ..rules() }).contains("client tasks of 31 classes")
     );
     assert!(told(ClientTaskRules { overlap: 21, ..rules() }).contains("share 21"));
-    assert!(told(ClientTaskRules { moving: 0.1, ..rules() }).contains("nobody"));
+    assert!(told(ClientTaskRules { moving: 0.1, ..rules() }).contains("rounds down to 0"));
     assert!(told(ClientTaskRules { share: 0.0, ..rules() }).contains("share of 0"));
     assert!(told(ClientTaskRules { stages: 0, ..rules() }).contains("0 periods"));
 }

@@ -167,9 +167,9 @@ mod tests {
     fn clients_and_times_without_lines_are_told() {
         let lines = [(0, 0.0, true), (0, 50.0, false), (7, 2.0, true)];
         let told = told(&lines, 0.0, 3);
-        assert!(told.contains("1 client that the run has not (such as 7)"), "{told}");
+        assert!(told.contains("1 client outside the run (such as 7)"), "{told}");
         assert!(
-            told.contains("nothing about 2 of 3 clients (such as 1), which are always on"),
+            told.contains("no lines for 2 of 3 clients (such as 1), which are always on"),
             "{told}"
         );
         assert!(told.contains("ends at 50 s, and 1 of 3 clients stay off"), "{told}");
@@ -187,7 +187,7 @@ mod tests {
         let lines = [(0, 0.0, true), (0, 1.0, true), (0, 2.0, false), (0, 20.0, true)];
         let told = told(&lines, 10.0, 1);
         assert!(
-            told.contains("1 line of the trace at or behind repeat_s = 10 has no effect"),
+            told.contains("1 line of the trace at or after repeat_s = 10 has no effect"),
             "{told}"
         );
         assert!(
