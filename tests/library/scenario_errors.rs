@@ -252,7 +252,10 @@ fn distributions_are_read_as_strictly() {
         ("time.slowness={dist=\"gaussian\"}", "is not a value of `time.slowness.dist`"),
         ("time.slowness={dist=\"pareto\",median=1}", "[time.slowness] lacks the key `alpha`"),
         ("time.slowness={sigma=0.1}", "`time.slowness.sigma` has no meaning with `dist"),
-        ("time.slowness={dist=\"normal\",mean=1,sd=0.2}", "must be above 0, but this distribution can give"),
+        (
+            "time.slowness={dist=\"normal\",mean=1,sd=0.2}",
+            "must be above 0, but this distribution can give",
+        ),
         ("time.slowness=0", "`time.slowness` must be above 0"),
         ("time.setup_ms=-1", "`time.setup_ms` must be at least 0"),
         ("links.rtt_ms={dist=\"uniform\",low=9,high=3}", "`high` is less than `low`"),
