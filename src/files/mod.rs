@@ -14,7 +14,7 @@
 //! disk.replace(&path, b"whole")?;
 //! assert_eq!(read_text(&path, Kind::Table)?, "whole");
 //!
-//! In a process that stops after two operations the file is the old one or the new one.
+//! // In a process that stops after two operations the file is the old one or the new one.
 //! assert!(Disk::dying_after(2).replace(&path, b"other").is_err());
 //! assert_eq!(read_text(&path, Kind::Table)?, "whole");
 //! # Ok::<(), std::io::Error>(())
