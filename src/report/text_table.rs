@@ -1,22 +1,33 @@
 //! Plain text tables: first column aligned left, the others right, a rule under the header.
 
+/// Characters that texts of the last column have in any case.
+const NARROWEST: usize = 30;
+
 /// Rows of cells with a header, rendered with aligned columns.
 #[derive(Clone, Debug, Default)]
 pub struct TextTable {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
     left: usize,
+    most: Option<usize>,
 }
 
 impl TextTable {
     /// Returns a table with these column titles; the first column is aligned left.
     pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> TextTable {
-        TextTable { head: head.into_iter().map(Into::into).collect(), rows: Vec::new(), left: 1 }
+        let head = head.into_iter().map(Into::into).collect();
+        TextTable { head, left: 1, ..TextTable::default() }
     }
 
     /// Aligns the first `columns` left.
     pub fn left(mut self, columns: usize) -> TextTable {
         self.left = columns;
+        self
+    }
+
+    /// Continues texts of the last column on further lines, if the table would be wider than `columns` characters.
+    pub fn within(mut self, columns: usize) -> TextTable {
+        self.most = Some(columns);
         self
     }
 
@@ -37,22 +48,43 @@ impl TextTable {
             let cells = self.rows.iter().chain([&self.head]);
             cells.filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
         };
-        let widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
+        let mut widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
+        if let (Some(most), Some((last, others))) = (self.most, widths.split_last_mut()) {
+            let before: usize = others.iter().map(|width| width + 2).sum();
+            *last = (*last).min(most.saturating_sub(before).max(NARROWEST));
+        }
         let mut text = self.line(&self.head, &widths);
         let rule: usize = widths.iter().sum::<usize>() + 2 * columns.saturating_sub(1);
         text.push_str(&"─".repeat(rule));
         text.push('\n');
         for row in &self.rows {
-            text.push_str(&self.line(row, &widths));
+            for line in self.lines(row, &widths) {
+                text.push_str(&self.line(&line, &widths));
+            }
         }
         text
+    }
+
+    /// Returns a row as rows whose last cell fits its width.
+    fn lines(&self, row: &[String], widths: &[usize]) -> Vec<Vec<String>> {
+        let (Some(width), true) = (widths.last(), row.len() == widths.len()) else {
+            return vec![row.to_vec()];
+        };
+        let Some((text, cells)) = row.split_last().filter(|_| self.most.is_some()) else {
+            return vec![row.to_vec()];
+        };
+        let mut parts = broken(text, *width).into_iter();
+        let first = [cells, &[parts.next().unwrap_or_default()]].concat();
+        let empty = vec![String::new(); cells.len()];
+        let behind = parts.map(|part| [&empty[..], &[part]].concat());
+        std::iter::once(first).chain(behind).collect()
     }
 
     fn line(&self, cells: &[String], widths: &[usize]) -> String {
         let mut line = String::new();
         for (column, width) in widths.iter().enumerate() {
             let cell = cells.get(column).map_or("", String::as_str);
-            let padding = " ".repeat(width - cell.chars().count());
+            let padding = " ".repeat(width.saturating_sub(cell.chars().count()));
             if column > 0 {
                 line.push_str("  ");
             }
@@ -90,25 +122,46 @@ pub fn percent(share: Option<f64>) -> String {
 
 /// Breaks text into indented lines of at most 96 characters.
 pub fn wrapped(text: &str, indent: usize) -> String {
-    let (mut lines, mut line) = (String::new(), String::new());
     let pad = " ".repeat(indent);
+    let lines = broken(text, 96_usize.saturating_sub(indent));
+    lines.iter().map(|line| format!("{pad}{line}\n")).collect()
+}
+
+/// Breaks text between words into lines of at most `width` characters; a longer word has a line to itself.
+fn broken(text: &str, width: usize) -> Vec<String> {
+    let (mut lines, mut line) = (Vec::new(), String::new());
     for word in text.split_whitespace() {
-        if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > 96 {
-            lines.push_str(&format!("{pad}{line}\n"));
-            line.clear();
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(std::mem::take(&mut line));
         }
         if !line.is_empty() {
             line.push(' ');
         }
         line.push_str(word);
     }
-    lines.push_str(&format!("{pad}{line}\n"));
+    lines.push(line);
     lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_the_last_column_go_on_below() {
+        let mut table = TextTable::new(["key", "meaning"]).left(2).within(40);
+        table.row(["a", "one two three four five six seven eight nine ten"]);
+        table.row(["bcd", "short"]);
+        let text = table.render();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[2], "a    one two three four five six seven");
+        assert_eq!(lines[3], "     eight nine ten");
+        assert_eq!((lines[4], lines.len()), ("bcd  short", 5));
+        assert!(lines.iter().all(|line| line.chars().count() <= 40), "{text}");
+        let mut whole = TextTable::new(["key", "meaning"]).left(2);
+        whole.row(["a", "one two three four five six seven eight nine ten"]);
+        assert_eq!(whole.render().lines().count(), 3);
+    }
 
     #[test]
     fn columns_align_by_characters_not_bytes() {

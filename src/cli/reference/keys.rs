@@ -13,7 +13,7 @@ use crate::scenario::{Scenario, below, sections};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  fedcast keys                        every key, one per line
+  fedcast keys                        every key with its default and meaning
   fedcast keys participation          one section, with the meaning of every value
   fedcast keys client.optimiser.lr    one key
   fedcast keys method.hgp             keys of [method] with name = \"hgp\"
@@ -76,7 +76,19 @@ fn asked(section: Option<&str>) -> Result<Vec<KnownKey>, CliError> {
     Err(CliError::Usage(format!("unknown key or section `{section}`\n  help: {help}")))
 }
 
-/// Lists every key on one line, by section.
+/// Columns of the list of all keys.
+const WIDTH: usize = 100;
+
+/// Returns a default value as the list of all keys has room for it.
+fn shortened(default: String) -> String {
+    const MOST: usize = 20;
+    match default.chars().count() > MOST {
+        true => default.chars().take(MOST - 1).chain(['…']).collect(),
+        false => default,
+    }
+}
+
+/// Lists every key with its default and meaning, by section.
 fn listed(keys: &[KnownKey]) -> String {
     let mut text = String::new();
     let top = |key: &KnownKey| key.doc.key.split_once('.').map(|(top, _)| top.to_owned());
@@ -87,9 +99,9 @@ fn listed(keys: &[KnownKey]) -> String {
             Some((name, about)) => format!("[{name}]  {about}\n"),
             None => "at the top\n".to_owned(),
         });
-        let mut table = TextTable::new(["key", "value", "default", "meaning"]).left(4);
+        let mut table = TextTable::new(["key", "default", "meaning"]).left(3).within(WIDTH);
         for key in group {
-            table.row([key.doc.key.clone(), values(key), default(key), key.doc.doc.to_owned()]);
+            table.row([key.doc.key.clone(), shortened(default(key)), key.doc.doc.to_owned()]);
         }
         text.push_str(&table.render());
         if section.as_deref() == Some("method") {
@@ -98,7 +110,7 @@ fn listed(keys: &[KnownKey]) -> String {
         text.push('\n');
     }
     text.push_str(
-        "`fedcast keys SECTION` explains values, conditions and the sources of defaults.\n",
+        "`fedcast keys SECTION` also shows types, values, conditions and the sources of defaults.\n",
     );
     text
 }

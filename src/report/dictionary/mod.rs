@@ -17,7 +17,8 @@ mod documents;
 use serde::Serialize;
 
 use super::column::{Column, Columns};
-use super::{confusion, tables, text_table::TextTable, wall_rounds};
+use super::text_table::{TextTable, wrapped};
+use super::{confusion, tables, wall_rounds};
 use crate::experiment::names;
 
 /// A file, or a folder of files, of a run directory.
@@ -61,9 +62,11 @@ pub fn file(name: &str) -> Option<RunFile> {
 pub fn dictionary(files: &[RunFile]) -> String {
     let mut text = String::new();
     for file in files {
-        text.push_str(&format!("{}\n  {}\n", file.name, file.about));
+        text.push_str(&format!("{}\n{}", file.name, wrapped(file.about, 2)));
         if !file.columns.is_empty() {
-            let mut table = TextTable::new(["column", "type", "unit", "meaning"]).left(4);
+            // Two columns of a terminal of 100 are the indentation.
+            let head = ["column", "type", "unit", "meaning"];
+            let mut table = TextTable::new(head).left(4).within(98);
             for column in file.columns {
                 table.row([column.name, column.cells.word(), column.unit, column.meaning]);
             }
