@@ -25,7 +25,7 @@ impl TextTable {
         self
     }
 
-    /// Continues texts of the last column on further lines, if the table would be wider than `columns` characters.
+    /// Continues texts of the last column on further lines in a table wider than `columns` characters.
     pub fn within(mut self, columns: usize) -> TextTable {
         self.most = Some(columns);
         self
@@ -127,7 +127,9 @@ pub fn wrapped(text: &str, indent: usize) -> String {
     lines.iter().map(|line| format!("{pad}{line}\n")).collect()
 }
 
-/// Breaks text between words into lines of at most `width` characters; a longer word has a line to itself.
+/// Breaks text between words into lines of at most `width` characters.
+///
+/// A longer word has a line to itself.
 fn broken(text: &str, width: usize) -> Vec<String> {
     let (mut lines, mut line) = (Vec::new(), String::new());
     for word in text.split_whitespace() {
