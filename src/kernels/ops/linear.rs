@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor, bail};
+use candle_core::{CpuStorage, CustomOp2, CustomOp3, D, Layout, Result, Shape, Tensor, bail};
 
 use super::few_rows;
 use super::gpu;
@@ -116,29 +116,18 @@ fn run(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, op: Linear) -> Result
 
 /// Composes the layer of candle's operations, in the type of `x`; the weight's own type may be wider.
 fn composed(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let (outputs, inputs) = weight.dims2()?;
-    let mut shape = x.dims().to_vec();
-    let rows = x.elem_count() / inputs.max(1);
-    if let Some(last) = shape.last_mut() {
-        *last = outputs;
-    }
-    let flat = x.detach().contiguous()?.reshape((rows, inputs))?;
+    let kept = x.detach();
     let narrow = weight.detach().to_dtype(x.dtype())?;
-    let value = product(&flat, &narrow.t()?)?;
-    let value = match bias {
-        Some(bias) => add_bias(value, &bias.detach().to_dtype(x.dtype())?)?,
-        None => value,
-    };
+    let value = composed_value(&kept, &narrow, bias.map(Tensor::detach).as_ref())?;
     let want = [x.track_op(), weight.track_op(), bias.is_some_and(Tensor::track_op)];
     // Without a bias the weight stands in for it, and gets no second gradient.
     let bias = bias.unwrap_or(weight);
-    let x_shape = x.shape().clone();
     let (weight_type, bias_type) = (weight.dtype(), bias.dtype());
-    with_gradients([x, weight, bias], value.reshape(shape)?, move |g| {
-        let g = g.contiguous()?.reshape((rows, outputs))?;
-        let by_x = || product(&g, &narrow)?.reshape(&x_shape);
-        let by_weight = || product(&g.t()?.contiguous()?, &flat)?.to_dtype(weight_type);
-        let by_bias = || stock::sum(&g.to_dtype(bias_type)?, 0);
+    with_gradients([x, weight, bias], value, move |g| {
+        let by_x = || composed_gradient(g, &narrow);
+        let by_weight =
+            || product(&matrix(g)?.t()?.contiguous()?, &matrix(&kept)?)?.to_dtype(weight_type);
+        let by_bias = || stock::sum(&matrix(g)?.to_dtype(bias_type)?, 0);
         Ok([
             want[0].then(by_x).transpose()?,
             want[1].then(by_weight).transpose()?,
@@ -147,12 +136,37 @@ fn composed(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor
     })
 }
 
-/// Adds a bias to all rows.
-fn add_bias(value: Tensor, bias: &Tensor) -> Result<Tensor> {
-    match gpu::serves(&[&value, bias]) {
-        true => gpu::add_bias(&value, bias),
-        false => value.broadcast_add(bias),
+/// Returns the layer's output of operands without history, on any device.
+///
+/// `weight` is in the type of `x`.
+pub(super) fn composed_value(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    let y = product(&matrix(x)?, &weight.t()?)?.reshape(with_width(x, weight.dim(0)?))?;
+    let Some(bias) = bias else { return Ok(y) };
+    let bias = bias.to_dtype(x.dtype())?;
+    match gpu::serves(&[&y, &bias]) {
+        true => gpu::add_bias(&y, &bias),
+        false => y.broadcast_add(&bias),
     }
+}
+
+/// Returns the gradient of the layer's input from that of its output, on any device.
+pub(super) fn composed_gradient(g: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    product(&matrix(g)?, weight)?.reshape(with_width(g, weight.dim(1)?))
+}
+
+/// Returns the rows of a tensor as a matrix.
+fn matrix(x: &Tensor) -> Result<Tensor> {
+    let width = x.dim(D::Minus1)?;
+    x.contiguous()?.reshape((x.elem_count() / width.max(1), width))
+}
+
+/// Returns the shape of `x` with another width.
+fn with_width(x: &Tensor, width: usize) -> Vec<usize> {
+    let mut shape = x.dims().to_vec();
+    if let Some(last) = shape.last_mut() {
+        *last = width;
+    }
+    shape
 }
 
 /// Applies a layer per member: one batched product where all have equally many samples.
@@ -164,10 +178,7 @@ fn grouped_composed(
 ) -> Result<Tensor> {
     let (members, outputs, inputs) = weight.dims3()?;
     if groups.equal_size().is_some() {
-        let mut shape = x.dims().to_vec();
-        if let Some(last) = shape.last_mut() {
-            *last = outputs;
-        }
+        let shape = with_width(x, outputs);
         let rows = x.elem_count() / (members * inputs).max(1);
         let weight = weight.to_dtype(x.dtype())?.transpose(1, 2)?.contiguous()?;
         let y = product(&x.contiguous()?.reshape((members, rows, inputs))?, &weight)?;
