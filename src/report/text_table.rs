@@ -67,10 +67,9 @@ impl TextTable {
 
     /// Returns a row as rows whose last cell fits its width.
     fn lines(&self, row: &[String], widths: &[usize]) -> Vec<Vec<String>> {
-        let (Some(width), true) = (widths.last(), row.len() == widths.len()) else {
-            return vec![row.to_vec()];
-        };
-        let Some((text, cells)) = row.split_last().filter(|_| self.most.is_some()) else {
+        let whole = self.most.is_none() || row.len() < widths.len();
+        let (Some((text, cells)), Some(width), false) = (row.split_last(), widths.last(), whole)
+        else {
             return vec![row.to_vec()];
         };
         let mut parts = broken(text, *width).into_iter();
