@@ -60,6 +60,7 @@ mod given;
 mod links;
 mod load;
 mod method;
+pub mod migration;
 mod overrides;
 mod participation;
 mod partition;

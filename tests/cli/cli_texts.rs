@@ -9,6 +9,7 @@ fn help_teaches() {
         "",
         "run",
         "check",
+        "migrate",
         "plan",
         "direct",
         "resume",
