@@ -7,7 +7,6 @@ mod advice;
 mod check;
 mod columns;
 mod compare;
-mod direct;
 mod doctor;
 mod estimate;
 mod export;
@@ -29,6 +28,7 @@ mod report;
 mod resume;
 mod run;
 mod runs;
+mod single_task;
 mod stderr;
 mod study;
 mod weights;
@@ -71,7 +71,7 @@ enum Command {
     Migrate(migrate::MigrateArgs),
     Plan(plan::PlanArgs),
     Study(study::StudyArgs),
-    Direct(direct::DirectArgs),
+    SingleTask(single_task::SingleTaskArgs),
     Resume(resume::ResumeArgs),
     Fork(fork::ForkArgs),
     Replay(replay::ReplayArgs),
@@ -99,7 +99,7 @@ impl Command {
             Command::Migrate(args) => migrate::execute(&args),
             Command::Plan(args) => plan::execute(&args),
             Command::Study(args) => study::execute(&args),
-            Command::Direct(args) => direct::execute(&args),
+            Command::SingleTask(args) => single_task::execute(&args),
             Command::Resume(args) => resume::execute(&args),
             Command::Fork(args) => fork::execute(&args),
             Command::Replay(args) => replay::execute(&args),

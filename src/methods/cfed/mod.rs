@@ -19,7 +19,7 @@
 //! method.
 //!
 //! The auxiliary samples also have an owner: a comparison has to name them. A client holds its shard from the
-//! start, or is sent it (`surrogate = "sent"`): once, if `wire.cache = "run"` lets clients keep what they were sent.
+//! start, or is sent it (`surrogate = "sent"`): once, if `wire.asset_cache = "run"` lets clients keep what they were sent.
 
 mod distillation;
 mod memory;

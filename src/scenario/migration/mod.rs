@@ -23,6 +23,7 @@ mod table;
 mod tokens;
 
 pub use file::{Migrated, RenamedName, migrate};
+pub(crate) use names::schema_help;
 pub use names::{new_path, renamed_key, renamed_word};
 pub use renaming::new_override;
 

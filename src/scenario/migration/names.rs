@@ -1,6 +1,6 @@
 //! New names of keys and values, by the path of a key.
 
-use super::table::{KEYS, NEW_SCHEMA, RenameScope, ValueForm, WORDS};
+use super::table::{KEYS, NEW_SCHEMA, OLD_SCHEMA, RenameScope, ValueForm, WORDS};
 
 /// Returns the name in schema 2 of a key of a table, if it is another one. The path of the table has the names of
 /// schema 2.
@@ -65,6 +65,14 @@ pub fn renamed_key(path: &str, method: Option<&str>) -> Option<String> {
 pub fn renamed_word(path: &str, word: &str) -> Option<String> {
     let new = new_value(&split(path), word, None)?;
     Some(format!("\"{word}\" is called \"{new}\" since schema {NEW_SCHEMA}"))
+}
+
+/// Returns advice on a file of another schema than 2.
+pub(crate) fn schema_help(schema: u32) -> &'static str {
+    match schema {
+        OLD_SCHEMA => "give keys and values their names of schema 2: `fedcast migrate FILE`",
+        _ => "use the version of fedcast the file was written for, or rewrite the file",
+    }
 }
 
 fn split(path: &str) -> Vec<String> {
