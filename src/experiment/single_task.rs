@@ -1,10 +1,10 @@
 //! Training of client tasks alone, as the reference of forward transfer.
 //!
-//! Powder's script compares the accuracy of a client task in a run with that of a "direct" run *of the same method*,
-//! in which the model is put back after every round: each client task is one round of local training, from the model
-//! as it starts. [`single_task_accuracies`] does that: every client task that a run begins gets a federation of its single client,
-//! one round of the method in the client task's period, and a test among its own rows. Nothing else takes part and
-//! nothing is kept; links, clocks, privacy and faults have no part in it either.
+//! Powder's script compares the accuracy of a client task in a run with that of a "direct" run *of the same method*, in
+//! which the model is put back after every round: each client task is one round of local training, from the model as it
+//! starts. [`single_task_accuracies`] does that: every client task that a run begins gets a federation of its single
+//! client, one round of the method in the client task's period, and a test among its own rows. Nothing else takes part
+//! and nothing is kept; links, clocks, privacy and faults have no part in it either.
 //!
 //! The published script measures models of its third rounds, whose training is distilled from an untrained teacher;
 //! here a method sees its period as in the run, so that what it does in the very first round of a run it does for

@@ -11,8 +11,8 @@
 //! FedCIL's code has a = b = .33 and c = .34 with Adam, which is blind to the scale of a loss; with SGD such a
 //! cross-entropy learns at a third of FedAvg's rate, unless the three weights are set apart.
 //!
-//! Teachers normalize as the student does (`teacher_batch_norm`): by the moments of the batch where it does. Otherwise the
-//! received model, which is the student's own start, would pull at it from the first step on.
+//! Teachers normalize as the student does (`teacher_batch_norm`): by the moments of the batch where it does. Otherwise
+//! the received model, which is the student's own start, would pull at it from the first step on.
 //!
 //! A client that took part in no earlier task has no first teacher, and its term is zero. What is kept is the model
 //! after a client's last training, before the server's next mean; the latest one of an earlier task teaches.

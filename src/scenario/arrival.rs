@@ -15,18 +15,19 @@
 //! task gets it at that time. The method must allow it: its clients send one mean over all participants, with a head of
 //! all rows.
 //!
-//! With `paced` and `lead_fraction = 0.5`, half of the clients move to the next task while the others finish theirs (the
-//! asynchronous mode of Fed-CPrompt, Bagwe et al. 2023).
+//! With `paced` and `lead_fraction = 0.5`, half of the clients move to the next task while the others finish theirs
+//! (the asynchronous mode of Fed-CPrompt, Bagwe et al. 2023).
 //!
-//! With `client-tasks` (Piao et al. 2024, also the benchmark of C²Prompt) `tasks.count` counts periods of `federation.rounds`
-//! rounds. In each period every client has its own *client task* of `classes_per_client_task` classes. All clients begin that of
-//! the first period. At the start of each later period a fraction `switch_fraction` of clients, rounded down, is drawn; they
-//! move to their client task of that period. The others continue with theirs, and their client tasks of that period are
-//! never begun. Client tasks get their classes client by client, all periods of one client before the next client's.
-//! The very first one draws from all classes. Every other one takes `u` classes of a client task that has been drawn
-//! before, of any client, and the rest from the other classes; `u` is uniform from `overlap` to `classes_per_client_task`. A class
-//! has a separate head row in each client task, so the head has `count * clients * classes_per_client_task` rows, for methods
-//! without client tasks too. `partition` must be `slices`. Classes and moves are drawn from `seed.class_order`.
+//! With `client-tasks` (Piao et al. 2024, also the benchmark of C²Prompt) `tasks.count` counts periods of
+//! `federation.rounds` rounds. In each period every client has its own *client task* of `classes_per_client_task`
+//! classes. All clients begin that of the first period. At the start of each later period a fraction `switch_fraction`
+//! of clients, rounded down, is drawn; they move to their client task of that period. The others continue with theirs,
+//! and their client tasks of that period are never begun. Client tasks get their classes client by client, all periods
+//! of one client before the next client's. The very first one draws from all classes. Every other one takes `u` classes
+//! of a client task that has been drawn before, of any client, and the rest from the other classes; `u` is uniform from
+//! `overlap` to `classes_per_client_task`. A class has a separate head row in each client task, so the head has
+//! `count * clients * classes_per_client_task` rows, for methods without client tasks too. `partition` must be
+//! `slices`. Classes and moves are drawn from `seed.class_order`.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -23,9 +23,9 @@
 //! method whose uploads are averaged to parameters; `federation.aggregation` chooses the mean of the server.
 //!
 //! Every entry has a `rate`, the probability per client and round (default 1), and may be limited to `clients` (from 0)
-//! and `rounds` (from 1, as in `rounds.csv`). `fraction = 0.3` instead of `clients` draws three tenths of them, once for
-//! the run. A run continues after any fault; `federation.on_bad_update` is the rule for rejected updates. The checksum
-//! of the transport below a frame detects corrupt messages.
+//! and `rounds` (from 1, as in `rounds.csv`). `fraction = 0.3` instead of `clients` draws three tenths of them, once
+//! for the run. A run continues after any fault; `federation.on_bad_update` is the rule for rejected updates. The
+//! checksum of the transport below a frame detects corrupt messages.
 
 use clap::ValueEnum;
 use serde::Serialize;

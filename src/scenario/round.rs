@@ -9,14 +9,14 @@
 //! | `buffer` | `buffer_size`, `deadline_s`, `min_fraction` | asynchronous: when `buffer_size` updates have arrived, of any round |
 //!
 //! With `stragglers = "skip"` a client of a stateless method is not trained if it is certain, when it begins, that its
-//! update will arrive after a deadline without `min_fraction`. The run has the same rounds, bytes and virtual times, and
-//! computes them faster.
+//! update will arrive after a deadline without `min_fraction`. The run has the same rounds, bytes and virtual times,
+//! and computes them faster.
 //!
-//! A deadline waits until at least the fraction `min_fraction` of updates has arrived. An update that arrives after its round
-//! has closed is late. Its bytes are counted. It is discarded, or with `late = "aggregate"` (semi-asynchronous; always with
-//! `buffer`) aggregated in the open round of its phase. Its weight there is `(1 + n)^-staleness_exponent` of a timely one
-//! after `n` aggregations, and 0 after more than `max_staleness`. The method must allow it: its uploads are differences
-//! to what was sent.
+//! A deadline waits until at least the fraction `min_fraction` of updates has arrived. An update that arrives after its
+//! round has closed is late. Its bytes are counted. It is discarded, or with `late = "aggregate"` (semi-asynchronous;
+//! always with `buffer`) aggregated in the open round of its phase. Its weight there is `(1 + n)^-staleness_exponent`
+//! of a timely one after `n` aggregations, and 0 after more than `max_staleness`. The method must allow it: its uploads
+//! are differences to what was sent.
 //!
 //! An asynchronous server (FedBuff) keeps as many clients at work as `[participation]` gives: when the buffer is full,
 //! it samples a new client for each that has returned.

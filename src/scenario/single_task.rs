@@ -1,5 +1,5 @@
-//! `record.single_task`: accuracies of client tasks that were trained alone. They come from the table of `fedcast single-task` or
-//! the `client_tasks.csv` of another run.
+//! `record.single_task`: accuracies of client tasks that were trained alone. They come from the table of
+//! `fedcast single-task` or the `client_tasks.csv` of another run.
 //!
 //! Forward transfer compares the accuracy of a client task in the run with its accuracy after one round of the same
 //! method alone. The table must be of the same client tasks (same `tasks`, `partition`, clients and

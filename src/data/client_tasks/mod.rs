@@ -15,9 +15,10 @@
 //! first client task from all, for every other one `u` of those of a client task drawn before it, with `u` uniform from
 //! `overlap` to all, and the rest from the other classes. So clients share classes in every period, the first one too.
 //!
-//! Training images of a class are cut into slices of size `fraction`; which one a client task has is counted by its period
-//! (clients that share a class in a period have the same images, and one that meets a class again has others), by its
-//! number or by its client ([`SliceBy`]). Test images are all of them. Source: Powder's release, `fl_main_hard.py`.
+//! Training images of a class are cut into slices of size `fraction`; which one a client task has is counted by its
+//! period (clients that share a class in a period have the same images, and one that meets a class again has others),
+//! by its number or by its client ([`SliceBy`]). Test images are all of them. Source: Powder's release,
+//! `fl_main_hard.py`.
 //!
 //! The labels are those of a data set of their own ([`Dataset::for_slots`](super::Dataset::for_slots)), in which
 //! the class ids are head rows; nothing else has to know that a class may have several.

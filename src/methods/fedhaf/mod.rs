@@ -24,8 +24,8 @@
 //!
 //! But for dropout, which only the student has, a model learns nothing from itself (invariant 2 of any distillation) if
 //! both sides normalize alike: the previous model goes by the moments of the batch wherever the one that trains does,
-//! unless `teacher_batch_norm` says otherwise. The study of FedHAF has what each of these is worth, and what is left without
-//! a second stage.
+//! unless `teacher_batch_norm` says otherwise. The study of FedHAF has what each of these is worth, and what is left
+//! without a second stage.
 
 mod exemplars;
 mod features;

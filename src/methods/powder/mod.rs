@@ -19,8 +19,8 @@
 //! round but the run's first; `v`, a softmax over the batch, is larger for classes that have close relatives in other
 //! client tasks.
 //!
-//! Client tasks that begin in a stage take part in `W` and lend at once (`source_tasks`), in the first stage too: what they
-//! lend is what their owners last sent.
+//! Client tasks that begin in a stage take part in `W` and lend at once (`source_tasks`), in the first stage too: what
+//! they lend is what their owners last sent.
 //!
 //! # What it needs besides training
 //! Scores of a client task's samples on the components of all client tasks, as each mixed them when it was last worked
