@@ -14,13 +14,13 @@ use fedcast::methods::Registry;
 use fedcast::scenario::{Override, Scenario};
 
 const SCENARIO: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits", subset = 20 }
 tasks = { count = 1 }
 partition = { kind = "iid" }
 method = { name = "fedavg", train = "head" }
 federation = { clients = 4, rounds = 3 }
-client = { epochs = 5, batch = 16 }
+client = { epochs = 5, batch_size = 16 }
 devices = { workers = 1 }
 "#;
 

@@ -10,14 +10,14 @@ use std::path::Path;
 use fedcast::prelude::*;
 
 const SCENARIO: &str = r#"
-    schema = 1
+    schema = 2
     name = "fedavg on digits"
     data = { source = "digits", subset = 40 }
     tasks = { sizes = [5, 5] }
     partition = { kind = "dirichlet", beta = 0.5, min_samples = 2 }
     method = { name = "fedavg", train = "head" }
     federation = { clients = 5, rounds = 3 }
-    client = { epochs = 2, batch = 16 }
+    client = { epochs = 2, batch_size = 16 }
 "#;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -71,13 +71,13 @@ impl ServerUpdate<()> for DampedFedAvg {
 }
 
 const SCENARIO: &str = r#"
-    schema = 1
+    schema = 2
     data = { source = "digits", subset = 40 }
     tasks = { sizes = [5, 5] }
     partition = { kind = "iid", min_samples = 2 }
     method = { name = "damped-fedavg", train = "head", rate = 0.5 }
-    federation = { clients = 5, rounds = 3, fold = "median" }
-    client = { epochs = 2, batch = 16 }
+    federation = { clients = 5, rounds = 3, aggregation = "median" }
+    client = { epochs = 2, batch_size = 16 }
 "#;
 
 fn main() -> Result<(), Box<dyn Error>> {

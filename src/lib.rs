@@ -15,7 +15,7 @@
 //! use fedcast::scenario::Scenario;
 //!
 //! let text = r#"
-//!     schema = 1
+//!     schema = 2
 //!     data = { source = "digits", subset = 12 }
 //!     tasks = { sizes = [5, 5] }
 //!     partition = { kind = "iid", min_samples = 2 }

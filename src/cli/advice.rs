@@ -20,12 +20,29 @@ pub(super) fn understood(mut arguments: Vec<String>) -> Vec<String> {
     arguments
 }
 
-/// Returns advice on an unknown argument, if there is any.
+/// Commands and flags with their new names.
+const RENAMED: [(&str, &str); 4] = [
+    ("direct", "single-task"),
+    ("--direct", "--single-task"),
+    ("--against", "--baseline"),
+    ("--sampled", "--cohort-size"),
+];
+
+/// Returns advice on an unknown command or argument, if there is any.
 pub(super) fn advice(error: &clap::Error, arguments: &[String]) -> Option<String> {
-    if error.kind() != ErrorKind::UnknownArgument {
+    let unknown = match error.kind() {
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        _ => return None,
+    };
+    let Some(ContextValue::String(word)) = error.get(unknown) else { return None };
+    let name = word.split('=').next().unwrap_or_default();
+    if let Some((_, new)) = RENAMED.iter().find(|(old, _)| *old == name) {
+        return Some(format!("`{name}` is called `{new}` now"));
+    }
+    if error.kind() == ErrorKind::InvalidSubcommand {
         return None;
     }
-    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if word.contains('=') && !word.starts_with("--") || word.parse::<f64>().is_ok() {
         return Some(
             "write --set KEY=VALUE as one word, in single quotes if it contains braces: \

@@ -17,8 +17,8 @@ use crate::methods::Registry;
 #[command(after_help = "\
 Examples:
   fedcast run scenarios/quickstart.toml --set record.checkpoint.every=task \\
-    --set record.checkpoint.keep=99 --set record.checkpoint.share=1.0 -o runs/quick
-  fedcast fork runs/quick --after-task 2 --set client.optimiser.lr=0.001 -o runs/slower
+    --set record.checkpoint.keep=99 --set record.checkpoint.max_time_fraction=1.0 -o runs/quick
+  fedcast fork runs/quick --after-task 2 --set client.optimizer.lr=0.001 -o runs/slower
   fedcast fork runs/quick --after-task 2 --seed 2 --recompute
   fedcast compare runs/quick runs/slower
 

@@ -121,9 +121,9 @@ mod tests {
             std::fs::create_dir_all(at(name).parent().unwrap()).unwrap();
             std::fs::write(at(name), text).unwrap();
         };
-        write("a.toml", "schema = 1\n[method]\nname = \"hgp\"\n");
+        write("a.toml", "schema = 2\n[method]\nname = \"hgp\"\n");
         write("over.toml", "extends = \"a.toml\"\n");
-        write("b.study.toml", "schema = 1\nbase = \"a.toml\"\n[axes.method]\n");
+        write("b.study.toml", "schema = 2\nbase = \"a.toml\"\n[axes.method]\n");
         write("notes.toml", "title = 1\n");
         write("c.csv", "round\n1\n");
         write("studies/x/hgp/seed-1/manifest.json", "{}");

@@ -46,7 +46,7 @@ fn refused(size: usize) -> ! {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Ordering::SeqCst) {
         print_status(&format!(
-            "error: cannot allocate {} of memory\n  help: use fewer workers (--workers), a smaller client.batch or \
+            "error: cannot allocate {} of memory\n  help: use fewer workers (--workers), a smaller client.batch_size or \
              cache.features = \"file\", or give the process more memory; `fedcast resume` continues a run",
             Bytes(size as u64)
         ));

@@ -7,7 +7,6 @@ mod advice;
 mod check;
 mod columns;
 mod compare;
-mod direct;
 mod doctor;
 mod estimate;
 mod export;
@@ -18,6 +17,7 @@ mod given;
 mod interrupt;
 mod memory;
 mod methods;
+mod migrate;
 mod new;
 mod output;
 mod plan;
@@ -28,6 +28,7 @@ mod report;
 mod resume;
 mod run;
 mod runs;
+mod single_task;
 mod stderr;
 mod study;
 mod weights;
@@ -67,9 +68,10 @@ enum Command {
     New(new::NewArgs),
     Run(run::RunArgs),
     Check(check::CheckArgs),
+    Migrate(migrate::MigrateArgs),
     Plan(plan::PlanArgs),
     Study(study::StudyArgs),
-    Direct(direct::DirectArgs),
+    SingleTask(single_task::SingleTaskArgs),
     Resume(resume::ResumeArgs),
     Fork(fork::ForkArgs),
     Replay(replay::ReplayArgs),
@@ -94,9 +96,10 @@ impl Command {
             Command::New(args) => new::execute(&args),
             Command::Run(args) => run::execute(&args),
             Command::Check(args) => check::execute(&args),
+            Command::Migrate(args) => migrate::execute(&args),
             Command::Plan(args) => plan::execute(&args),
             Command::Study(args) => study::execute(&args),
-            Command::Direct(args) => direct::execute(&args),
+            Command::SingleTask(args) => single_task::execute(&args),
             Command::Resume(args) => resume::execute(&args),
             Command::Fork(args) => fork::execute(&args),
             Command::Replay(args) => replay::execute(&args),
@@ -130,6 +133,7 @@ fn after_help() -> String {
   fedcast report studies/scale                 write a page with tables and plots
   fedcast runs                                 list the runs below this folder
   fedcast new a.toml                           write a commented scenario
+  fedcast migrate a.toml                       rename keys and values of an earlier schema
   fedcast keys                                 list the keys of scenarios
   fedcast keys client                          explain the keys of a section
   fedcast methods show hgp                     explain a method, its messages and its state

@@ -28,7 +28,7 @@ Examples:
   fedcast new                                        asks questions
   fedcast new a.toml --method fedavg --clients 20 --beta 0.5
   fedcast new birds.toml --data ../birds --weights ../vit_tiny.safetensors --tasks 5
-  fedcast new a.toml --method stsa --sampled 10 && fedcast run a.toml
+  fedcast new a.toml --method stsa --cohort-size 10 && fedcast run a.toml
 
 The scenario passes `fedcast check`, and its partition is possible if class sizes are known. Keys
 that it leaves out have documented defaults: see `fedcast keys`.")]
@@ -60,7 +60,7 @@ pub struct NewArgs {
     pub rounds: Option<u32>,
     /// Clients sampled per round [default: all]
     #[arg(long, value_name = "N")]
-    pub sampled: Option<u32>,
+    pub cohort_size: Option<u32>,
     /// Dirichlet parameter of the partition: 0.1 is very uneven, 100 nearly even [default: 0.5]
     #[arg(long, value_name = "X")]
     pub beta: Option<f64>,
@@ -80,12 +80,12 @@ impl NewArgs {
             tasks,
             clients,
             rounds,
-            sampled,
+            cohort_size,
             beta,
             ..
         } = self;
         let words = [method, data, architecture].iter().all(|word| word.is_none());
-        let counts = [tasks, clients, rounds, sampled].iter().all(|count| count.is_none());
+        let counts = [tasks, clients, rounds, cohort_size].iter().all(|count| count.is_none());
         words && counts && weights.is_none() && beta.is_none()
     }
 }
@@ -205,8 +205,9 @@ fn options_that_divide(
     let even = [1.0, 5.0, 20.0, 100.0].into_iter().filter(|beta| *beta > wishes.beta);
     let pairs = counts.flat_map(|clients| even.clone().map(move |beta| (clients, beta)));
     let works = |(clients, beta): &(u32, f64)| {
-        let sampled = wishes.sampled.map(|sampled| sampled.min(*clients));
-        let tried = ScenarioAnswers { clients: *clients, beta: *beta, sampled, ..wishes.clone() };
+        let cohort_size = wishes.cohort_size.map(|cohort_size| cohort_size.min(*clients));
+        let tried =
+            ScenarioAnswers { clients: *clients, beta: *beta, cohort_size, ..wishes.clone() };
         let Ok(Fitted { mut loaded, .. }) = fitted(&tried, folder, "new", methods) else {
             return false;
         };
@@ -257,7 +258,7 @@ mod tests {
                 ScenarioAnswers { method: method.to_owned(), ..ScenarioAnswers::default() };
             file(&wishes, &methods).text
         };
-        let added = ["optimiser", "pool", "auxiliary"];
+        let added = ["optimizer", "pool", "auxiliary"];
         let of = |method: &str| added.map(|word| text(method).contains(word));
         assert_eq!(of("fedavg"), [false; 3]);
         assert_eq!(of("scaffold"), [true, false, false]);

@@ -17,7 +17,7 @@ use crate::study::STUDY_FILE;
 Examples:
   fedcast report studies/scale
   fedcast report runs/a runs/b runs/c -o comparison.html
-  fedcast report studies/scale --against method=fedavg
+  fedcast report studies/scale --baseline method=fedavg
 
 The page needs no network and no script: its plots are SVG, each with its numbers as a table. Runs
 that differ only in their seeds form one arm. For a study, [report] and [compare] of its file choose
@@ -32,7 +32,7 @@ pub struct ReportArgs {
     pub out: Option<PathBuf>,
     /// Baseline arms, by a value on an axis of the table; may be repeated
     #[arg(long, value_name = "AXIS=VALUE", value_parser = axis)]
-    pub against: Vec<(String, String)>,
+    pub baseline: Vec<(String, String)>,
 }
 
 fn axis(text: &str) -> Result<(String, String), String> {
@@ -48,8 +48,8 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, CliError> {
             records(folder)?;
         }
     }
-    let content = Content::gather(&args.folders, &args.against)?;
-    for (axis, value) in &args.against {
+    let content = Content::gather(&args.folders, &args.baseline)?;
+    for (axis, value) in &args.baseline {
         let values = content.values(axis);
         if !values.contains(value) {
             let what = match values.is_empty() {

@@ -27,7 +27,7 @@ A resumed run ends with the same journal, tables and digests as an uninterrupted
 times differ. If a checkpoint is damaged, the one before is used; without any, the run starts from
 the beginning. Section [record.checkpoint] of the scenario sets how often checkpoints are written:
 every = \"round\" (the default), \"task\", \"never\" or a number of rounds; keep = 2, the number kept;
-share = 0.05, the largest fraction of the run's time for them.
+max_time_fraction = 0.05, the largest fraction of the run's time for them.
 For a complete run there is nothing to do (exit code 4).")]
 pub struct ResumeArgs {
     /// The run directory

@@ -10,7 +10,7 @@ use super::failure::{CliError, colour};
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::stderr::{print_status, print_styled};
-use super::{Exit, Format, direct, fetch, print, resume};
+use super::{Exit, Format, fetch, print, resume, single_task};
 use crate::data::show_loading;
 use crate::experiment::assemble::divide;
 use crate::experiment::ranks::{ComputeResources, Ranks};
@@ -58,9 +58,9 @@ pub struct RunArgs {
     /// Start the run or resume it from its last checkpoint; does nothing if it is complete
     #[arg(long, conflicts_with = "force")]
     pub resume: bool,
-    /// Train every client task alone first, as `fedcast direct` does, and write DIR-direct.csv
+    /// Train every client task alone first, as `fedcast single-task` does, and write DIR-single-task.csv
     #[arg(long)]
-    pub direct: bool,
+    pub single_task: bool,
     /// Download data and weights that the scenario names and that are missing
     #[arg(long)]
     pub fetch: bool,
@@ -133,11 +133,11 @@ fn begin(args: &RunArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
     if let Some(exit) = take_up(args, &ranks, &run, &scenario)? {
         return Ok(exit);
     }
-    if args.direct {
-        let path = direct::beside(&run);
-        let lines = direct::into_file(&scenario, &methods, args.workers, &path, args.quiet)?;
+    if args.single_task {
+        let path = single_task::beside(&run);
+        let lines = single_task::into_file(&scenario, &methods, args.workers, &path, args.quiet)?;
         // A replay looks for it wherever it is called.
-        scenario.record.direct = Some(std::path::absolute(&path).unwrap_or(path));
+        scenario.record.single_task = Some(std::path::absolute(&path).unwrap_or(path));
         scenario.record.trained_alone = lines.into();
     }
     let provenance = provenance(&args.overrides, Origin::of(&args.file));

@@ -159,8 +159,8 @@ fn crew(args: &StudyArgs, study: &Study, cells: &[Prepared]) -> ProcessPool {
     let auto = if on_gpus { 1 } else { cores.min(cells.len()).max(1) };
     let jobs = args.jobs.or(study.run.jobs).map_or(auto, |jobs| jobs as usize);
     let workers = (!on_gpus).then(|| (cores / jobs).max(1));
-    let RunSection { on_error, limit, direct, .. } = study.run;
-    ProcessPool { jobs, workers, direct, on_error, limit, stop: Interrupt::default() }
+    let RunSection { on_error, limit, single_task, .. } = study.run;
+    ProcessPool { jobs, workers, single_task, on_error, limit, stop: Interrupt::default() }
 }
 
 impl Session<'_> {

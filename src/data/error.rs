@@ -120,11 +120,11 @@ impl Cause {
             }
             Cause::ClassWithoutSamples => {
                 "Add samples of the class, take it out of the other part, or draw a part to test on from all samples \
-                 (data.test_share = 0.2)"
+                 (data.test_fraction = 0.2)"
             }
             Cause::Unlabeled => {
                 "These labels are unknown, so nothing can be measured with them: use a part that has labels, or draw \
-                 one from the training samples (data.test_share = 0.2)"
+                 one from the training samples (data.test_fraction = 0.2)"
             }
             Cause::UnknownLabel => "Correct the label, or add the class to the training part",
             Cause::AlikeNames => {

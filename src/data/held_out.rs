@@ -19,8 +19,8 @@ impl Purpose {
     /// Returns the key of a scenario that asks for it.
     fn key(self) -> &'static str {
         match self {
-            Purpose::Validation => "data.validation",
-            Purpose::Auxiliary => "data.auxiliary.share",
+            Purpose::Validation => "data.validation_fraction",
+            Purpose::Auxiliary => "data.auxiliary.fraction",
         }
     }
 }

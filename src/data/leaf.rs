@@ -16,7 +16,7 @@ use super::foreign::foreign;
 use super::labels::{LabelReader, RowPlace};
 use super::parts::{Part, PartFile, Parts};
 use super::store::Store;
-use super::{Cause, DataError, Dataset, TestShare};
+use super::{Cause, DataError, Dataset, TestFraction};
 use crate::files::{self, Kind};
 
 /// Pixels of both sides.
@@ -71,7 +71,7 @@ fn entries<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<(String, User)>, 
 ///
 /// # Errors
 /// Missing files, JSON of another form, images of another size.
-pub fn open(path: &Path, share: Option<TestShare>) -> Result<Dataset, DataError> {
+pub fn open(path: &Path, share: Option<TestFraction>) -> Result<Dataset, DataError> {
     let name = path.file_name().map_or("leaf".into(), |name| name.to_string_lossy().into_owned());
     let inner = path.join("data");
     let root = if inner.join("train").is_dir() { inner.as_path() } else { path };

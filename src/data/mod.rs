@@ -79,7 +79,7 @@ pub use stack::Stacked;
 pub use task_sequence::{ClassOrder, TaskSequence, TaskSizes, TaskView};
 pub use text::Tokeniser;
 pub use transform::{Jitter, Kernel, Normalization, Step, Transform, Workspace};
-pub use undivided::TestShare;
+pub use undivided::TestFraction;
 
 /// The samples a client holds for a task: indices into the train split, ascending.
 pub type Shard = Arc<[u32]>;

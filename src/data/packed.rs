@@ -13,7 +13,7 @@ use super::folder::{StoredForm, store};
 use super::part_files::{self, FileForms, PartFiles};
 use super::parts::{Part, PartFile, Parts};
 use super::store::{Encoded, Store};
-use super::{DataError, Dataset, TestShare};
+use super::{DataError, Dataset, TestFraction};
 use crate::quantity::Bytes;
 
 /// Options for reading images from Parquet or Arrow files.
@@ -28,7 +28,7 @@ pub struct PackedOptions {
     /// The column of owners.
     pub client: Option<String>,
     /// Test fraction where there is no test part.
-    pub test_share: Option<TestShare>,
+    pub test_fraction: Option<TestFraction>,
     /// Keep decoded images in memory up to this many bytes per split; with 0 images are not even read.
     pub budget: usize,
 }
@@ -58,7 +58,7 @@ pub fn open(path: &Path, options: &PackedOptions) -> Result<Dataset, DataError> 
     let tested = PackedOptions { client: None, ..options.clone() };
     let train = part(&opened(train)?, options)?;
     let test = test.map(|files| part(&opened(files)?, &tested)).transpose()?;
-    Parts { name, train, test, notes }.into_dataset(options.test_share)
+    Parts { name, train, test, notes }.into_dataset(options.test_fraction)
 }
 
 fn opened(files: Vec<PathBuf>) -> Result<Vec<ColumnarFile>, DataError> {

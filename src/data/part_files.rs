@@ -162,7 +162,7 @@ fn lacking(folder: &Path, forms: FileForms) -> DataError {
     DataError::Missing {
         path: folder.join(format!("train.{first}")),
         expected: forms.expected.to_owned(),
-        advice: "Name a folder with such files in data.path, or a single file with data.test_share = 0.2"
+        advice: "Name a folder with such files in data.path, or a single file with data.test_fraction = 0.2"
             .to_owned(),
     }
 }

@@ -12,7 +12,7 @@ pub(super) use by_name::{Reference, listed};
 
 use super::labels::{FileLabels, Labels, join, number};
 use super::store::Store;
-use super::{DataError, Dataset, Split, TestShare};
+use super::{DataError, Dataset, Split, TestFraction};
 
 /// One part of a data set.
 #[derive(Debug)]
@@ -92,23 +92,24 @@ impl Parts {
     ///
     /// # Errors
     /// Columns, labels or owners that do not fit together; no test part and no share, or both.
-    pub fn into_dataset(self, share: Option<TestShare>) -> Result<Dataset, DataError> {
+    pub fn into_dataset(self, share: Option<TestFraction>) -> Result<Dataset, DataError> {
         let Parts { name, mut train, mut test, mut notes } = self;
         match (&test, share) {
             (None, None) => {
                 return Err(DataError::Missing {
                     path: train.place().to_owned(),
                     expected: "a test part next to it".to_owned(),
-                    advice: "Add it, or draw a part to test on: data.test_share = 0.2".to_owned(),
+                    advice: "Add it, or draw a part to test on: data.test_fraction = 0.2"
+                        .to_owned(),
                 });
             }
             (Some(test), Some(_)) => {
                 return Err(DataError::unfit(
                     format!(
-                        "{} is tested, and data.test_share would draw another part",
+                        "{} is tested, and data.test_fraction would draw another part",
                         test.place().display()
                     ),
-                    "remove data.test_share, or name one file in data.path",
+                    "remove data.test_fraction, or name one file in data.path",
                 ));
             }
             _ => {}

@@ -89,7 +89,7 @@ impl SavedFolder {
                     "a part `train`",
                     format!("the parts {}", names.join(", ")),
                     format!(
-                        "Rename one of them, or read one alone: data.path = \"{}\" with data.test_share = 0.2",
+                        "Rename one of them, or read one alone: data.path = \"{}\" with data.test_fraction = 0.2",
                         folder.join(names.first().map_or("PART", String::as_str)).display()
                     ),
                 )),

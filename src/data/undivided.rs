@@ -5,7 +5,7 @@ use crate::numerics::distributions::{choose, shuffle};
 use crate::numerics::share::floor;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::scenario::TestDraw;
-pub use crate::scenario::TestShare;
+pub use crate::scenario::TestFraction;
 
 /// Training samples and test samples, both ascending.
 type Divided = (Vec<u32>, Vec<u32>);
@@ -13,7 +13,7 @@ type Divided = (Vec<u32>, Vec<u32>);
 /// Separates the draw of a class from other ones that hold samples out.
 const STEP: u64 = 3;
 
-impl TestShare {
+impl TestFraction {
     /// Numbers of the samples that are trained on, and of those that are tested, both ascending.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl TestShare {
         let mut order: Vec<u32> = by_class.concat();
         order.sort_unstable();
         shuffle(&mut StreamKey::new(self.seed, Domain::HoldOut).rng(), &mut order);
-        let trained = floor((1.0 - self.share) * order.len() as f64);
+        let trained = floor((1.0 - self.fraction) * order.len() as f64);
         let mut test = order.split_off(trained.min(order.len()));
         let mut train = order;
         train.sort_unstable();
@@ -44,7 +44,7 @@ impl TestShare {
         if let Some(class) = by_class.iter().position(|of| !of.iter().any(is_there)) {
             return Err(DataError::unfit(
                 format!("no sample of class `{}` is trained on in this draw", class_names[class]),
-                "choose another data.test_seed or data.test_share, or draw by class",
+                "choose another data.test_seed or data.test_fraction, or draw by class",
             ));
         }
         Ok((train, test))
@@ -66,10 +66,10 @@ impl TestShare {
                         class_names[class],
                         samples.len()
                     ),
-                    "add samples or take the class away; data.test_share divides every class",
+                    "add samples or take the class away; data.test_fraction divides every class",
                 ));
             }
-            let count = floor(self.share * samples.len() as f64).clamp(1, samples.len() - 1);
+            let count = floor(self.fraction * samples.len() as f64).clamp(1, samples.len() - 1);
             let key = StreamKey::new(self.seed, Domain::HoldOut).step(STEP).task(class as u32);
             let chosen = choose(&mut key.rng(), samples.len() as u64, count as u64);
             for (place, sample) in (0..).zip(samples) {
@@ -96,7 +96,9 @@ mod tests {
         };
         let by_class: Vec<Vec<u32>> = sizes.iter().map(of).collect();
         let names: Vec<String> = (0..sizes.len()).map(|class| class.to_string()).collect();
-        TestShare { seed, ..TestShare::of_every_class(share) }.divide(&by_class, &names).unwrap()
+        TestFraction { seed, ..TestFraction::of_every_class(share) }
+            .divide(&by_class, &names)
+            .unwrap()
     }
 
     #[test]
@@ -128,7 +130,7 @@ mod tests {
     fn a_class_of_one_sample_is_named() {
         let named = ["cat".to_owned(), "emu".to_owned()];
         let error =
-            TestShare::of_every_class(0.5).divide(&[vec![0, 1], vec![2]], &named).unwrap_err();
+            TestFraction::of_every_class(0.5).divide(&[vec![0, 1], vec![2]], &named).unwrap_err();
         assert!(error.to_string().contains("class `emu` has 1 samples"), "{error}");
     }
     #[test]
@@ -136,7 +138,7 @@ mod tests {
         let named = ["cat".to_owned(), "emu".to_owned()];
         let by_class = [(0..40).collect(), (40..100).collect::<Vec<u32>>()];
         let divided = |seed| {
-            let share = TestShare { share: 0.2, drawn: TestDraw::Together, seed };
+            let share = TestFraction { fraction: 0.2, drawn: TestDraw::Together, seed };
             share.divide(&by_class, &named).unwrap()
         };
         let (train, test) = divided(0);
@@ -153,7 +155,7 @@ mod tests {
         let named = ["cat".to_owned(), "emu".to_owned()];
         let by_class = [(0..40).collect(), vec![40, 41]];
         let divided = |seed| {
-            let share = TestShare { share: 0.2, drawn: TestDraw::Together, seed };
+            let share = TestFraction { fraction: 0.2, drawn: TestDraw::Together, seed };
             share.divide(&by_class, &named)
         };
         let parts: Vec<_> = (0..60).map(divided).collect();

@@ -4,17 +4,17 @@
 //! cuts as the run does.
 //!
 //! ```
-//! use fedcast::data::units::{self, UnitRule};
+//! use fedcast::data::units::{self, DummyClientSplit};
 //! use fedcast::quantity::{ClientId, TaskId};
 //! let key = || units::key(1, TaskId(0), ClientId(4));
 //! let sizes = |samples, rule| -> Vec<usize> {
 //!     units::cut(samples, 3, rule, key()).iter().map(Vec::len).collect()
 //! };
-//! assert_eq!(sizes(11, UnitRule::Even), [4, 4, 3]);
-//! assert_eq!(sizes(11, UnitRule::RemainderLast), [3, 3, 5]);
-//! assert_eq!(sizes(2, UnitRule::Even), [1, 1]); // none is empty
-//! assert_eq!(sizes(2, UnitRule::RemainderLast), [0, 0, 2]);
-//! assert_eq!(units::numbers(2, 3, UnitRule::RemainderLast), 2..3); // the others act nowhere
+//! assert_eq!(sizes(11, DummyClientSplit::Even), [4, 4, 3]);
+//! assert_eq!(sizes(11, DummyClientSplit::RemainderLast), [3, 3, 5]);
+//! assert_eq!(sizes(2, DummyClientSplit::Even), [1, 1]); // none is empty
+//! assert_eq!(sizes(2, DummyClientSplit::RemainderLast), [0, 0, 2]);
+//! assert_eq!(units::numbers(2, 3, DummyClientSplit::RemainderLast), 2..3); // the others act nowhere
 //! ```
 
 use std::ops::Range;
@@ -22,7 +22,7 @@ use std::ops::Range;
 use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, TaskId};
-pub use crate::scenario::UnitRule;
+pub use crate::scenario::DummyClientSplit;
 
 /// Returns the stream key of a client's cut of a task.
 pub fn key(seed: u64, task: TaskId, client: ClientId) -> StreamKey {
@@ -30,27 +30,29 @@ pub fn key(seed: u64, task: TaskId, client: ClientId) -> StreamKey {
 }
 
 /// Returns the numbers of the units of a shard of `samples` samples; each of them holds at least one.
-pub fn numbers(samples: usize, units: u32, rule: UnitRule) -> Range<u32> {
+pub fn numbers(samples: usize, units: u32, rule: DummyClientSplit) -> Range<u32> {
     match rule {
-        UnitRule::Even => 0..(units as usize).min(samples) as u32,
-        UnitRule::RemainderLast if samples == 0 => units..units,
-        UnitRule::RemainderLast if samples < units as usize => units.saturating_sub(1)..units,
-        UnitRule::RemainderLast => 0..units,
+        DummyClientSplit::Even => 0..(units as usize).min(samples) as u32,
+        DummyClientSplit::RemainderLast if samples == 0 => units..units,
+        DummyClientSplit::RemainderLast if samples < units as usize => {
+            units.saturating_sub(1)..units
+        }
+        DummyClientSplit::RemainderLast => 0..units,
     }
 }
 
 /// Returns the places `0..samples` in random parts, by number of the unit and each ascending. Those that [`numbers`]
 /// does not name are empty.
-pub fn cut(samples: usize, units: u32, rule: UnitRule, key: StreamKey) -> Vec<Vec<u32>> {
+pub fn cut(samples: usize, units: u32, rule: DummyClientSplit, key: StreamKey) -> Vec<Vec<u32>> {
     let parts = numbers(samples, units, rule).end as usize;
     let mut places: Vec<u32> = (0..samples as u32).collect();
     shuffle(&mut key.rng(), &mut places);
     let mut rest = places.as_slice();
     let part = |unit: usize| {
         let size = match rule {
-            UnitRule::Even => samples / parts + usize::from(unit < samples % parts),
-            UnitRule::RemainderLast if unit + 1 == parts => rest.len(),
-            UnitRule::RemainderLast => samples / parts,
+            DummyClientSplit::Even => samples / parts + usize::from(unit < samples % parts),
+            DummyClientSplit::RemainderLast if unit + 1 == parts => rest.len(),
+            DummyClientSplit::RemainderLast => samples / parts,
         };
         let (mine, others) = rest.split_at(size);
         rest = others;
@@ -67,7 +69,7 @@ mod tests {
 
     #[test]
     fn parts_are_disjoint_nearly_equal_and_random() {
-        let drawn = |seed| cut(103, 10, UnitRule::Even, key(seed, TaskId(1), ClientId(2)));
+        let drawn = |seed| cut(103, 10, DummyClientSplit::Even, key(seed, TaskId(1), ClientId(2)));
         let parts = drawn(1);
         let sizes: Vec<usize> = parts.iter().map(Vec::len).collect();
         assert_eq!(sizes, [11, 11, 11, 10, 10, 10, 10, 10, 10, 10]);
@@ -84,8 +86,9 @@ mod tests {
     /// STSA's code: steps of `n / S`, the last takes the rest; fewer samples than parts are one unit.
     #[test]
     fn as_released_the_last_takes_the_rest() {
-        let drawn =
-            |samples| cut(samples, 10, UnitRule::RemainderLast, key(1, TaskId(1), ClientId(2)));
+        let drawn = |samples| {
+            cut(samples, 10, DummyClientSplit::RemainderLast, key(1, TaskId(1), ClientId(2)))
+        };
         for (samples, step, last) in
             [(103, 10, 13), (109, 10, 19), (110, 11, 11), (10, 1, 1), (9, 0, 9)]
         {
@@ -95,12 +98,12 @@ mod tests {
             let mut all = parts.concat();
             all.sort_unstable();
             assert_eq!(all, (0..samples as u32).collect::<Vec<u32>>());
-            let named = numbers(samples, 10, UnitRule::RemainderLast);
+            let named = numbers(samples, 10, DummyClientSplit::RemainderLast);
             let held = (0..10u32).filter(|unit| sizes[*unit as usize] > 0);
             assert_eq!(named.collect::<Vec<u32>>(), held.collect::<Vec<u32>>(), "{samples}");
         }
         assert_eq!(drawn(0).concat(), [0u32; 0]);
-        assert!(numbers(0, 10, UnitRule::RemainderLast).is_empty());
+        assert!(numbers(0, 10, DummyClientSplit::RemainderLast).is_empty());
         assert!(drawn(103).iter().all(|part| part.is_sorted()));
         assert!(drawn(103)[9].windows(2).any(|pair| pair[1] > pair[0] + 1), "not a stretch");
     }

@@ -84,6 +84,6 @@ pub use run_directory::{
     write_atomically, write_atomically_on,
 };
 pub use run_error::RunError;
-pub use single_task::{direct, direct_table};
+pub use single_task::{single_task_accuracies, single_task_table};
 pub use verify::{Divergence, Verified, VerifyError, VerifyOptions, verify};
 pub use what_if::{WhatIfError, what_if, what_if_scenario};

@@ -108,18 +108,19 @@ mod tests {
 
     #[test]
     fn a_table_is_replaced_by_all_that_is_said_of_it() {
-        let overrides = ["time.preset=mobile", "round.close=all", "seed.run=2", "round.late=fold"];
+        let overrides =
+            ["time.preset=mobile", "round.close=all", "seed.run=2", "round.late=aggregate"];
         let overrides = overrides.map(str::to_owned);
         let (with, all) = replacement("round", &overrides).unwrap();
-        assert_eq!(with, "round={close=\"all\", late=\"fold\"}");
+        assert_eq!(with, "round={close=\"all\", late=\"aggregate\"}");
         assert_eq!(all, ["time.preset=mobile", "seed.run=2", &with]);
         assert_eq!(replacement("client", &overrides), None);
         assert_eq!(replacement("", &overrides), None);
-        let deeper = ["client.optimiser.kind=sgd".to_owned(), "client.optimiser.lr=0.1".to_owned()];
+        let deeper = ["client.optimizer.kind=sgd".to_owned(), "client.optimizer.lr=0.1".to_owned()];
         let (with, _) = replacement("client", &deeper).unwrap();
-        assert_eq!(with, "client={optimiser.kind=\"sgd\", optimiser.lr=0.1}");
-        let (with, _) = replacement("client.optimiser", &deeper).unwrap();
-        assert_eq!(with, "client.optimiser={kind=\"sgd\", lr=0.1}");
+        assert_eq!(with, "client={optimizer.kind=\"sgd\", optimizer.lr=0.1}");
+        let (with, _) = replacement("client.optimizer", &deeper).unwrap();
+        assert_eq!(with, "client.optimizer={kind=\"sgd\", lr=0.1}");
     }
 
     #[test]
@@ -150,14 +151,14 @@ mod tests {
 
     #[test]
     fn a_place_is_in_the_table_above_it() {
-        let text = "a = 1\n[round]\nclose = 1\n[client.optimiser]\nlr = 1\n[[faults]]\nrate = 1\n";
+        let text = "a = 1\n[round]\nclose = 1\n[client.optimizer]\nlr = 1\n[[faults]]\nrate = 1\n";
         let table = |line| {
             let (file, text_of) = (String::new(), String::new());
             table_around(text, &SourceSpan { file, line, column: 1, length: 1, text: text_of })
         };
         let tables: Vec<String> = (1..=7).map(table).collect();
         let expected =
-            ["", "round", "round", "client.optimiser", "client.optimiser", "faults", "faults"];
+            ["", "round", "round", "client.optimizer", "client.optimizer", "faults", "faults"];
         assert_eq!(tables, expected);
     }
 }

@@ -1,10 +1,10 @@
 //! Training of client tasks alone, as the reference of forward transfer.
 //!
-//! Powder's script compares the accuracy of a client task in a run with that of a "direct" run *of the same method*,
-//! in which the model is put back after every round: each client task is one round of local training, from the model
-//! as it starts. [`direct`] does that: every client task that a run begins gets a federation of its single client,
-//! one round of the method in the client task's period, and a test among its own rows. Nothing else takes part and
-//! nothing is kept; links, clocks, privacy and faults have no part in it either.
+//! Powder's script compares the accuracy of a client task in a run with that of a "direct" run *of the same method*, in
+//! which the model is put back after every round: each client task is one round of local training, from the model as it
+//! starts. [`single_task_accuracies`] does that: every client task that a run begins gets a federation of its single
+//! client, one round of the method in the client task's period, and a test among its own rows. Nothing else takes part
+//! and nothing is kept; links, clocks, privacy and faults have no part in it either.
 //!
 //! The published script measures models of its third rounds, whose training is distilled from an untrained teacher;
 //! here a method sees its period as in the run, so that what it does in the very first round of a run it does for
@@ -25,22 +25,22 @@ use crate::policy::{
     ServerWrapper, Stage, Wrapped,
 };
 use crate::quantity::{ClientId, TaskId};
-use crate::scenario::{DirectLine, Scenario};
+use crate::scenario::{Scenario, SingleTaskLine};
 
 /// Trains every client task of a scenario alone, by number, and passes each result to `told`.
 ///
 /// # Errors
 /// A scenario whose tasks all clients share, and errors of assembling and training.
-pub fn direct(
+pub fn single_task_accuracies(
     scenario: &Scenario,
     methods: &Registry,
     workers: Option<u32>,
-    mut told: impl FnMut(&DirectLine),
-) -> Result<Vec<DirectLine>, RunError> {
+    mut told: impl FnMut(&SingleTaskLine),
+) -> Result<Vec<SingleTaskLine>, RunError> {
     let nobodys = || {
         AssembleError::unsupported(
             "all clients share the tasks, so no client task can be trained alone",
-            "set `tasks.arrival = \"powder\"`",
+            "set `tasks.arrival = \"client-tasks\"`",
         )
     };
     if !scenario.tasks.arrival.has_slots() {
@@ -57,18 +57,21 @@ pub fn direct(
             0usize => None,
             _ => Some(alone(&setup, client_task, view)?),
         };
-        let line =
-            DirectLine { period: client_task.stage.0 + 1, client: client_task.client.0, accuracy };
+        let line = SingleTaskLine {
+            period: client_task.stage.0 + 1,
+            client: client_task.client.0,
+            accuracy,
+        };
         told(&line);
         lines.push(line);
     }
     Ok(lines)
 }
 
-/// Returns the table that `record.direct` reads; a client task without test images has an empty cell.
-pub fn direct_table(lines: &[DirectLine]) -> String {
+/// Returns the table that `record.single_task` reads; a client task without test images has an empty cell.
+pub fn single_task_table(lines: &[SingleTaskLine]) -> String {
     let mut text = "period,client,finished,accuracy_own\n".to_owned();
-    for DirectLine { period, client, accuracy } in lines {
+    for SingleTaskLine { period, client, accuracy } in lines {
         let accuracy = accuracy.map_or_else(String::new, |accuracy| accuracy.to_string());
         // A string takes everything.
         let _ = writeln!(text, "{period},{client},1,{accuracy}");

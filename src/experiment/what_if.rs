@@ -93,7 +93,7 @@ pub fn what_if(
         }
         decisions.extend(decision(&entry.event).cloned());
     }
-    let weights = |s: &Scenario| (s.round.late, s.round.staleness_power, s.round.max_staleness);
+    let weights = |s: &Scenario| (s.round.late, s.round.staleness_exponent, s.round.max_staleness);
     if stale && weights(&recorded) != weights(&changed) {
         return Err(refused("late updates were aggregated and would have other weights"));
     }
@@ -155,7 +155,7 @@ fn same_learning(recorded: &Scenario, changed: &Scenario) -> Result<(), WhatIfEr
     }
     match changed.tasks.arrival {
         // Who moves to which client task is drawn before anything happens.
-        ArrivalChoice::Global | ArrivalChoice::Powder { .. } => Ok(()),
+        ArrivalChoice::Global | ArrivalChoice::ClientTasks { .. } => Ok(()),
         _ => Err(refused("tasks reach clients at times of the virtual clock")),
     }
 }

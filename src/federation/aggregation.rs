@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::exchange::Exchange;
 use super::guard::guard;
 use super::privacy::{MaskedSum, Modulus};
-use super::robust::{FoldRule, Updates};
+use super::robust::{AggregationRule, Updates};
 use super::worker_pool::Work;
 use crate::policy::{Aggregate, Message, Method, PolicyError, RunContext, UploadMeta};
 use crate::quantity::{ClientId, ParticipantId, Round};
@@ -52,7 +52,7 @@ pub enum AggregationMode {
     /// As masked sums in this ring, independent of their content.
     Masked(Modulus),
     /// By their layouts, with another rule than the mean.
-    Robust(Arc<dyn Method>, FoldRule),
+    Robust(Arc<dyn Method>, AggregationRule),
 }
 
 /// Aggregate of some participants, before all are merged.

@@ -100,7 +100,7 @@ pub enum FederationError {
     /// The memory of a device does not even hold one client, or one block of test samples.
     #[error(
         "the memory of the device is too small for a single client or test block: {0}\n  help: \
-         lower client.batch, devices.evaluation_batch or devices.workers"
+         lower client.batch_size, devices.evaluation_batch or devices.workers"
     )]
     Memory(String),
     /// The rank with the event loop is lost; reported at the others.

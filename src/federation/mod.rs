@@ -92,10 +92,11 @@ pub use interrupt::Interrupt;
 pub use journal::{Digests, Journal};
 pub use metric_value::{Digest, MetricValue};
 pub use recorded_run::RecordedRun;
-pub use robust::FoldRule;
+pub use robust::AggregationRule;
 pub use rules::{
-    AssetCache, CohortSize, Compared, ComputeRules, Curve, LinkRules, OnBadUpdate,
-    ParticipationSection, Population, Rules, TaskIdentity, Unit, UnitRule, UnitsSection,
+    AssetCache, CohortSize, Compared, ComputeRules, Curve, DrawInterval, DummyClientSplit,
+    DummyClientsSection, LinkRules, OnBadUpdate, ParticipationSection, Population, Rules,
+    TaskIdentity,
 };
 pub use setup::{RunSegment, Setup};
 pub use simulate::simulate;

@@ -9,17 +9,17 @@ use std::sync::Arc;
 
 use super::client_data::{ClientData, sum};
 use super::error::FederationError;
-use super::rules::{Rules, UnitsSection};
+use super::rules::{DummyClientsSection, Rules};
 use super::simulation_context::SimulationContext;
 use crate::data::{Shard, units};
 use crate::policy::{ClassCounts, Participant, ParticipantKind, Stage};
 use crate::quantity::{ClientId, ParticipantId};
 
-impl UnitsSection {
+impl DummyClientsSection {
     /// Returns the numbers of the units of a shard in a phase, or `None` if it acts as a whole.
     pub fn of(&self, phase: &str, samples: impl FnOnce() -> usize) -> Option<Range<u32>> {
         let cut = self.count > 1 && self.phases.iter().any(|name| name == phase);
-        cut.then(|| units::numbers(samples(), self.count, self.rule))
+        cut.then(|| units::numbers(samples(), self.count, self.split))
     }
 }
 
@@ -102,7 +102,7 @@ impl SimulationContext {
             participant.view.task,
             self.rules.holder(participant.client),
         );
-        let UnitsSection { count, rule, .. } = self.rules.units;
+        let DummyClientsSection { count, split: rule, .. } = self.rules.units;
         std::mem::take(&mut units::cut(samples, count, rule, key)[unit as usize])
     }
 
@@ -122,7 +122,7 @@ impl SimulationContext {
             if participant.unit.is_some() {
                 return Err(FederationError::Impossible(format!(
                     "the method gives {} units of its own in `{phase}`; take this phase out of \
-                     federation.units.phases",
+                     federation.dummy_clients.phases",
                     participant.client
                 )));
             }

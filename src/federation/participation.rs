@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::availability::{Availability, Cohort};
 use super::error::FederationError;
 use super::permutation::Permutation;
-use super::rules::{ParticipationSection, Population, Unit};
+use super::rules::{DrawInterval, ParticipationSection, Population};
 use crate::numerics::distributions::choose;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
@@ -26,12 +26,16 @@ pub fn cohort(
     let mut drawn: Vec<u64> = match rules.population {
         Population::Fixed => {
             let key = key.task(u32::from(task.0));
-            let key = if rules.unit == Unit::Round { key.round(round.0) } else { key };
+            let key =
+                if rules.draw_every == DrawInterval::Round { key.round(round.0) } else { key };
             choose(&mut key.rng(), u64::from(clients), u64::from(count))
         }
         Population::Fresh => {
-            let turn =
-                u64::from(if rules.unit == Unit::Round { round.0 } else { u32::from(task.0) });
+            let turn = u64::from(if rules.draw_every == DrawInterval::Round {
+                round.0
+            } else {
+                u32::from(task.0)
+            });
             // Whole cohorts only: a population used up starts again in another order.
             let turns = u64::from(clients / count.max(1)).max(1);
             let permutation = Permutation::new(u64::from(clients), key.step(turn / turns));
@@ -73,7 +77,7 @@ pub fn present(
         return Cohort::Now(Vec::new());
     }
     let idle = |client: &ClientId| !busy.contains(client);
-    if rules.population == Population::Fresh || rules.unit == Unit::Task {
+    if rules.population == Population::Fresh || rules.draw_every == DrawInterval::Task {
         let drawn = cohort(rules, clients, seed, task, round);
         return availability.present(drawn.into_iter().filter(idle), count, at);
     }
@@ -88,14 +92,24 @@ mod tests {
     use super::super::rules::CohortSize;
     use super::*;
 
-    fn rules(participants: CohortSize, unit: Unit, population: Population) -> ParticipationSection {
-        ParticipationSection { participants, unit, population, ..ParticipationSection::default() }
+    fn rules(
+        participants: CohortSize,
+        draw_every: DrawInterval,
+        population: Population,
+    ) -> ParticipationSection {
+        ParticipationSection {
+            participants,
+            draw_every,
+            population,
+            ..ParticipationSection::default()
+        }
     }
 
     #[test]
     fn fractions_are_floored_and_never_empty() {
         let count = |fraction, clients| {
-            rules(CohortSize::Fraction { fraction }, Unit::Round, Population::Fixed).count(clients)
+            rules(CohortSize::Fraction { fraction }, DrawInterval::Round, Population::Fixed)
+                .count(clients)
         };
         assert_eq!(
             [count(0.1, 100), count(0.29, 100), count(0.05, 10), count(1.0, 7)],
@@ -105,7 +119,8 @@ mod tests {
 
     #[test]
     fn a_cohort_is_sorted_distinct_and_drawn_anew_per_unit() {
-        let by_round = rules(CohortSize::Count { count: 10 }, Unit::Round, Population::Fixed);
+        let by_round =
+            rules(CohortSize::Count { count: 10 }, DrawInterval::Round, Population::Fixed);
         let draw = |rules: &ParticipationSection, task, round| {
             cohort(rules, 100, 5, TaskId(task), Round(round))
         };
@@ -113,14 +128,14 @@ mod tests {
         assert_eq!(first.len(), 10);
         assert!(first.windows(2).all(|pair| pair[0] < pair[1]));
         assert_ne!(first, draw(&by_round, 0, 1));
-        let by_task = rules(CohortSize::Count { count: 10 }, Unit::Task, Population::Fixed);
+        let by_task = rules(CohortSize::Count { count: 10 }, DrawInterval::Task, Population::Fixed);
         assert_eq!(draw(&by_task, 0, 0), draw(&by_task, 0, 1));
         assert_ne!(draw(&by_task, 0, 0), draw(&by_task, 1, 2));
     }
 
     #[test]
     fn fresh_clients_do_not_come_back_until_all_were_asked() {
-        let fresh = rules(CohortSize::Count { count: 7 }, Unit::Round, Population::Fresh);
+        let fresh = rules(CohortSize::Count { count: 7 }, DrawInterval::Round, Population::Fresh);
         let mut met = BTreeSet::new();
         for round in 0..14 {
             for client in cohort(&fresh, 100, 5, TaskId(0), Round(round)) {

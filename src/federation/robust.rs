@@ -5,10 +5,10 @@
 //!
 //! | rule | treatment of the differences to the download | memory |
 //! |---|---|---|
-//! | [`Mean`](FoldRule::Mean) | their mean, weighted as the method says | one update per level of the tree |
-//! | [`Median`](FoldRule::Median) | number by number the median, **unweighted** | all updates of a round, in f64 |
-//! | [`TrimmedMean`](FoldRule::TrimmedMean) | number by number, without a fraction of the smallest and of the largest, the weighted mean of the others | as the median |
-//! | [`NormClipped`](FoldRule::NormClipped) | every update longer than the norm is shortened to it; their weighted mean | as the mean |
+//! | [`Mean`](AggregationRule::Mean) | their mean, weighted as the method says | one update per level of the tree |
+//! | [`Median`](AggregationRule::Median) | number by number the median, **unweighted** | all updates of a round, in f64 |
+//! | [`TrimmedMean`](AggregationRule::TrimmedMean) | number by number, without a fraction of the smallest and of the largest, the weighted mean of the others | as the median |
+//! | [`NormClipped`](AggregationRule::NormClipped) | every update longer than the norm is shortened to it; their weighted mean | as the mean |
 //!
 //! Median and trimmed mean: Yin et al., "Byzantine-Robust Distributed Learning", ICML 2018; clipping: Sun et al., "Can
 //! You Really Backdoor Federated Learning?", 2019. Clients report their own weights, so a median that counted them
@@ -23,12 +23,12 @@ use std::collections::BTreeSet;
 use crate::numerics::robust::{median, trimmed_mean};
 use crate::numerics::share::share_of;
 use crate::policy::{Aggregate, AveragingGroup, ParameterAverage};
-pub use crate::scenario::FoldRule;
+pub use crate::scenario::AggregationRule;
 
 /// Metrics of an aggregation, in a fixed order.
 pub(super) type RobustMetrics = Vec<(&'static str, f64)>;
 
-impl FoldRule {
+impl AggregationRule {
     /// Returns the number of updates left out at either end of `updates`.
     pub(crate) fn cut(trim: f64, updates: usize) -> usize {
         share_of(updates, trim).min(updates.saturating_sub(1) / 2)
@@ -46,9 +46,9 @@ pub struct Updates {
 
 impl Updates {
     /// Creates the state of one update.
-    pub fn one(rule: FoldRule, mut part: Aggregate) -> Updates {
+    pub fn one(rule: AggregationRule, mut part: Aggregate) -> Updates {
         let (mut clipped, mut largest) = (0, 0.0);
-        if let FoldRule::NormClipped { norm } = rule {
+        if let AggregationRule::NormClipped { norm } = rule {
             largest = part.means.values().map(ParameterAverage::squared_norm).sum::<f64>().sqrt();
             if largest > norm {
                 clipped = 1;
@@ -61,12 +61,12 @@ impl Updates {
     }
 
     /// Merges the updates of later participants.
-    pub fn merge(mut self, rule: FoldRule, later: Updates) -> Updates {
+    pub fn merge(mut self, rule: AggregationRule, later: Updates) -> Updates {
         self.updates += later.updates;
         self.clipped += later.clipped;
         self.largest = self.largest.max(later.largest);
         match (rule, self.parts.pop(), later.parts) {
-            (FoldRule::NormClipped { .. }, Some(mine), mut theirs) if !theirs.is_empty() => {
+            (AggregationRule::NormClipped { .. }, Some(mine), mut theirs) if !theirs.is_empty() => {
                 self.parts.push(mine.merge(theirs.remove(0)));
             }
             (_, last, theirs) => self.parts.extend(last.into_iter().chain(theirs)),
@@ -75,23 +75,23 @@ impl Updates {
     }
 
     /// Aggregates the updates by the rule; returns also the rule's metrics.
-    pub fn fold(self, rule: FoldRule) -> (Option<Aggregate>, RobustMetrics) {
+    pub fn fold(self, rule: AggregationRule) -> (Option<Aggregate>, RobustMetrics) {
         let Updates { parts, updates, clipped, largest } = self;
         let mut metrics = vec![("fold_updates", f64::from(updates))];
         let aggregate = match rule {
-            FoldRule::Mean => parts.into_iter().reduce(Aggregate::merge),
-            FoldRule::NormClipped { .. } => {
+            AggregationRule::Mean => parts.into_iter().reduce(Aggregate::merge),
+            AggregationRule::NormClipped { .. } => {
                 metrics.push(("fold_clipped", f64::from(clipped)));
                 metrics.push(("fold_largest_norm", largest));
                 parts.into_iter().reduce(Aggregate::merge)
             }
-            FoldRule::Median => {
+            AggregationRule::Median => {
                 Some(by_number(parts, |updates| ParameterAverage::by_number(updates, median)))
             }
-            FoldRule::TrimmedMean { trim } => {
+            AggregationRule::TrimmedMean { trim_fraction: trim } => {
                 let mut most = 0;
                 let aggregate = by_number(parts, |updates| {
-                    let cut = FoldRule::cut(trim, updates.len());
+                    let cut = AggregationRule::cut(trim, updates.len());
                     most = most.max(cut);
                     ParameterAverage::by_number(updates, |numbers| trimmed_mean(numbers, cut))
                 });
@@ -137,7 +137,7 @@ mod tests {
     type Update = (u32, Vec<f32>);
 
     /// Returns a model of zeros after the aggregation, and the metrics.
-    fn fold(rule: FoldRule, updates: &[Update]) -> (Vec<f32>, RobustMetrics) {
+    fn fold(rule: AggregationRule, updates: &[Update]) -> (Vec<f32>, RobustMetrics) {
         let base = set(&[0.0; N]);
         let all = updates.iter().map(|(weight, values)| {
             let mean = ParameterAverage::one(f64::from(*weight), &base, &set(values)).unwrap();
@@ -162,8 +162,8 @@ mod tests {
         /// Equal to a tolerance: the mean adds in a tree, the trimmed mean in the order of values.
         #[test]
         fn without_trimming_the_trimmed_mean_is_the_mean(updates in updates()) {
-            let (mean, _) = fold(FoldRule::Mean, &updates);
-            let (trimmed, metrics) = fold(FoldRule::TrimmedMean { trim: 0.0 }, &updates);
+            let (mean, _) = fold(AggregationRule::Mean, &updates);
+            let (trimmed, metrics) = fold(AggregationRule::TrimmedMean { trim_fraction: 0.0 }, &updates);
             prop_assert!(close(&trimmed, &mean));
             prop_assert_eq!(metrics[1], ("fold_trimmed", 0.0));
         }
@@ -171,8 +171,8 @@ mod tests {
         /// Equal to the bit.
         #[test]
         fn without_a_limit_the_clipped_mean_is_the_mean(updates in updates()) {
-            let (mean, _) = fold(FoldRule::Mean, &updates);
-            let (clipped, metrics) = fold(FoldRule::NormClipped { norm: f64::INFINITY }, &updates);
+            let (mean, _) = fold(AggregationRule::Mean, &updates);
+            let (clipped, metrics) = fold(AggregationRule::NormClipped { norm: f64::INFINITY }, &updates);
             prop_assert_eq!(clipped, mean);
             prop_assert_eq!(metrics[1], ("fold_clipped", 0.0));
         }
@@ -182,10 +182,10 @@ mod tests {
         fn the_order_of_clients_changes_nothing(updates in updates(), turn in 0usize..9) {
             let mut turned = updates.clone();
             turned.rotate_left(turn % updates.len());
-            for rule in [FoldRule::Median, FoldRule::TrimmedMean { trim: 0.2 }] {
+            for rule in [AggregationRule::Median, AggregationRule::TrimmedMean { trim_fraction: 0.2 }] {
                 prop_assert_eq!(fold(rule, &turned), fold(rule, &updates));
             }
-            let clip = FoldRule::NormClipped { norm: 2.0 };
+            let clip = AggregationRule::NormClipped { norm: 2.0 };
             prop_assert!(close(&fold(clip, &turned).0, &fold(clip, &updates).0));
         }
 
@@ -201,7 +201,7 @@ mod tests {
             let mut all = honest.clone();
             all.extend(vec![(1_000_000, vec![lie; N]); liars]);
             let trim = liars as f64 / all.len() as f64;
-            for rule in [FoldRule::Median, FoldRule::TrimmedMean { trim }] {
+            for rule in [AggregationRule::Median, AggregationRule::TrimmedMean { trim_fraction: trim }] {
                 for (at, value) in fold(rule, &all).0.iter().enumerate() {
                     let reported = honest.iter().map(|(_, values)| values[at]);
                     let (low, high) =
@@ -214,7 +214,7 @@ mod tests {
                     prop_assert!(low - 1e-5 <= *value && *value <= high + 1e-5);
                 }
             }
-            let (clipped, _) = fold(FoldRule::NormClipped { norm: 1.0 }, &all);
+            let (clipped, _) = fold(AggregationRule::NormClipped { norm: 1.0 }, &all);
             let length = clipped.iter().map(|v| v * v).sum::<f32>().sqrt();
             prop_assert!(length <= 1.0 + 1e-5);
         }
@@ -228,15 +228,15 @@ mod tests {
             let (values, metrics) = fold(rule, &updates);
             (values[0], metrics[1..].to_vec())
         };
-        assert_eq!(first(FoldRule::Median), (3.0, vec![]));
-        let trimmed = FoldRule::TrimmedMean { trim: 0.2 };
+        assert_eq!(first(AggregationRule::Median), (3.0, vec![]));
+        let trimmed = AggregationRule::TrimmedMean { trim_fraction: 0.2 };
         assert_eq!(first(trimmed), (3.0, vec![("fold_trimmed", 2.0)]));
-        let clipped = FoldRule::NormClipped { norm: 3.0 };
+        let clipped = AggregationRule::NormClipped { norm: 3.0 };
         let metrics = vec![("fold_clipped", 2.0), ("fold_largest_norm", 100.0)];
         assert_eq!(first(clipped), (2.4, metrics));
         // That many cannot be left out of three.
-        assert_eq!(FoldRule::cut(0.49, 3), 1);
-        assert_eq!(FoldRule::cut(0.49, 1), 0);
-        assert_eq!(FoldRule::cut(0.3, 10), 3);
+        assert_eq!(AggregationRule::cut(0.49, 3), 1);
+        assert_eq!(AggregationRule::cut(0.49, 1), 0);
+        assert_eq!(AggregationRule::cut(0.3, 10), 3);
     }
 }

@@ -13,14 +13,14 @@ use super::availability::AvailabilityRules;
 use super::closing::{ClosingRules, LatePolicy, RoundClosing};
 use super::faults::FaultRules;
 use super::privacy::PrivacyRules;
-use super::robust::FoldRule;
+use super::robust::AggregationRule;
 use super::snapshot::Cadence;
 use crate::numerics::scalar_distribution::{DistributionKind, ScalarDistribution};
 use crate::policy::{CohortRule, Phase, RoundContext};
 use crate::scenario::Together;
 pub use crate::scenario::{
-    AssetCache, CohortSize, Compared, Curve, OnBadUpdate, ParticipationSection, Population,
-    TaskIdentity, Unit, UnitRule, UnitsSection,
+    AssetCache, CohortSize, Compared, Curve, DrawInterval, DummyClientSplit, DummyClientsSection,
+    OnBadUpdate, ParticipationSection, Population, TaskIdentity,
 };
 
 /// Duration of local work on the simulated clock. Times in milliseconds.
@@ -135,7 +135,7 @@ pub struct Rules {
     /// Clients that take part in every round with frames of real size, and nothing else.
     pub load: u32,
     /// Parts of shards that act for themselves.
-    pub units: UnitsSection,
+    pub units: DummyClientsSection,
     /// Rounds per task, handed to [`Method::phases`](crate::policy::Method::phases).
     pub rounds: u32,
     /// Sampling of cohorts.
@@ -145,7 +145,7 @@ pub struct Rules {
     /// Arrival of tasks at clients.
     pub arrivals: ArrivalRules,
     /// Mean of uploads that the server takes.
-    pub fold: FoldRule,
+    pub fold: AggregationRule,
     /// Availability of clients.
     pub availability: AvailabilityRules,
     /// Time of local work.
@@ -235,12 +235,12 @@ impl Default for Rules {
             clients: 1,
             idle: 0,
             load: 0,
-            units: UnitsSection::default(),
+            units: DummyClientsSection::default(),
             rounds: 1,
             participation: ParticipationSection::default(),
             closing: ClosingRules::default(),
             arrivals: ArrivalRules::default(),
-            fold: FoldRule::default(),
+            fold: AggregationRule::default(),
             availability: AvailabilityRules::default(),
             compute: ComputeRules::IDEAL,
             links: LinkRules::IDEAL,

@@ -33,16 +33,26 @@ struct AdapterKeys {
     dropout: f64,
     /// Weight of a client in the mean.
     #[key(default = ClientWeighting::Uniform, source = "public code of STSA: plain mean")]
-    weights: ClientWeighting,
+    client_weighting: ClientWeighting,
     /// Rows of the head in messages.
     #[key(default = HeadForm::Growing, source = "STSA: classes of its one task")]
-    head: HeadForm,
+    head_form: HeadForm,
 }
 
 impl From<AdapterKeys> for FedAvg {
-    fn from(AdapterKeys { bottleneck, dropout, weights, head }: AdapterKeys) -> FedAvg {
+    fn from(
+        AdapterKeys { bottleneck, dropout, client_weighting, head_form }: AdapterKeys,
+    ) -> FedAvg {
         let (train, classifier) = (Train::Adapter, HeadKind::Cosine);
-        FedAvg { train, classifier, bottleneck, dropout, weights, head, ..FedAvg::default() }
+        FedAvg {
+            train,
+            classifier,
+            bottleneck,
+            dropout,
+            client_weighting,
+            head_form,
+            ..FedAvg::default()
+        }
     }
 }
 

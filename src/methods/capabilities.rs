@@ -49,7 +49,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
             instead: "whose uploads add up",
         });
     }
-    if scenario.round.folds_late() {
+    if scenario.round.aggregates_late() {
         let (key, help) = match scenario.round.close {
             Close::Buffer => ("round.close", "choose another `round.close`"),
             _ => ("round.late", "set `round.late = \"drop\"`"),
@@ -75,13 +75,13 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
             instead: "that takes a mean over all clients, such as `fedavg`",
         });
     }
-    if !scenario.federation.fold.is_mean() {
+    if !scenario.federation.aggregation.is_mean() {
         wishes.push(CapabilityRequest {
             service: Capability::RobustAggregation,
-            key: "federation.fold",
+            key: "federation.aggregation",
             refused: "uploads of `{}` cannot be aggregated robustly",
             label: OTHER,
-            help: "set `fold = \"mean\"`",
+            help: "set `aggregation = \"mean\"`",
             instead: MEANS,
         });
     }

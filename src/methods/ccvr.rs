@@ -84,7 +84,7 @@ pub struct Ccvr {
     pub min_samples: u32,
     /// Time for which Gaussians of the current task are kept.
     #[key(default = GaussianLifetime::Round, source = CODE)]
-    pub memory: GaussianLifetime,
+    pub gaussian_lifetime: GaussianLifetime,
     /// Rounds of a task after which the head is calibrated.
     #[key(default = Calibrated::EveryRound, source = "code; once in the paper")]
     pub calibrated: Calibrated,
@@ -190,7 +190,7 @@ impl ServerUpdate<Prototypes> for Ccvr {
         ClosedRound { folded: aggregate, round, .. }: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        memory.take(&aggregate, self.memory, round.stage.view.rows.clone())?;
+        memory.take(&aggregate, self.gaussian_lifetime, round.stage.view.rows.clone())?;
         memory.keep_rows(self.calibration.over.rows(&round.stage.view));
         if !self.is_due(round) {
             return Ok(Vec::new());

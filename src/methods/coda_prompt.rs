@@ -65,7 +65,7 @@ pub enum Ownership {
     Task,
     /// A client task: nothing is averaged.
     ///
-    /// For `tasks.arrival = "powder"`; Fed-CODAP as in Powder's release.
+    /// For `tasks.arrival = "client-tasks"`; Fed-CODAP as in Powder's release.
     Slot,
 }
 
@@ -102,7 +102,7 @@ pub struct CodaPrompt {
     pub sizes: ComponentSizes,
     /// Components in messages.
     #[key(default = PoolForm::Fixed, source = "the public code of HGP")]
-    pub components: PoolForm,
+    pub component_form: PoolForm,
     /// Keys of all methods with prompts.
     #[key(flatten)]
     pub prompted: Prompted,
@@ -137,7 +137,7 @@ impl CodaPrompt {
     ///
     /// Defaults are accepted: a scenario with all of them written out is the same scenario.
     fn refuse_without_meaning(&self, table: &mut TableReader<'_>) {
-        let Prompted { weights, head, .. } = self.prompted;
+        let Prompted { client_weighting, head_form, .. } = self.prompted;
         let said: &[(&str, bool)] = match self.ownership {
             Ownership::Task => &[("slot_components", self.slot_components != SLOT_COMPONENTS)],
             Ownership::Slot => &[
@@ -145,9 +145,9 @@ impl CodaPrompt {
                 ("mu", self.mu != 0.0),
                 ("attention_softmax", self.attention_softmax),
                 ("orthogonal", self.orthogonal != Orthogonal::Task),
-                ("components", self.components != PoolForm::Fixed),
-                ("weights", weights != ClientWeighting::BySamples),
-                ("head", head != HeadForm::Fixed),
+                ("component_form", self.component_form != PoolForm::Fixed),
+                ("client_weighting", client_weighting != ClientWeighting::BySamples),
+                ("head_form", head_form != HeadForm::Fixed),
             ],
         };
         for (key, _) in said.iter().filter(|(_, said)| *said) {
@@ -263,7 +263,7 @@ impl Adaptation for CodaPrompt {
 
     fn rows(&self, query: &RowQuery<'_>) -> RowSelection {
         let own = self.own_rows(query.model, query.task());
-        let pool = match (query.direction, self.components) {
+        let pool = match (query.direction, self.component_form) {
             (RowPurpose::Up, _) if query.model.form == WireForm::Lean => own,
             (RowPurpose::Inference, _) | (_, PoolForm::Growing) => 0..own.end,
             (_, PoolForm::Fixed) => 0..self.sizes.pool as usize,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! client   a step: L = CE(batch) + alpha mean over B1 of |z(x) - z_stored|^2 / K + beta CE(B2)
-//!          B1, B2: independent draws from the reservoir of `buffer` samples, each without replacement
+//!          B1, B2: independent draws from the reservoir of `buffer_size` samples, each without replacement
 //! server   as FedAvg
 //! ```
 //! What is compared is `columns`: all outputs (the original; future rows of the head are then held near their start),

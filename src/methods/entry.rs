@@ -25,7 +25,7 @@ pub struct MethodEntry {
     pub source: &'static str,
     /// Things that server and clients keep, in words.
     pub state: &'static str,
-    /// Largest global gradient norm where `client.clip` is not set.
+    /// Largest global gradient norm where `client.max_grad_norm` is not set.
     pub clip: Option<f64>,
     /// True if it can learn from the frozen features of another method (`[method.first]`).
     pub upon_features: bool,

@@ -1,7 +1,7 @@
 //! **ER**, experience replay, over FedAvg: every step also learns from samples that the client remembers.
 //!
 //! ```text
-//! client   a step: L = mean CE over batch and draw, or CE(batch) + CE(draw);  the draw is from a reservoir of `buffer`
+//! client   a step: L = mean CE over batch and draw, or CE(batch) + CE(draw);  the draw is from a reservoir of `buffer_size`
 //!          samples, without replacement; the first time a client learns a task each of its samples is offered to it
 //! server   as FedAvg
 //! ```
@@ -35,7 +35,7 @@ pub struct Er {
 /// Clients that remember must come back.
 pub(super) fn remembering(buffer: Buffer) -> Vec<Requirement> {
     let why = "clients replay remembered samples, but fresh clients have none";
-    let returning = || Requirement::returning_clients(why, Some("`method.buffer = 0`"));
+    let returning = || Requirement::returning_clients(why, Some("`method.buffer_size = 0`"));
     (buffer.size > 0).then(returning).into_iter().collect()
 }
 

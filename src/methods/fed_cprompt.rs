@@ -83,7 +83,7 @@ struct FedCPromptTable {
     sizes: ComponentSizes,
     /// Components in messages.
     #[key(default = PoolForm::Fixed, source = "the public code of HGP")]
-    components: PoolForm,
+    component_form: PoolForm,
     /// Contrastive continual loss.
     #[key(flatten)]
     c2l: C2l,
@@ -109,11 +109,23 @@ impl Default for FedCPrompt {
 
 impl From<FedCPromptTable> for FedCPrompt {
     fn from(table: FedCPromptTable) -> Self {
-        let FedCPromptTable { attention_softmax, orthogonal, sizes, components, c2l, prompted } =
-            table;
+        let FedCPromptTable {
+            attention_softmax,
+            orthogonal,
+            sizes,
+            component_form: components,
+            c2l,
+            prompted,
+        } = table;
         let usual = CodaPrompt::default();
-        let coda =
-            CodaPrompt { attention_softmax, orthogonal, sizes, components, prompted, ..usual };
+        let coda = CodaPrompt {
+            attention_softmax,
+            orthogonal,
+            sizes,
+            component_form: components,
+            prompted,
+            ..usual
+        };
         FedCPrompt { coda, c2l }
     }
 }

@@ -11,8 +11,8 @@
 //! FedCIL's code has a = b = .33 and c = .34 with Adam, which is blind to the scale of a loss; with SGD such a
 //! cross-entropy learns at a third of FedAvg's rate, unless the three weights are set apart.
 //!
-//! Teachers normalize as the student does (`teacher_norms`): by the moments of the batch where it does. Otherwise the
-//! received model, which is the student's own start, would pull at it from the first step on.
+//! Teachers normalize as the student does (`teacher_batch_norm`): by the moments of the batch where it does. Otherwise
+//! the received model, which is the student's own start, would pull at it from the first step on.
 //!
 //! A client that took part in no earlier task has no first teacher, and its term is zero. What is kept is the model
 //! after a client's last training, before the server's next mean; the latest one of an earlier task teaches.
@@ -92,7 +92,7 @@ pub struct FedLwf2t {
     pub gamma: Option<f64>,
     /// Moments by which teachers with batch norms normalize.
     #[key(default = TeacherBatchNormMode::Student, source = "not in FedHAF's paper")]
-    pub teacher_norms: TeacherBatchNormMode,
+    pub teacher_batch_norm: TeacherBatchNormMode,
     /// Old model that is the first teacher.
     #[key(default = FirstTeacher::Own)]
     pub first_teacher: FirstTeacher,
@@ -290,7 +290,7 @@ impl FedLwf2t {
         if view.rows.start == 0 {
             return Ok(Vec::new());
         }
-        let norms = self.teacher_norms.of(self.fedavg.settings(view).batch_norms());
+        let norms = self.teacher_batch_norm.of(self.fedavg.settings(view).batch_norms());
         let lesson = |parameters: &ParameterSet, share: f64, outputs: usize| {
             let teacher = Teacher::new(&ctx.backbone, parameters, 0..outputs, norms)?;
             Ok::<_, PolicyError>(WeightedTeacher { teacher, share })

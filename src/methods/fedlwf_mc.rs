@@ -37,7 +37,7 @@ pub struct FedLwfMc {
     pub class_reduction: ClassReduction,
     /// Moments by which a teacher with batch norms normalizes.
     #[key(default = TeacherBatchNormMode::Running, source = previous::NORMS_SOURCE)]
-    pub teacher_norms: TeacherBatchNormMode,
+    pub teacher_batch_norm: TeacherBatchNormMode,
 }
 
 const FEDAVG_KEYS: TrainableKeys =
@@ -61,7 +61,7 @@ impl LocalUpdate<()> for FedLwfMc {
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let old = 0..first_of(pack)?.participant.view.rows.start;
-        let teacher = previous::teacher(context, pack, (old, self.teacher_norms))?;
+        let teacher = previous::teacher(context, pack, (old, self.teacher_batch_norm))?;
         Ok(Box::new(FedLwfMcObjective { classes: self.class_reduction, teacher }))
     }
 

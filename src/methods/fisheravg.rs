@@ -83,7 +83,7 @@ impl UploadExtras<()> for FisherAvg {
         let ClientContext { model, shared, ctx } = *context;
         let rows = shared.trained_rows(model, &member.participant.view);
         let sum = local_fisher(self.fisher, (&trained.parameters, rows), member.shard, ctx)?;
-        let factor = match self.fedavg.weights {
+        let factor = match self.fedavg.client_weighting {
             ClientWeighting::BySamples => 1.0,
             ClientWeighting::Uniform => 1.0 / sum.terms.max(1) as f64,
         };

@@ -66,15 +66,15 @@ pub struct Lwf {
     pub form: Distillation,
     /// Moments by which a teacher with batch norms normalizes.
     #[key(default = TeacherBatchNormMode::Running, source = previous::NORMS_SOURCE)]
-    pub teacher_norms: TeacherBatchNormMode,
+    pub teacher_batch_norm: TeacherBatchNormMode,
 }
 
 impl Lwf {
     fn check(&self, table: &mut TableReader<'_>) {
-        if self.columns == Columns::Current && self.fedavg.head == HeadForm::Growing {
+        if self.columns == Columns::Current && self.fedavg.head_form == HeadForm::Growing {
             let message = "the teacher has no rows of the current task to be distilled";
-            let help = "set `head = \"fixed\"`, or `columns = \"old\"`";
-            table.reject("columns", message, "not with `head = \"growing\"`", help);
+            let help = "set `head_form = \"fixed\"`, or `columns = \"old\"`";
+            table.reject("columns", message, "not with `head_form = \"growing\"`", help);
         }
     }
 
@@ -114,7 +114,7 @@ impl LocalUpdate<()> for Lwf {
         network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let view = &first_of(pack)?.participant.view;
-        let teacher = (self.taught(view), self.teacher_norms);
+        let teacher = (self.taught(view), self.teacher_batch_norm);
         Ok(Box::new(LwfObjective {
             distils: (self.weight, self.temperature, self.form),
             rows: network.rows(),

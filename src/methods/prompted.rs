@@ -63,10 +63,10 @@ pub struct Prompted {
     pub query: QueryView,
     /// Weight of a client in the mean.
     #[key(default = ClientWeighting::BySamples, source = "HGP; STSA's comparison has uniform")]
-    pub weights: ClientWeighting,
+    pub client_weighting: ClientWeighting,
     /// Rows of the head in messages.
     #[key(default = HeadForm::Fixed, source = "the public code of HGP")]
-    pub head: HeadForm,
+    pub head_form: HeadForm,
     /// Start values of the head.
     #[key(
         default = HeadStart::Uniform,
@@ -81,7 +81,7 @@ impl Prompted {
         &self,
         prompts: &'m dyn Adaptation,
     ) -> Parts<'m, S, M> {
-        let averaging = AveragingConfig { weights: self.weights, head: self.head };
+        let averaging = AveragingConfig { weights: self.client_weighting, head: self.head_form };
         Parts { local: &QueriedTraining, ..Parts::fedavg(prompts, averaging) }
     }
 

@@ -102,11 +102,16 @@ impl Requirement {
     ) -> Requirement {
         let violation = move |scenario: &Scenario| {
             (!scenario.tasks.arrival.has_slots()).then(|| {
-                let help = format!("{instead}, or `tasks.arrival = \"powder\"`");
-                RequirementError::new(key, reason, "only with `tasks.arrival = \"powder\"`", help)
+                let help = format!("{instead}, or `tasks.arrival = \"client-tasks\"`");
+                RequirementError::new(
+                    key,
+                    reason,
+                    "only with `tasks.arrival = \"client-tasks\"`",
+                    help,
+                )
             })
         };
-        Requirement::new(violation).summarized("client tasks: tasks.arrival = \"powder\"")
+        Requirement::new(violation).summarized("client tasks: tasks.arrival = \"client-tasks\"")
     }
 
     /// Requires all data at one site.
@@ -146,25 +151,25 @@ fn optimizer_violations(
         RequirementError::new(key, format!("{subject} from steps of plain SGD"), label, help)
     };
     let mut violations = Vec::new();
-    match scenario.client.optimiser {
+    match scenario.client.optimizer {
         OptimizerSection::Adamw { .. } => violations.push(error(
-            "client.optimiser.kind",
+            "client.optimizer.kind",
             "not plain SGD",
-            alternatives("`client.optimiser = { kind = \"sgd\", lr = ... }`", instead),
+            alternatives("`client.optimizer = { kind = \"sgd\", lr = ... }`", instead),
         )),
         OptimizerSection::Sgd { momentum, weight_decay, .. } => {
             if momentum > 0.0 {
                 violations.push(error(
-                    "client.optimiser.momentum",
+                    "client.optimizer.momentum",
                     "momentum counts a gradient several times",
-                    alternatives("`client.optimiser.momentum = 0`", instead),
+                    alternatives("`client.optimizer.momentum = 0`", instead),
                 ));
             }
             if let (true, Some(decay)) = (weight_decay > 0.0, decay) {
                 violations.push(error(
-                    "client.optimiser.weight_decay",
+                    "client.optimizer.weight_decay",
                     "decay without the method's knowledge",
-                    format!("set `client.optimiser.weight_decay = 0` and {decay}"),
+                    format!("set `client.optimizer.weight_decay = 0` and {decay}"),
                 ));
             }
         }
@@ -174,11 +179,11 @@ fn optimizer_violations(
 
 /// Refuses one site that would hold the samples of a single owner.
 fn single_owner(scenario: &Scenario) -> Option<RequirementError> {
-    let PartitionKind::Natural { rest } = scenario.partition.kind else { return None };
+    let PartitionKind::Natural { leftover: rest } = scenario.partition.kind else { return None };
     (rest == Leftover::Drop).then(|| {
         let message =
             "one site must have all data, but a natural partition gives it those of one owner only";
-        let help = "set `partition.rest = \"merge\"`, or `partition.kind = \"iid\"`";
+        let help = "set `partition.leftover = \"merge\"`, or `partition.kind = \"iid\"`";
         RequirementError::new("partition.kind", message, "drops the other owners", help)
     })
 }
@@ -194,7 +199,7 @@ mod tests {
     /// Returns the errors of a scenario of five tasks of digits with this method; empty where all is well.
     fn told(method: &str) -> String {
         let text = format!(
-            "schema = 1\ndata = {{ source = \"digits\" }}\ntasks = {{ count = 5 }}\n\
+            "schema = 2\ndata = {{ source = \"digits\" }}\ntasks = {{ count = 5 }}\n\
              partition = {{ kind = \"iid\" }}\nmethod = {{ {method} }}\nfederation.clients = 4\n"
         );
         let loaded = Scenario::from_toml(&text, "s", Path::new("."), &[], &Registry::builtin());
@@ -227,16 +232,16 @@ mod tests {
             let kind = if optimizer.is_empty() { "adamw" } else { "sgd" };
             told(&format!(
                 "name = {method}, train = \"head\" }}\n\
-                 client.optimiser = {{ kind = \"{kind}\", lr = 0.1{optimizer}"
+                 client.optimizer = {{ kind = \"{kind}\", lr = 0.1{optimizer}"
             ))
         };
         let (plain, momentum, decay) =
             (", momentum = 0.0", ", momentum = 0.9", ", weight_decay = 0.1");
         for name in ["\"scaffold\"", "\"feddc\"", "\"gradma\""] {
             let adam = of(name, "");
-            assert!(adam.contains("set `client.optimiser = { kind = \"sgd\""), "{name}: {adam}");
+            assert!(adam.contains("set `client.optimizer = { kind = \"sgd\""), "{name}: {adam}");
             let moved = of(name, momentum);
-            assert!(moved.contains("set `client.optimiser.momentum = 0`"), "{name}: {moved}");
+            assert!(moved.contains("set `client.optimizer.momentum = 0`"), "{name}: {moved}");
             assert_eq!(of(name, plain), "", "{name}");
         }
         let other = of("\"scaffold\"", "");
@@ -270,7 +275,7 @@ mod tests {
     /// Only what a natural partition drops is missing at one site.
     #[test]
     fn one_site_wants_the_samples_of_all_owners() {
-        let text = "schema = 1\ndata.source = \"digits\"\ntasks.count = 1\n\
+        let text = "schema = 2\ndata.source = \"digits\"\ntasks.count = 1\n\
                     partition.kind = \"iid\"\nmethod.name = \"joint\"\nfederation.clients = 1\n";
         let loaded = Scenario::from_toml(text, "s", Path::new("."), &[], &Registry::builtin());
         let mut scenario = loaded.unwrap().scenario;
@@ -279,8 +284,8 @@ mod tests {
             scenario.partition.kind = kind;
             site.violations(&scenario).into_iter().map(|violation| violation.key).collect()
         };
-        assert_eq!(told(PartitionKind::Natural { rest: Leftover::Drop }), ["partition.kind"]);
-        assert!(told(PartitionKind::Natural { rest: Leftover::Merge }).is_empty());
+        assert_eq!(told(PartitionKind::Natural { leftover: Leftover::Drop }), ["partition.kind"]);
+        assert!(told(PartitionKind::Natural { leftover: Leftover::Merge }).is_empty());
         assert!(told(PartitionKind::Iid).is_empty());
     }
 

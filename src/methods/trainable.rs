@@ -55,8 +55,8 @@ pub enum Train {
 #[keys(given(keys: TrainableKeys), function = read_keys, check = prompt_has_halves(table, section.prompt_len))]
 pub struct Trainable {
     /// Weight of a client in the mean.
-    #[key(read = keys.weights.read(table, "weights", doc))]
-    pub weights: ClientWeighting,
+    #[key(read = keys.client_weighting.read(table, "client_weighting", doc))]
+    pub client_weighting: ClientWeighting,
     /// Use of the logits of earlier tasks in the loss.
     #[key(read = keys.old_logits.read(table, "old_logits", doc))]
     pub old_logits: OldLogits,
@@ -89,11 +89,11 @@ pub struct Trainable {
     #[key(default = 64, at_least = 1.0, at_most = 65_536.0, source = "STSA")]
     pub bottleneck: u32,
     /// Rows of the head in messages.
-    #[key(read = keys.head.read(table, "head", doc))]
-    pub head: HeadForm,
+    #[key(read = keys.head_form.read(table, "head_form", doc))]
+    pub head_form: HeadForm,
     /// Moments of the module's batch norms after the first task, if `train = "module"`.
     #[key(default = BatchNormMode::Batch, when = keys.module, source = "not in FedHAF's paper")]
-    pub norms: BatchNormMode,
+    pub batch_norm: BatchNormMode,
     /// Fraction of entries dropped in training, if `train` is "module" or "adapter".
     #[key(
         default = 0.0,
@@ -212,8 +212,8 @@ impl Adaptation for Trainable {
     }
 
     fn restrictions(&self) -> Vec<Restriction> {
-        match (self.train, self.norms) {
-            (Train::Module, BatchNormMode::Settled) => Restriction::against(
+        match (self.train, self.batch_norm) {
+            (Train::Module, BatchNormMode::Running) => Restriction::against(
                 &[Capability::MixedTasks],
                 "the moments of a module settle in the first task",
             ),
@@ -231,7 +231,7 @@ impl Adaptation for Trainable {
             Train::All | Train::Head | Train::Prompt | Train::Lora => 0.0,
         };
         // In the first task there is nothing that could have settled.
-        let norms = if view.rows.start == 0 { BatchNormMode::Batch } else { self.norms };
+        let norms = if view.rows.start == 0 { BatchNormMode::Batch } else { self.batch_norm };
         // A backbone that trains is its client's own, and so is a module; others have no batch norms that train.
         let (has_batch_norms, max_pack) = match self.train {
             Train::All | Train::Module => (true, 1),
@@ -251,6 +251,9 @@ impl Adaptation for Trainable {
 impl Trainable {
     /// Returns the parts of FedAvg, for methods that are FedAvg but for some.
     pub fn base<S: ClientState, M: ServerState>(&self) -> Parts<'_, S, M> {
-        Parts::fedavg(self, AveragingConfig { weights: self.weights, head: self.head })
+        Parts::fedavg(
+            self,
+            AveragingConfig { weights: self.client_weighting, head: self.head_form },
+        )
     }
 }

@@ -60,8 +60,8 @@ pub enum Domain {
     Mask = 19,
     /// Times at which tasks reach clients.
     Arrival = 20,
-    /// Samples that are held out. Step 0: by `data.test_share` of all samples; step 1: class by class (task), for
-    /// validation; step 2: for no client; step 3: by `data.test_share` of every class.
+    /// Samples that are held out. Step 0: by `data.test_fraction` of all samples; step 1: class by class (task), for
+    /// validation; step 2: for no client; step 3: by `data.test_fraction` of every class.
     HoldOut = 21,
 }
 

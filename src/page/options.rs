@@ -66,7 +66,7 @@ impl ReportOptions {
             };
             picks.iter().map(arm).collect()
         };
-        let (against, against_label) = match &study.compare.against {
+        let (against, against_label) = match &study.compare.baseline {
             Some(Baseline::Arms(picks)) => (arms(picks), None),
             Some(Baseline::Extra(label)) => (Vec::new(), Some(label.clone())),
             None => (Vec::new(), None),
@@ -124,7 +124,7 @@ fn cells(study: &Study, found: Option<&Sheet>) -> Vec<Cell> {
 mod tests {
     use super::*;
 
-    const WRITTEN: &str = r#"schema = 1
+    const WRITTEN: &str = r#"schema = 2
 study = "scale"
 base = "base.toml"
 [axes.clients]
@@ -136,7 +136,7 @@ stsa = { method = { name = "stsa" } }
 [[extra]]
 label = "lone"
 [compare]
-against = { method = "hgp" }
+baseline = { method = "hgp" }
 metrics = ["faa"]
 warn_if_unequal = []
 [report]
@@ -168,7 +168,7 @@ plots = ["faa"]
         assert_eq!((wishes.cells[2].label.as_str(), wishes.cells[2].axes.len()), ("lone", 0));
         let none = ReportOptions::of(&folder.path().join("nowhere")).unwrap();
         assert_eq!((none.unequal.len(), none.study), (2, None));
-        std::fs::write(folder.path().join(STUDY_FILE), WRITTEN.replace("schema = 1", "")).unwrap();
+        std::fs::write(folder.path().join(STUDY_FILE), WRITTEN.replace("schema = 2", "")).unwrap();
         assert!(ReportOptions::of(folder.path()).is_err(), "what is no study is said");
     }
 }

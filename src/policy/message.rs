@@ -135,7 +135,7 @@ impl Message {
 /// Versioned, content-addressed blob that a download names instead of carrying it.
 ///
 /// Examples are a previous model, a Fisher matrix, a generator, or finished prompts. The engine ships it when the
-/// receiver lacks it, charged under its own kind; `wire.cache` in the scenario defines what receivers keep.
+/// receiver lacks it, charged under its own kind; `wire.asset_cache` in the scenario defines what receivers keep.
 #[derive(Clone, Debug)]
 pub struct Asset {
     /// Name within the method.

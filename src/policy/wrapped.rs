@@ -1,7 +1,7 @@
 //! A method around another one: what it does not do itself, the method inside does.
 //!
-//! Tests watch methods so, and `fedcast direct` participants one client alone. Layouts, aggregation, services and sizes
-//! are always those inside.
+//! Tests watch methods so, and `fedcast single-task` participants one client alone. Layouts, aggregation, services and
+//! sizes are always those inside.
 
 use std::sync::Arc;
 

@@ -57,7 +57,7 @@ pub struct ClientTaskMeasures {
     pub aia: Option<f64>,
     /// Forgetting measure: best accuracy at earlier periods minus the current one.
     pub fm: Option<f64>,
-    /// Forward transfer against client tasks trained alone, if `record.direct` gives all of them.
+    /// Forward transfer against client tasks trained alone, if `record.single_task` gives all of them.
     pub ft: Option<f64>,
     /// Forward transfer as the published script computes it.
     pub ft_script: Option<f64>,

@@ -20,7 +20,7 @@ use crate::federation::{
     SinkError, SlotScore,
 };
 use crate::quantity::{ClientId, TaskId};
-use crate::scenario::{DirectLine, HeldOut, Scenario};
+use crate::scenario::{HeldOut, Scenario, SingleTaskLine};
 use crate::wire::KindBytes;
 
 /// Keys of `dummies`. The dictionary lists the sums of `bytes` once.
@@ -164,7 +164,7 @@ impl Summary {
     /// It has the accuracies of client tasks trained alone that the scenario names, its published numbers, and the
     /// description of its validation set.
     pub fn about(scenario: &Scenario) -> Summary {
-        let slot = |line: &DirectLine| {
+        let slot = |line: &SingleTaskLine| {
             Some(((TaskId(line.period - 1), ClientId(line.client)), line.accuracy?))
         };
         Summary {

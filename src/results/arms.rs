@@ -24,7 +24,7 @@ const FREE: [&str; 8] = [
     "devices.workers",
     "cache.",
     "record.histograms",
-    "record.direct",
+    "record.single_task",
     "record.checkpoint.",
 ];
 

@@ -5,8 +5,8 @@
 //! | `global` | | at the start of its period |
 //! | `per-client` | `lag_s`, a distribution | at a lag after the first client, drawn per client and task |
 //! | | `file` | at the time in a CSV file with the columns `client` (from 0), `task` (from 1) and `time_s` |
-//! | `paced` | `ahead`, `lead` | for a fraction `ahead` of clients at the start of its period, for the others after the fraction `lead` of its rounds |
-//! | `powder` | `slot_classes`, `overlap`, `moving` | its own client task at the start of a period, if it is among the clients that move |
+//! | `paced` | `early_fraction`, `lead_fraction` | for a fraction `early_fraction` of clients at the start of its period, for the others after the fraction `lead_fraction` of its rounds |
+//! | `client-tasks` | `classes_per_client_task`, `overlap`, `switch_fraction` | its own client task at the start of a period, if it is among the clients that move |
 //!
 //! A task's period begins when its first client gets the task, and not before the rounds of the previous task are over;
 //! its number of rounds does not change. During the period some clients may still work on earlier tasks, so a round has
@@ -15,18 +15,19 @@
 //! task gets it at that time. The method must allow it: its clients send one mean over all participants, with a head of
 //! all rows.
 //!
-//! With `paced` and `lead = 0.5`, half of the clients move to the next task while the others finish theirs (the
-//! asynchronous mode of Fed-CPrompt, Bagwe et al. 2023).
+//! With `paced` and `lead_fraction = 0.5`, half of the clients move to the next task while the others finish theirs
+//! (the asynchronous mode of Fed-CPrompt, Bagwe et al. 2023).
 //!
-//! With `powder` (Piao et al. 2024, also the benchmark of C²Prompt) `tasks.count` counts periods of `federation.rounds`
-//! rounds. In each period every client has its own *client task* of `slot_classes` classes. All clients begin that of
-//! the first period. At the start of each later period a fraction `moving` of clients, rounded down, is drawn; they
-//! move to their client task of that period. The others continue with theirs, and their client tasks of that period are
-//! never begun. Client tasks get their classes client by client, all periods of one client before the next client's.
-//! The very first one draws from all classes. Every other one takes `u` classes of a client task that has been drawn
-//! before, of any client, and the rest from the other classes; `u` is uniform from `overlap` to `slot_classes`. A class
-//! has a separate head row in each client task, so the head has `count * clients * slot_classes` rows, for methods
-//! without client tasks too. `partition` must be `slices`. Classes and moves are drawn from `seed.class_order`.
+//! With `client-tasks` (Piao et al. 2024, also the benchmark of C²Prompt) `tasks.count` counts periods of
+//! `federation.rounds` rounds. In each period every client has its own *client task* of `classes_per_client_task`
+//! classes. All clients begin that of the first period. At the start of each later period a fraction `switch_fraction`
+//! of clients, rounded down, is drawn; they move to their client task of that period. The others continue with theirs,
+//! and their client tasks of that period are never begun. Client tasks get their classes client by client, all periods
+//! of one client before the next client's. The very first one draws from all classes. Every other one takes `u` classes
+//! of a client task that has been drawn before, of any client, and the rest from the other classes; `u` is uniform from
+//! `overlap` to `classes_per_client_task`. A class has a separate head row in each client task, so the head has
+//! `count * clients * classes_per_client_task` rows, for methods without client tasks too. `partition` must be
+//! `slices`. Classes and moves are drawn from `seed.class_order`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,18 +64,18 @@ pub enum ArrivalChoice {
     /// Earlier start for one group of clients.
     Paced {
         /// Fraction of clients in the group. Default 0.5.
-        ahead: f64,
+        early_fraction: f64,
         /// Fraction of a task's rounds after which the other clients start it. Default 0.5.
-        lead: f64,
+        lead_fraction: f64,
     },
     /// Client tasks: each client has its own, and some clients begin a new one in every period.
-    Powder {
+    ClientTasks {
         /// Classes of a client task. Default 20.
-        slot_classes: u32,
+        classes_per_client_task: u32,
         /// Smallest number of classes that a later client task shares with an earlier one. Default 0.
         overlap: u32,
         /// Fraction of clients that move on at the start of a period, rounded down. Default 0.5.
-        moving: f64,
+        switch_fraction: f64,
     },
 }
 
@@ -91,7 +92,7 @@ enum Kind {
     /// Earlier at one group of clients than at the others.
     Paced,
     /// Client tasks; a drawn fraction of clients begins the next one in every period.
-    Powder,
+    ClientTasks,
 }
 
 impl ArrivalChoice {
@@ -102,7 +103,7 @@ impl ArrivalChoice {
 
     /// Returns true if clients have their own tasks.
     pub fn has_slots(&self) -> bool {
-        matches!(self, ArrivalChoice::Powder { .. })
+        matches!(self, ArrivalChoice::ClientTasks { .. })
     }
 
     pub(super) fn read(table: &mut TableReader<'_>) -> ArrivalChoice {
@@ -122,44 +123,54 @@ impl ArrivalChoice {
                 }
             }
             Kind::Paced => ArrivalChoice::Paced {
-                ahead: table.get(&share("ahead", "fraction of clients that get tasks earlier")),
-                lead: table.get(&share(
-                    "lead",
+                early_fraction: table
+                    .get(&share("early_fraction", "fraction of clients that get tasks earlier")),
+                lead_fraction: table.get(&share(
+                    "lead_fraction",
                     "fraction of a task's rounds after which the other clients get it",
                 )),
             },
-            Kind::Powder => powder(table),
+            Kind::ClientTasks => client_tasks(table),
         };
-        let keys = ["lag_s", "file", "ahead", "lead", "slot_classes", "overlap", "moving"];
+        let keys = [
+            "lag_s",
+            "file",
+            "early_fraction",
+            "lead_fraction",
+            "classes_per_client_task",
+            "overlap",
+            "switch_fraction",
+        ];
         table.foreign(&keys, &format!("arrival = \"{}\"", kind.word()));
         choice
     }
 }
 
-fn powder(table: &mut TableReader<'_>) -> ArrivalChoice {
+fn client_tasks(table: &mut TableReader<'_>) -> ArrivalChoice {
     let source = "Powder's release";
-    let classes = Param::new("slot_classes", 20, "classes of a client task").source(source);
+    let classes =
+        Param::new("classes_per_client_task", 20, "classes of a client task").source(source);
     let overlap = Param::new(
         "overlap",
         0,
         "smallest number of classes that a client task shares with an earlier one",
     );
-    let moving = Param::new(
-        "moving",
+    let switching = Param::new(
+        "switch_fraction",
         0.5,
         "fraction of clients that move on at the start of a period, rounded down",
     );
-    let slot_classes = table.get(&classes.at_least(1.0).at_most(60_000.0));
+    let classes_per_client_task = table.get(&classes.at_least(1.0).at_most(60_000.0));
     let overlap = table.get(&overlap.source(source));
-    if overlap > slot_classes {
+    if overlap > classes_per_client_task {
         let message = format!(
-            "`overlap = {overlap}` is more than the {slot_classes} classes of a client task"
+            "`overlap = {overlap}` is more than the {classes_per_client_task} classes of a client task"
         );
-        let help = format!("set `overlap` to at most {slot_classes}");
+        let help = format!("set `overlap` to at most {classes_per_client_task}");
         table.reject("overlap", &message, "too large", &help);
     }
-    let moving = table.get(&moving.source(source).above(0.0).at_most(1.0));
-    ArrivalChoice::Powder { slot_classes, overlap, moving }
+    let switch_fraction = table.get(&switching.source(source).above(0.0).at_most(1.0));
+    ArrivalChoice::ClientTasks { classes_per_client_task, overlap, switch_fraction }
 }
 
 fn lag(table: &mut TableReader<'_>) -> DistributionSection {
@@ -231,7 +242,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let lines = format!("client,task,time_s\n0,2,{time}\n");
             std::fs::write(folder.path().join("arrivals.csv"), lines).unwrap();
-            let text = "schema = 1\ndata.source = \"digits\"\npartition.kind = \"iid\"\nmethod.name = \"fedavg\"\n\
+            let text = "schema = 2\ndata.source = \"digits\"\npartition.kind = \"iid\"\nmethod.name = \"fedavg\"\n\
                         [tasks]\ncount = 2\narrival = \"per-client\"\nfile = \"arrivals.csv\"";
             let read = Scenario::from_toml(text, "example", folder.path(), &[], &AnyMethod);
             read.unwrap().scenario.hash()

@@ -23,7 +23,7 @@ pub struct AuxiliarySection {
     /// Fraction of the training samples of every class that no client gets; without `source`.
     #[key(above = 0.0, below = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub share: Option<f64>,
+    pub fraction: Option<f64>,
     /// Samples kept of every class of the other data set; default: all.
     #[key(at_least = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,16 +45,16 @@ pub struct AuxiliarySection {
 
 impl AuxiliarySection {
     fn check(&self, table: &mut TableReader<'_>, own: DataSource) {
-        match (self.source, self.share) {
+        match (self.source, self.fraction) {
             (None, None) => {
-                let help = "add `share = 0.1`: a tenth of every class, or `source = \"...\"`";
-                table.reject("parts", "`share` or `source` is missing", "which?", help);
+                let help = "add `fraction = 0.1`: a tenth of every class, or `source = \"...\"`";
+                table.reject("parts", "`fraction` or `source` is missing", "which?", help);
             }
             (Some(_), Some(_)) => table.reject(
-                "share",
-                "`share` takes samples of the run's own data, but `source` names another set",
+                "fraction",
+                "`fraction` takes samples of the run's own data, but `source` names another set",
                 "contradicts `source`",
-                "remove `share`, or `source` and `path`",
+                "remove `fraction`, or `source` and `path`",
             ),
             _ => {}
         }
@@ -100,11 +100,11 @@ impl AuxiliarySection {
             source,
             path,
             subset,
-            validation: None,
+            validation_fraction: None,
             nominal: None,
             auxiliary: None,
             split: None,
-            test_share: None,
+            test_fraction: None,
             layout: FolderLayout::Classes,
             orientation: alike.or(Orientation::of(source)),
             width: data.width.filter(|_| source == DataSource::Table),
@@ -123,7 +123,7 @@ impl AuxiliarySection {
                 .max(1)
                 .min(samples.saturating_sub(1))
         };
-        self.share.map_or(0, of)
+        self.fraction.map_or(0, of)
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
 
     fn read(data: &str, backbone: &str) -> Result<Scenario, String> {
         let text = format!(
-            "schema = 1\ntasks = {{ count = 2 }}\npartition = {{ kind = \"iid\" }}\nmethod = {{ name = \"fedavg\" }}\n\
+            "schema = 2\ntasks = {{ count = 2 }}\npartition = {{ kind = \"iid\" }}\nmethod = {{ name = \"fedavg\" }}\n\
              {backbone}\n[data]\n{data}\n"
         );
         let read = Scenario::from_toml(&text, "example", Path::new("/"), &[], &AnyMethod);
@@ -147,13 +147,13 @@ mod tests {
     #[test]
     fn how_the_own_set_is_divided_says_nothing_of_another() {
         let own = "source = \"parquet\"\npath = \"own\"\ntest_share = 0.2\ninput = \"img\"\nlabel = \"fine\"\n\
-                   client = \"user\"\nstore = 8";
+                   client = \"user\"\nstored_size = 8";
         let digits = format!("{own}\nauxiliary = {{ source = \"digits\" }}");
         let packed = format!("{own}\nauxiliary = {{ source = \"parquet\", path = \"a\" }}");
         for (text, input) in [(digits, None), (packed, Some("image"))] {
             let data = read(&text, "").unwrap().data;
             let other = data.auxiliary.as_ref().unwrap().as_data(&data).unwrap();
-            assert_eq!((other.test_share, other.client, other.width), (None, None, None));
+            assert_eq!((other.test_fraction, other.client, other.width), (None, None, None));
             assert_eq!(other.input.as_deref(), input);
             assert_eq!(other.label.as_deref(), input.map(|_| "label"));
         }
@@ -189,10 +189,11 @@ mod tests {
     #[test]
     fn a_stored_size_is_for_image_files() {
         for source in ["source = \"digits\"", "source = \"idx\"\npath = \"m\""] {
-            let error = read(&format!("{source}\nstore = 32"), "").unwrap_err();
-            assert!(error.contains("`data.store` is for image files"), "{error}");
+            let error = read(&format!("{source}\nstored_size = 32"), "").unwrap_err();
+            assert!(error.contains("`data.stored_size` is for image files"), "{error}");
             assert!(
-                !read(&format!("{source}\nstore = 224"), "").is_err_and(|e| e.contains("store"))
+                !read(&format!("{source}\nstored_size = 224"), "")
+                    .is_err_and(|e| e.contains("stored_size"))
             );
         }
     }

@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | `always` | | always on |
 //! | `markov` | `on_s`, `off_s` | on and off for exponentially distributed times with these means |
-//! | `diurnal` | `period_s`, `mean`, `depth`, `slot_s`, `spread` | on by the time of day |
-//! | `by-data` | `least`, `power`, `slot_s` | on more often if it holds more data |
+//! | `diurnal` | `period_s`, `mean`, `depth`, `step_s`, `spread` | on by the time of day |
+//! | `by-data` | `min_fraction`, `exponent`, `step_s` | on more often if it holds more data |
 //! | `trace` | `file`, `repeat_s` | on and off as in a CSV file |
 //!
 //! A trace has the columns `client` (a number from 0), `time_s` and `state` (`on` or `off`), one line per transition,
@@ -84,7 +84,7 @@ pub enum AvailabilityPattern {
         depth: f64,
         /// Seconds for which a client stays on or off.
         #[key(default = 3600.0, at_least = 1e-6, at_most = 1e9)]
-        slot_s: f64,
+        step_s: f64,
         /// Fraction of a day over which the starts of clients' days are spread.
         #[key(default = 1.0, at_least = 0.0, at_most = 1.0)]
         spread: f64,
@@ -93,13 +93,13 @@ pub enum AvailabilityPattern {
     ByData {
         /// Fraction of time on for a client without data.
         #[key(default = 0.1, at_least = 0.0, at_most = 1.0)]
-        least: f64,
+        min_fraction: f64,
         /// Exponent of a client's relative amount of data.
         #[key(default = 1.0, at_least = 0.0, at_most = 100.0)]
-        power: f64,
+        exponent: f64,
         /// Seconds for which a client stays on or off.
         #[key(default = 3600.0, at_least = 1e-6, at_most = 1e9)]
-        slot_s: f64,
+        step_s: f64,
     },
     /// As recorded in a CSV `file`.
     Trace {

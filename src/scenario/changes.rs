@@ -219,7 +219,7 @@ mod tests {
         for (text, expected) in [
             ("set = { method = { name = \"a\", x = 1 } }", "method={ name = \"a\", x = 1 }"),
             ("set = { method.x = 1 }", "method.x=1"),
-            ("set = { \"client.optimiser.lr\" = 0.5 }", "client.optimiser.lr=0.5"),
+            ("set = { \"client.optimizer.lr\" = 0.5 }", "client.optimizer.lr=0.5"),
             ("set.client.epochs = 2", "client.epochs=2"),
             ("[set]\nclient.epochs = 2", "client.epochs=2"),
             ("[set.client]\nepochs = 2", "client={ epochs = 2 }"),

@@ -8,8 +8,8 @@ use super::contradiction::Together;
 use super::reader::{Fault, Node, Report};
 use super::{
     AssetCache, AvailabilityPattern, BackboneSection, Close, Codec, CohortSize, Compute, Crop,
-    DataSource, DeviceName, FaultKind, FaultSection, PartitionKind, Population, Scenario,
-    TaskSizes, Unit,
+    DataSource, DeviceName, DrawInterval, FaultKind, FaultSection, PartitionKind, Population,
+    Scenario, TaskSizes,
 };
 
 /// Most entries of `[[faults]]`; losses of links are drawn at the steps after theirs.
@@ -59,9 +59,9 @@ impl Scenario {
         Together {
             secure: self.privacy.secure_aggregation,
             restarts: self.faults.iter().any(restarts),
-            late: self.round.folds_late(),
+            late: self.round.aggregates_late(),
             mixed: !self.tasks.arrival.is_global(),
-            robust: !self.federation.fold.is_mean(),
+            robust: !self.federation.aggregation.is_mean(),
             fresh: self.participation.population == Population::Fresh,
         }
     }
@@ -118,13 +118,13 @@ impl Scenario {
                 "remove the codec of `wire.up`, or set `privacy.secure_aggregation = false`",
             );
         }
-        if self.federation.load > 0 {
+        if self.federation.load_clients > 0 {
             checker.reject(
-                &["federation.load"],
-                "`load` is not possible with secure aggregation: it adds every upload, and load clients have no \
+                &["federation.load_clients"],
+                "`load_clients` is not possible with secure aggregation: it adds every upload, and load clients have no \
                  update",
                 "contradicts secure aggregation",
-                "set `load = 0`, or `privacy.secure_aggregation = false`",
+                "set `load_clients = 0`, or `privacy.secure_aggregation = false`",
             );
         }
         let clients = self.federation.clients;
@@ -160,9 +160,9 @@ impl Scenario {
             );
         }
         let asked = self.participation.participants.of(clients);
-        if let Some(buffer) = self.round.buffer.filter(|buffer| *buffer > asked) {
+        if let Some(buffer) = self.round.buffer_size.filter(|buffer| *buffer > asked) {
             checker.reject(
-                &["round.buffer"],
+                &["round.buffer_size"],
                 &format!(
                     "a buffer of {buffer} updates never fills: only {asked} clients work at once"
                 ),
@@ -226,12 +226,12 @@ impl Scenario {
                 "use another `kind`, or `participation.population = \"fixed\"`",
             );
         }
-        if self.participation.unit == Unit::Task {
+        if self.participation.draw_every == DrawInterval::Task {
             checker.reject(
-                &["participation.unit"],
-                "`unit = \"task\"` is not possible with fresh clients, which are drawn in every round",
+                &["participation.draw_every"],
+                "`draw_every = \"task\"` is not possible with fresh clients, which are drawn in every round",
                 "contradicts `population = \"fresh\"`",
-                "set `unit = \"round\"`, or `population = \"fixed\"`",
+                "set `draw_every = \"round\"`, or `population = \"fixed\"`",
             );
         }
         if self.participation.participants == CohortSize::All {
@@ -267,12 +267,12 @@ impl Scenario {
                 "use \"dirichlet\", \"iid\" or \"ratios\"",
             );
         }
-        if self.wire.cache != AssetCache::None {
+        if self.wire.asset_cache != AssetCache::None {
             checker.reject(
-                &["wire.cache"],
+                &["wire.asset_cache"],
                 "`cache` has no effect with fresh clients, which have no assets yet",
                 "nothing to keep",
-                "set `cache = \"none\"`",
+                "set `asset_cache = \"none\"`",
             );
         }
     }
@@ -353,7 +353,7 @@ impl Scenario {
         for (table, transform) in [("train", &self.data.train), ("test", &self.data.test)] {
             if !self.data.is_square() && !transform.makes_squares() {
                 checker.reject(
-                    &[&format!("data.{table}"), "data.store", "data"],
+                    &[&format!("data.{table}"), "data.stored_size", "data"],
                     &format!("[data.{table}] does not make images square"),
                     "no crop",
                     &format!(
@@ -375,7 +375,7 @@ impl Scenario {
             // Images of their own size are met when they are read.
             let Some(room) = transform.squash.or(transform.resize).or(native) else { continue };
             let room = room + 2 * transform.padding;
-            let cut = matches!(transform.crop, Crop::Random | Crop::Centre);
+            let cut = matches!(transform.crop, Crop::Random | Crop::Center);
             if let (true, Some(size)) = (cut, transform.size.filter(|size| *size > room)) {
                 checker.reject(
                     &[&format!("data.{table}.size")],

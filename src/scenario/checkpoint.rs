@@ -18,7 +18,7 @@ pub struct CheckpointSection {
     pub keep: u32,
     /// Largest fraction of the run's time for checkpoints; one that is due too soon is skipped.
     #[key(default = 0.05, above = 0.0, at_most = 1.0)]
-    pub share: f64,
+    pub max_time_fraction: f64,
 }
 
 /// Rounds after which a checkpoint is written.

@@ -13,10 +13,10 @@ pub struct ClientSection {
     pub epochs: u32,
     /// Samples per step; the last batch of an epoch may be smaller.
     #[key(default = 16, at_least = 1.0, source = "HGP")]
-    pub batch: u32,
+    pub batch_size: u32,
     /// Optimizer, created again in every round.
     #[key(table)]
-    pub optimiser: OptimizerSection,
+    pub optimizer: OptimizerSection,
     /// Schedule of the learning rate over the epochs of a round.
     #[key(default = EpochSchedule::Constant, source = "releases of CODA-Prompt, Fed-CPrompt and HePCo: quarter-cosine")]
     #[serde(skip_serializing_if = "EpochSchedule::is_constant")]
@@ -31,7 +31,7 @@ pub struct ClientSection {
     /// Largest global norm of the gradient; 0: no clipping. Default: that of the method.
     #[key(at_least = 0.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub clip: Option<f64>,
+    pub max_grad_norm: Option<f64>,
     /// Training on the transform [data.train]; false: on [data.test].
     #[key(default = true)]
     pub augment: bool,

@@ -92,9 +92,9 @@ impl Contradiction {
                 "set `arrival = \"global\"`, or `privacy.secure_aggregation = false`",
             ),
             Contradiction::SecureRobust => (
-                &["federation.fold"],
+                &["federation.aggregation"],
                 "needs to see every upload",
-                "set `fold = \"mean\"`, or `privacy.secure_aggregation = false`",
+                "set `aggregation = \"mean\"`, or `privacy.secure_aggregation = false`",
             ),
             Contradiction::FreshMixed => (
                 &["tasks.arrival"],

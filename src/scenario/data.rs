@@ -19,7 +19,7 @@ pub use source::DataSource;
 
 use super::reader::{Choice, Keys, Param, TableReader};
 use super::{
-    AuxiliarySection, FolderLayout, SplitSection, StoredSize, TestShare, TextSection,
+    AuxiliarySection, FolderLayout, SplitSection, StoredSize, TestFraction, TextSection,
     TransformSection,
 };
 use crate::fetch::{Name, entry};
@@ -40,20 +40,20 @@ pub struct DataSection {
     /// Fraction of every class's training samples, after `subset`, that is held out. `seed.partition` draws them; they
     /// serve to choose hyperparameters. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub validation: Option<f64>,
+    pub validation_fraction: Option<f64>,
     /// Samples on which accuracies are measured. Default `test`.
     #[serde(skip_serializing_if = "Evaluated::is_test")]
     pub evaluate: Evaluated,
     /// Size to which images of a folder are first resized. Default `224`, a square, as in the loader of the HGP
     /// benchmark.
-    pub store: StoredSize,
+    pub stored_size: StoredSize,
     /// Treatment of the orientation that cameras note in image files. Default: that of the source's usual reader,
     /// `exif` for `parquet` and `ignored` for `folder`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orientation: Option<Orientation>,
-    /// Test part of data without a test split: `test_share` and its keys in a file.
+    /// Test part of data without a test split: `test_fraction` and its keys in a file.
     #[serde(flatten)]
-    pub test_share: Option<TestShare>,
+    pub test_fraction: Option<TestFraction>,
     /// Layout of a folder that neither `split` nor `client` describes. Default `classes`.
     #[serde(skip_serializing_if = "FolderLayout::is_classes")]
     pub layout: FolderLayout,
@@ -142,13 +142,13 @@ impl DataSection {
 
     /// Returns the samples that are held out, if any.
     pub fn validation_set(&self) -> Option<HeldOut> {
-        self.validation.map(|share| HeldOut { share, evaluate: self.evaluate })
+        self.validation_fraction.map(|share| HeldOut { share, evaluate: self.evaluate })
     }
 
     /// Returns the number of a class's training samples held out: rounded down, at least one, never all.
     pub fn held_out(&self, samples: usize) -> usize {
         let of = |share: f64| floor(share * samples as f64).max(1).min(samples.saturating_sub(1));
-        self.validation.map_or(0, of)
+        self.validation_fraction.map_or(0, of)
     }
 
     /// Returns the number of a class's training samples that clients train on. Auxiliary and held-out samples are not
@@ -164,7 +164,7 @@ impl DataSection {
         match self.source {
             DataSource::Digits => Some(8),
             DataSource::Cifar10 | DataSource::Cifar100 => Some(32),
-            DataSource::Folder | DataSource::Parquet => self.store.side(),
+            DataSource::Folder | DataSource::Parquet => self.stored_size.side(),
             DataSource::Idx | DataSource::Leaf => Some(28),
             DataSource::Play | DataSource::Table => Some(1),
         }
@@ -177,7 +177,7 @@ impl DataSection {
 
     /// Returns true if all images are squares before any transform.
     pub fn is_square(&self) -> bool {
-        !self.is_encoded() || matches!(self.store, StoredSize::Square(_))
+        !self.is_encoded() || matches!(self.stored_size, StoredSize::Square(_))
     }
 
     /// Returns true if the data name the owner of each sample.
@@ -189,7 +189,7 @@ impl DataSection {
     /// Returns the number of classes if it is known without opening the data.
     pub fn classes(&self) -> Option<u32> {
         match &self.text {
-            Some(text) => Some(text.symbols),
+            Some(text) => Some(text.vocabulary_size),
             None => self.sizes().map(|sizes| sizes.classes),
         }
     }
@@ -257,19 +257,19 @@ impl DataSection {
             }
         };
         let validation = Param::unset(
-            "validation",
+            "validation_fraction",
             "fraction of every class's training samples that is held out",
         );
-        let validation: Option<f64> = table.optional(&validation.above(0.0).below(1.0));
+        let validation_fraction: Option<f64> = table.optional(&validation.above(0.0).below(1.0));
         let evaluate =
             Param::new("evaluate", Evaluated::Test, "samples on which accuracies are measured");
         let evaluate = table.get(&evaluate);
-        if evaluate == Evaluated::Validation && !table.given("validation") {
+        if evaluate == Evaluated::Validation && !table.given("validation_fraction") {
             table.reject(
                 "evaluate",
-                "`evaluate = \"validation\"` needs `validation`",
+                "`evaluate = \"validation\"` needs `validation_fraction`",
                 "nothing is held out",
-                "add `validation = 0.2` to hold out a fifth of every class's training samples",
+                "add `validation_fraction = 0.2` to hold out a fifth of every class's training samples",
             );
         }
         let beside = format!("source = \"{}\"", source.word());
@@ -280,19 +280,19 @@ impl DataSection {
                 None
             }
         };
-        let test_share = match source {
+        let test_fraction = match source {
             DataSource::Folder | DataSource::Parquet | DataSource::Table | DataSource::Leaf => {
-                TestShare::read(table)
+                TestFraction::read(table)
             }
             _ => {
-                TestShare::refuse(table, &beside);
+                TestFraction::refuse(table, &beside);
                 None
             }
         };
-        if test_share.is_some() && split.is_some() {
+        if test_fraction.is_some() && split.is_some() {
             table.reject(
-                "test_share",
-                "`data.test_share` contradicts `data.split`, which lists the test images",
+                "test_fraction",
+                "`data.test_fraction` contradicts `data.split`, which lists the test images",
                 "not with `split`",
                 "remove one of the two",
             );
@@ -322,11 +322,11 @@ impl DataSection {
             source,
             path,
             subset: table.optional(&subset),
-            validation,
+            validation_fraction,
             evaluate,
-            store: StoredSize::read(table),
+            stored_size: StoredSize::read(table),
             orientation: Orientation::read(table, source),
-            test_share,
+            test_fraction,
             layout,
             width: columns.width,
             input: columns.input,

@@ -20,10 +20,10 @@ impl Scenario {
     /// Returns 64 hexadecimal digits that are equal for scenarios whose runs are equal.
     ///
     /// The hash covers everything but: formatting and comments; `name`, `devices.workers`, `record.histograms`,
-    /// `record.parquet`, `record.tensorboard`, `record.confusion`, `record.models`, `record.direct` and `[expected]`;
-    /// whether features are kept in memory or in which folder; the folders of `data.path`, of its lists, of
-    /// `data.auxiliary.path`, `backbone.weights` and `backbone.vocabulary` (their last component counts; of a name all
-    /// of it; a run's manifest has digests of the files); and the names of CSV files (their values count).
+    /// `record.parquet`, `record.tensorboard`, `record.confusion`, `record.models`, `record.single_task` and
+    /// `[expected]`; whether features are kept in memory or in which folder; the folders of `data.path`, of its lists,
+    /// of `data.auxiliary.path`, `backbone.weights` and `backbone.vocabulary` (their last component counts; of a name
+    /// all of it; a run's manifest has digests of the files); and the names of CSV files (their values count).
     pub fn hash(&self) -> String {
         // A name means the same everywhere.
         let last = |path: &Path| match Name::of_path(path) {
@@ -34,7 +34,7 @@ impl Scenario {
         content.name.clear();
         content.devices.workers = Workers::Auto;
         content.record.histograms = true;
-        content.record.direct = None;
+        content.record.single_task = None;
         content.record.parquet = false;
         content.record.tensorboard = false;
         content.record.confusion = false;

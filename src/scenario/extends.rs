@@ -162,17 +162,17 @@ mod tests {
     }
 
     const BASE: &str = "name = \"all\"\n[client]\nepochs = 5\n\
-                        optimiser = { kind = \"sgd\", lr = 0.1, momentum = 0.9 }\n\
+                        optimizer = { kind = \"sgd\", lr = 0.1, momentum = 0.9 }\n\
                         [data]\nsource = \"folder\"\npath = \"x\"\n[data.train]\nsize = 224\n";
 
     #[test]
     fn tables_merge_key_by_key_however_they_are_written() {
         let with = |more: &str| BASE.replace("lr = 0.1", more);
         for child in [
-            "[client.optimiser]\nlr = 2",
-            "[client]\noptimiser.lr = 2",
-            "client = { optimiser = { lr = 2 } }",
-            "[client]\noptimiser = { kind = \"sgd\", lr = 2 }",
+            "[client.optimizer]\nlr = 2",
+            "[client]\noptimizer.lr = 2",
+            "client = { optimizer = { lr = 2 } }",
+            "[client]\noptimizer = { kind = \"sgd\", lr = 2 }",
         ] {
             assert_result(BASE, child, &with("lr = 2"));
         }
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn another_deciding_word_replaces_the_whole_table() {
-        let other = result(BASE, "[client]\noptimiser = { kind = \"adamw\" }");
-        assert_eq!(other["client"]["optimiser"].as_table().unwrap().len(), 1);
+        let other = result(BASE, "[client]\noptimizer = { kind = \"adamw\" }");
+        assert_eq!(other["client"]["optimizer"].as_table().unwrap().len(), 1);
         assert_eq!(other["client"]["epochs"].as_integer(), Some(5), "its neighbours stay");
         let other = result(BASE, "[data]\nsource = \"digits\"");
         assert_eq!(other["data"].as_table().unwrap().len(), 1, "with the tables in it");

@@ -20,12 +20,12 @@
 //! without an update, and the next one opens. Its `rate` is per round, and it has no `clients`.
 //!
 //! An update is the difference between what a client learned and what it was sent. Malicious clients therefore need a
-//! method whose uploads are averaged to parameters; `federation.fold` chooses the mean of the server.
+//! method whose uploads are averaged to parameters; `federation.aggregation` chooses the mean of the server.
 //!
 //! Every entry has a `rate`, the probability per client and round (default 1), and may be limited to `clients` (from 0)
-//! and `rounds` (from 1, as in `rounds.csv`). `share = 0.3` instead of `clients` draws three tenths of them, once for
-//! the run. A run continues after any fault; `federation.on_bad_update` is the rule for rejected updates. The checksum
-//! of the transport below a frame detects corrupt messages.
+//! and `rounds` (from 1, as in `rounds.csv`). `fraction = 0.3` instead of `clients` draws three tenths of them, once
+//! for the run. A run continues after any fault; `federation.on_bad_update` is the rule for rejected updates. The
+//! checksum of the transport below a frame detects corrupt messages.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -47,7 +47,7 @@ pub struct FaultSection {
     pub clients: Vec<u32>,
     /// Fraction of clients that can fail, drawn once.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub share: Option<f64>,
+    pub fraction: Option<f64>,
     /// Rounds with faults, from 1; empty for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rounds: Vec<u32>,
@@ -56,7 +56,7 @@ pub struct FaultSection {
 /// Fault of a client or of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Keys)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-#[keys(tag = "kind", example = Crash, others("factor", "deviation", "clients", "share"))]
+#[keys(tag = "kind", example = Crash, others("factor", "deviation", "clients", "fraction"))]
 pub enum FaultKind {
     /// Crash of a client.
     Crash {
@@ -164,7 +164,7 @@ impl FaultSection {
             kind: FaultKind::Crash { when: CrashTime::Before },
             rate: 0.017,
             clients: Vec::new(),
-            share: None,
+            fraction: None,
             rounds: Vec::new(),
         };
         if preset == Preset::Production { vec![crash] } else { Vec::new() }
@@ -172,7 +172,7 @@ impl FaultSection {
 
     pub(super) fn read(table: &mut TableReader<'_>) -> FaultSection {
         let kind = FaultKind::read(table);
-        let (clients, share) = match kind {
+        let (clients, fraction) = match kind {
             FaultKind::ServerRestart { .. } => (Vec::new(), None),
             _ => FaultSection::whom(table),
         };
@@ -186,7 +186,7 @@ impl FaultSection {
             Param::new("rounds", Vec::new(), "rounds with faults, from 1; empty: all");
         FaultSection {
             kind,
-            share,
+            fraction,
             rate: table.get(&rate.above(0.0).at_most(1.0)),
             clients,
             rounds: table.get(&rounds.at_least(1.0)),
@@ -197,18 +197,18 @@ impl FaultSection {
     fn whom(table: &mut TableReader<'_>) -> (Vec<u32>, Option<f64>) {
         let clients: Param<Vec<u32>> =
             Param::new("clients", Vec::new(), "clients that can fail, from 0; empty: all");
-        let share =
-            Param::unset("share", "fraction of clients that can fail, drawn once for the run");
-        let share = table.optional(&share.above(0.0).at_most(1.0));
-        if share.is_some() && table.given("clients") {
-            let help = "remove `share` or `clients`";
+        let fraction =
+            Param::unset("fraction", "fraction of clients that can fail, drawn once for the run");
+        let fraction = table.optional(&fraction.above(0.0).at_most(1.0));
+        if fraction.is_some() && table.given("clients") {
+            let help = "remove `fraction` or `clients`";
             table.reject(
-                "share",
-                "`share` contradicts `clients`, which names the clients of this fault",
+                "fraction",
+                "`fraction` contradicts `clients`, which names the clients of this fault",
                 "contradicts `clients`",
                 help,
             );
         }
-        (table.get(&clients), share)
+        (table.get(&clients), fraction)
     }
 }

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::UnitsSection;
+use super::DummyClientsSection;
 use super::reader::{Choice, Keys};
 
 /// Numbers of clients and rounds, and the aggregation rule.
@@ -29,25 +29,25 @@ pub struct FederationSection {
     /// They take part in every round and are not aggregated.
     #[key(default = 0, at_most = 1e5)]
     #[serde(skip_serializing_if = "is_none")]
-    pub load: u32,
+    pub load_clients: u32,
     /// Rule for updates with NaN or wrong shapes.
     #[key(default = OnBadUpdate::Drop)]
     pub on_bad_update: OnBadUpdate,
     /// Aggregation of the uploads of a round.
     #[key(flatten)]
-    #[serde(flatten, skip_serializing_if = "FoldRule::is_mean")]
-    pub fold: FoldRule,
+    #[serde(flatten, skip_serializing_if = "AggregationRule::is_mean")]
+    pub aggregation: AggregationRule,
     /// Parts of shards that act as separate clients.
     #[key(table)]
-    #[serde(skip_serializing_if = "UnitsSection::is_off")]
-    pub units: UnitsSection,
+    #[serde(skip_serializing_if = "DummyClientsSection::is_off")]
+    pub dummy_clients: DummyClientsSection,
 }
 
 /// Aggregation of the uploads of a round, for methods that average parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Keys)]
-#[serde(tag = "fold", rename_all = "kebab-case")]
-#[keys(tag = "fold", default = Mean)]
-pub enum FoldRule {
+#[serde(tag = "aggregation", rename_all = "kebab-case")]
+#[keys(tag = "aggregation", default = Mean)]
+pub enum AggregationRule {
     /// Mean of the method, with its weights.
     Mean,
     /// Coordinate-wise median without weights; keeps all updates in memory.
@@ -56,7 +56,7 @@ pub enum FoldRule {
     TrimmedMean {
         /// Fraction of updates left out at each end, rounded down; below one half.
         #[key(default = 0.1, at_least = 0.0, below = 0.5)]
-        trim: f64,
+        trim_fraction: f64,
     },
     /// Mean of updates whose norms are clipped.
     NormClipped {
@@ -67,10 +67,10 @@ pub enum FoldRule {
     },
 }
 
-impl FoldRule {
+impl AggregationRule {
     /// Returns true if it is the method's own mean.
     pub fn is_mean(&self) -> bool {
-        *self == FoldRule::Mean
+        *self == AggregationRule::Mean
     }
 }
 

@@ -9,7 +9,7 @@ use super::distribution::{Bound, DistributionSection};
 use super::reader::{Fault, Node, Report, Source, Span, Value};
 use super::{
     ArrivalChoice, DistributionKindSection, LinksSection, PartitionKind, Scenario, SplitSection,
-    TimeSection, arrival, direct, partition,
+    TimeSection, arrival, partition, single_task,
 };
 use crate::fetch::{Name, Settings};
 use crate::files::{Kind, read_text};
@@ -64,7 +64,9 @@ impl Scenario {
         }
         paths.extend(backbone.files_mut());
         paths.extend(cache.folder.as_mut().map(|path| ("cache.folder".to_owned(), path)));
-        paths.extend(record.direct.as_mut().map(|path| ("record.direct".to_owned(), path)));
+        paths.extend(
+            record.single_task.as_mut().map(|path| ("record.single_task".to_owned(), path)),
+        );
         let AvailabilitySection { pattern, join_s, stay_s } = availability;
         if let AvailabilityPattern::Trace { file, .. } = pattern {
             paths.push(("availability.file".to_owned(), file));
@@ -75,9 +77,9 @@ impl Scenario {
                 paths.push(("tasks.file".to_owned(), file));
                 None
             }
-            ArrivalChoice::Global | ArrivalChoice::Paced { .. } | ArrivalChoice::Powder { .. } => {
-                None
-            }
+            ArrivalChoice::Global
+            | ArrivalChoice::Paced { .. }
+            | ArrivalChoice::ClientTasks { .. } => None,
         };
         for (key, _, distribution) in laws(time, links, (join_s, stay_s), lag) {
             if let DistributionKindSection::Empirical { file, .. } = &mut distribution.shape {
@@ -124,9 +126,9 @@ impl Scenario {
         {
             *lines = read.into();
         }
-        if let Some(file) = &self.record.direct {
-            let read = |text: &str| direct::lines(text, tasks, clients);
-            if let Some(read) = open("record.direct", file, root, report, read) {
+        if let Some(file) = &self.record.single_task {
+            let read = |text: &str| single_task::lines(text, tasks, clients);
+            if let Some(read) = open("record.single_task", file, root, report, read) {
                 self.record.trained_alone = read.into();
             }
         }

@@ -40,8 +40,8 @@ pub struct LinksSection {
     #[key(default = f64::INFINITY, at_least = 1e-6, or_infinite)]
     pub server_up_mb_per_s: f64,
     /// Probability that a message is lost, per direction.
-    #[key(default = Usual::of(preset).loss, at_least = 0.0, at_most = 1.0)]
-    pub loss: f64,
+    #[key(default = Usual::of(preset).loss_rate, at_least = 0.0, at_most = 1.0)]
+    pub loss_rate: f64,
 }
 
 /// Defaults of a preset.
@@ -51,7 +51,7 @@ struct Usual {
     jitter: DistributionSection,
     rtt: DistributionSection,
     correlation: f64,
-    loss: f64,
+    loss_rate: f64,
 }
 
 impl Usual {
@@ -70,7 +70,7 @@ impl Usual {
                 jitter: constant(1.0),
                 rtt: constant(0.0),
                 correlation: 0.0,
-                loss: 0.0,
+                loss_rate: 0.0,
             },
             Preset::CrossSilo => Usual {
                 down: distribution(125.0, 0.1),
@@ -78,7 +78,7 @@ impl Usual {
                 jitter: distribution(1.0, 0.1),
                 rtt: wait(10.0, 5.0, 100.0),
                 correlation: 0.0,
-                loss: 0.0,
+                loss_rate: 0.0,
             },
             Preset::Mobile | Preset::HeavyTail => Usual {
                 down: distribution(4.3, 0.5),
@@ -86,9 +86,9 @@ impl Usual {
                 jitter: distribution(1.0, 0.35),
                 rtt: wait(20.0, 50.0, 400.0),
                 correlation: 0.45,
-                loss: 0.0,
+                loss_rate: 0.0,
             },
-            Preset::Production => Usual { loss: 0.017, ..Usual::of(Preset::Mobile) },
+            Preset::Production => Usual { loss_rate: 0.017, ..Usual::of(Preset::Mobile) },
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::extends;
 use super::files;
 use super::given::GivenFolder;
+use super::migration::schema_help;
 use super::reader::{self, Diagnostic, Fault, Node, Param, Report, Source, TableReader, Value};
 use super::{
     AnyMethod, AvailabilitySection, BackboneSection, CacheSection, Changed, ClientSection, Close,
@@ -183,7 +184,7 @@ impl Scenario {
                 "schema",
                 &format!("`schema` is not {SCHEMA}, the only one that this program reads"),
                 "unknown format",
-                "use the version of fedcast the file was written for, or rewrite the file",
+                schema_help(schema),
             );
         }
         // Followed before a table is read; here it is only known.

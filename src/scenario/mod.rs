@@ -47,8 +47,8 @@ mod csv;
 mod data;
 mod device_name;
 mod devices;
-mod direct;
 pub mod distribution;
+mod dummy_clients;
 mod effective;
 mod error;
 mod expected;
@@ -60,6 +60,7 @@ mod given;
 mod links;
 mod load;
 mod method;
+pub mod migration;
 mod overrides;
 mod participation;
 mod partition;
@@ -70,15 +71,15 @@ mod record;
 pub mod round;
 mod sections;
 mod seeds;
+mod single_task;
 mod slots;
 mod split;
 mod stored_size;
 mod tasks;
-mod test_share;
+mod test_fraction;
 mod text;
 mod time;
 mod transform;
-mod units;
 mod wire;
 
 pub use arrival::{ArrivalChoice, ArrivalLine};
@@ -101,18 +102,18 @@ pub use data::{
 };
 pub use device_name::{Compute, DeviceName};
 pub use devices::{DevicesSection, Pack, Workers};
-pub use direct::DirectLine;
 pub use distribution::{DistributionKindSection, DistributionSection};
+pub use dummy_clients::{DummyClientSplit, DummyClientsSection};
 pub use error::ScenarioError;
 pub use expected::{ExpectedMetric, ExpectedSection};
 pub use faults::{CrashTime, FaultKind, FaultSection, Forgery, Spoilage};
-pub use federation::{FederationSection, FoldRule, OnBadUpdate};
+pub use federation::{AggregationRule, FederationSection, OnBadUpdate};
 pub use given::{EFFECTIVE_SCENARIO, EFFECTIVE_STUDY, GivenFolder};
 pub use links::LinksSection;
 pub use load::Loaded;
 pub use method::MethodSection;
 pub use overrides::Override;
-pub use participation::{CohortSize, ParticipationSection, Population, Unit};
+pub use participation::{CohortSize, DrawInterval, ParticipationSection, Population};
 pub use partition::{Leftover, OwnedSample, PartitionKind, PartitionSection, SliceBy, Unlisted};
 pub use preset::Preset;
 pub use privacy::{Modulus, NoiseSection, PrivacySection};
@@ -120,20 +121,20 @@ pub use record::{Compared, Curve, Metric, Models, RecordSection, TaskIdentity};
 pub use round::{Close, LateUpdates, RoundSection, Stragglers};
 pub use sections::{below, sections};
 pub use seeds::Seeds;
+pub use single_task::SingleTaskLine;
 pub use split::{FolderLayout, SplitSection};
 pub use stored_size::StoredSize;
 pub use tasks::{ClassOrder, TaskSizes, TasksSection};
-pub use test_share::{TestDraw, TestShare};
+pub use test_fraction::{TestDraw, TestFraction};
 pub use text::{CHARACTER_TOKENS, TextSection};
 pub use time::TimeSection;
-pub use transform::{Crop, JitterSection, Kernel, Normalise, TransformSection};
-pub use units::{UnitRule, UnitsSection};
+pub use transform::{Crop, JitterSection, Kernel, Normalize, TransformSection};
 pub use wire::{AssetCache, Codec, Direction, DirectionSection, KINDS, WireForm, WireSection};
 
 use serde::Serialize;
 
-/// Version of the scenario format that this program reads; a file states `schema = 1`.
-pub const SCHEMA: u32 = 1;
+/// Version of the scenario format that this program reads; a file states `schema = 2`.
+pub const SCHEMA: u32 = 2;
 
 /// Whole experiment. Paths in it are absolute.
 #[derive(Clone, Debug, PartialEq, Serialize)]

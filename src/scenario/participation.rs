@@ -27,8 +27,8 @@ pub struct ParticipationSection {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_selection: Option<f64>,
     /// Time for which a cohort is drawn.
-    #[key(default = Unit::Round)]
-    pub unit: Unit,
+    #[key(default = DrawInterval::Round)]
+    pub draw_every: DrawInterval,
     /// Rule for clients that were sampled before.
     #[key(default = Population::Fixed)]
     pub population: Population,
@@ -86,7 +86,7 @@ impl CohortSize {
 /// Time for which a cohort is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
-pub enum Unit {
+pub enum DrawInterval {
     /// One round.
     #[default]
     Round,

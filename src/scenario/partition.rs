@@ -75,7 +75,7 @@ pub enum PartitionKind {
     Natural {
         /// Rule for owners that are not clients, if there are more owners than clients.
         #[key(default = Leftover::Drop)]
-        rest: Leftover,
+        leftover: Leftover,
     },
     /// Owners of samples from a CSV file.
     File {
@@ -109,10 +109,10 @@ pub enum PartitionKind {
         beta: f64,
         /// Samples reserved per client and task.
         #[key(default = 7, at_least = 1.0, source = "public code of HGP")]
-        picks: u32,
+        reserved_samples: u32,
         /// Concentration of the classes of reserved samples.
         #[key(default = 0.05, at_least = 1e-6, source = "public code of HGP")]
-        picks_beta: f64,
+        reserved_beta: f64,
     },
     /// Fraction of the classes for every fresh client, and a fraction of each.
     ///
@@ -135,15 +135,15 @@ pub enum PartitionKind {
     },
     /// Consecutive slices of the classes of client tasks.
     ///
-    /// For `tasks.arrival = "powder"`.
+    /// For `tasks.arrival = "client-tasks"`.
     Slices {
         /// Fraction of a class's training images in a slice.
         #[key(default = 0.2, above = 0.0, at_most = 1.0, source = "Powder's release")]
-        share: f64,
+        fraction: f64,
         /// Number that chooses the slice of a client task.
         #[key(
-            default = SliceBy::Period,
-            source = "Powder's release: the period on ImageNet-R, the slot on DomainNet"
+            default = SliceBy::Stage,
+            source = "Powder's release: stage on ImageNet-R, client-task on DomainNet"
         )]
         by: SliceBy,
     },
@@ -184,10 +184,10 @@ pub enum Unlisted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
 pub enum SliceBy {
-    /// Period of the client task: clients with a class in the same period hold the same images of it.
-    Period,
+    /// Stage of the client task: clients with a class in the same stage hold the same images of it.
+    Stage,
     /// Index of the client task, client by client: no two share a slice if there are enough slices.
-    Slot,
+    ClientTask,
     /// Client of the client task: it sees the same images of a class again, and shares none.
     Client,
 }

@@ -80,7 +80,7 @@ mod tests {
                 links.correlation.to_string(),
                 brief(&links.jitter),
                 brief(&links.rtt_ms),
-                links.loss.to_string(),
+                links.loss_rate.to_string(),
                 FaultSection::of(*preset).first().map_or(0.0, |crash| crash.rate).to_string(),
             ];
             let line = format!("//! | {} |", cells.join(" | "));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::DirectLine;
+use super::SingleTaskLine;
 use super::checkpoint::CheckpointSection;
 use super::reader::{Choice, Keys};
 
@@ -25,10 +25,10 @@ pub struct RecordSection {
     pub evaluate: Curve,
     /// Knowledge of the client task in tests of client tasks.
     ///
-    /// Only with `tasks.arrival = "powder"`.
+    /// Only with `tasks.arrival = "client-tasks"`.
     #[key(default = TaskIdentity::Both)]
     #[serde(skip_serializing_if = "TaskIdentity::is_usual")]
-    pub slots: TaskIdentity,
+    pub client_tasks: TaskIdentity,
     /// Histograms of sizes and times.
     #[key(default = true)]
     pub histograms: bool,
@@ -53,16 +53,16 @@ pub struct RecordSection {
     /// States from which a stopped run resumes.
     #[key(table)]
     pub checkpoint: CheckpointSection,
-    /// Table of `fedcast direct`, or slots.csv of client tasks trained alone, for forward transfer.
+    /// Table of `fedcast single-task`, or client_tasks.csv of client tasks trained alone, for forward transfer.
     ///
     /// Changes no result.
     #[key(first)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub direct: Option<PathBuf>,
+    pub single_task: Option<PathBuf>,
     /// Content of the file; read when the scenario is loaded.
     #[key(value = Arc::new([]))]
     #[serde(skip)]
-    pub trained_alone: Arc<[DirectLine]>,
+    pub trained_alone: Arc<[SingleTaskLine]>,
 }
 
 /// Optional metric.

@@ -3,20 +3,20 @@
 //! | `close` | keys | a round closes |
 //! |---|---|---|
 //! | `all` | | when every sampled client has answered or failed |
-//! | `deadline` | `deadline_s`, `least`, `stragglers` | as with `all`, or `deadline_s` seconds after it opened |
-//! | `quorum` | `quorum`, `deadline_s`, `least` | when this fraction of updates has arrived |
-//! | `first` | `deadline_s`, `least` | when as many have arrived as are wanted; `participation.over_selection` samples more clients |
-//! | `buffer` | `buffer`, `deadline_s`, `least` | asynchronous: when `buffer` updates have arrived, of any round |
+//! | `deadline` | `deadline_s`, `min_fraction`, `stragglers` | as with `all`, or `deadline_s` seconds after it opened |
+//! | `quorum` | `quorum`, `deadline_s`, `min_fraction` | when this fraction of updates has arrived |
+//! | `first` | `deadline_s`, `min_fraction` | when as many have arrived as are wanted; `participation.over_selection` samples more clients |
+//! | `buffer` | `buffer_size`, `deadline_s`, `min_fraction` | asynchronous: when `buffer_size` updates have arrived, of any round |
 //!
 //! With `stragglers = "skip"` a client of a stateless method is not trained if it is certain, when it begins, that its
-//! update will arrive after a deadline without `least`. The run has the same rounds, bytes and virtual times, and
-//! computes them faster.
+//! update will arrive after a deadline without `min_fraction`. The run has the same rounds, bytes and virtual times,
+//! and computes them faster.
 //!
-//! A deadline waits until at least the fraction `least` of updates has arrived. An update that arrives after its round
-//! has closed is late. Its bytes are counted. It is discarded, or with `late = "fold"` (semi-asynchronous; always with
-//! `buffer`) aggregated in the open round of its phase. Its weight there is `(1 + n)^-staleness_power` of a timely one
-//! after `n` aggregations, and 0 after more than `max_staleness`. The method must allow it: its uploads are differences
-//! to what was sent.
+//! A deadline waits until at least the fraction `min_fraction` of updates has arrived. An update that arrives after its
+//! round has closed is late. Its bytes are counted. It is discarded, or with `late = "aggregate"` (semi-asynchronous;
+//! always with `buffer`) aggregated in the open round of its phase. Its weight there is `(1 + n)^-staleness_exponent`
+//! of a timely one after `n` aggregations, and 0 after more than `max_staleness`. The method must allow it: its uploads
+//! are differences to what was sent.
 //!
 //! An asynchronous server (FedBuff) keeps as many clients at work as `[participation]` gives: when the buffer is full,
 //! it samples a new client for each that has returned.
@@ -47,34 +47,34 @@ pub struct RoundSection {
     /// Fraction of updates that a round waits for even after its deadline.
     #[key(when = deadline_s.is_some(), default = 0.0, at_least = 0.0, at_most = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub least: Option<f64>,
+    pub min_fraction: Option<f64>,
     /// Rule for clients whose updates will certainly arrive after the deadline.
-    #[key(when = deadline_s.is_some() && staleness_power.is_none(), default = Stragglers::Skip)]
+    #[key(when = deadline_s.is_some() && staleness_exponent.is_none(), default = Stragglers::Skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stragglers: Option<Stragglers>,
     /// Number of updates per aggregation.
     #[key(first, when = close == Close::Buffer, example = 10, at_least = 1.0)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub buffer: Option<u32>,
+    pub buffer_size: Option<u32>,
     /// Rule for updates that arrive after their round has closed.
     ///
     /// With `buffer` they are aggregated.
     #[key(first, when = !matches!(close, Close::All | Close::Buffer), default = LateUpdates::Drop)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<LateUpdates>,
-    /// Exponent of the weight of late updates, (1 + staleness)^-power.
+    /// Exponent of the weight of late updates, (1 + staleness)^-exponent.
     #[key(
         first,
-        when = close == Close::Buffer || late == Some(LateUpdates::Fold),
+        when = close == Close::Buffer || late == Some(LateUpdates::Aggregate),
         default = 0.5,
         at_least = 0.0,
         at_most = 10.0,
         source = "FedBuff: Nguyen et al. 2022"
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub staleness_power: Option<f64>,
+    pub staleness_exponent: Option<f64>,
     /// Number of aggregations after which late updates are discarded; default: never.
-    #[key(first, when = staleness_power.is_some())]
+    #[key(first, when = staleness_exponent.is_some())]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_staleness: Option<u32>,
 }
@@ -86,7 +86,7 @@ pub enum LateUpdates {
     /// Discarded.
     Drop,
     /// Aggregated in the open round of their phase, with a weight by staleness.
-    Fold,
+    Aggregate,
 }
 
 /// Rule for clients whose updates will certainly arrive after the deadline.
@@ -111,7 +111,7 @@ pub enum Close {
     Quorum,
     /// Answers of as many clients as wanted; more are sampled.
     First,
-    /// Arrival of `buffer` updates of any round: asynchronous.
+    /// Arrival of `buffer_size` updates of any round: asynchronous.
     Buffer,
 }
 
@@ -130,22 +130,25 @@ impl Close {
 
 impl RoundSection {
     /// Returns true if late updates are aggregated.
-    pub fn folds_late(&self) -> bool {
-        self.staleness_power.is_some()
+    pub fn aggregates_late(&self) -> bool {
+        self.staleness_exponent.is_some()
     }
 
     /// Reports keys that were not read, with the key that makes them invalid.
     fn refuse_others(&self, table: &mut TableReader<'_>) {
         if let Some(late) = self.late {
             let late = format!("late = \"{}\"", late.word());
-            table.foreign(&["staleness_power", "max_staleness"], &late);
-            if self.folds_late() {
+            table.foreign(&["staleness_exponent", "max_staleness"], &late);
+            if self.aggregates_late() {
                 table.foreign(&["stragglers"], &late);
             }
         }
         let beside = format!("close = \"{}\"", self.close.word());
-        table.foreign(&["quorum", "deadline_s", "buffer", "late"], &beside);
-        table.foreign(&["least", "stragglers", "staleness_power", "max_staleness"], &beside);
+        table.foreign(&["quorum", "deadline_s", "buffer_size", "late"], &beside);
+        table.foreign(
+            &["min_fraction", "stragglers", "staleness_exponent", "max_staleness"],
+            &beside,
+        );
     }
 }
 

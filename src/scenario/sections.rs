@@ -172,7 +172,7 @@ mod tests {
             "faults.rate",
             "wire.up.kinds.head",
             "backbone.architecture.depth",
-            "client.optimiser.momentum",
+            "client.optimizer.momentum",
             "data.nominal.classes",
         ] {
             assert!(!of(path).is_empty(), "{path} is not found");

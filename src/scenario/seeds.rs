@@ -22,7 +22,7 @@ pub struct Seeds {
     /// Seed of the class order; default: `run` if that is given, else 0.
     ///
     /// It is used with `tasks.order = "seeded"`, and draws classes and moves of client tasks with `tasks.arrival =
-    /// "powder"`.
+    /// "client-tasks"`.
     #[key(default = follow_run(table, run))]
     pub class_order: u64,
 }

@@ -10,28 +10,30 @@ const MOST_ROWS: u64 = 1_000_000;
 impl Scenario {
     pub(super) fn check_slots(&self, checker: &mut Checker<'_>) {
         let slices = matches!(self.partition.kind, PartitionKind::Slices { .. });
-        let ArrivalChoice::Powder { slot_classes, moving, .. } = self.tasks.arrival else {
+        let ArrivalChoice::ClientTasks { classes_per_client_task, switch_fraction, .. } =
+            self.tasks.arrival
+        else {
             if slices {
                 checker.reject(
                     &["partition.kind"],
                     "partition \"slices\" needs client tasks",
-                    "only with `tasks.arrival = \"powder\"`",
-                    "use \"dirichlet\" or \"iid\", or set `tasks.arrival = \"powder\"`",
+                    "only with `tasks.arrival = \"client-tasks\"`",
+                    "use \"dirichlet\" or \"iid\", or set `tasks.arrival = \"client-tasks\"`",
                 );
             }
-            if self.record.direct.is_some() {
+            if self.record.single_task.is_some() {
                 checker.reject(
-                    &["record.direct"],
-                    "`record.direct` needs client tasks",
-                    "only with `tasks.arrival = \"powder\"`",
+                    &["record.single_task"],
+                    "`record.single_task` needs client tasks",
+                    "only with `tasks.arrival = \"client-tasks\"`",
                     "remove this line",
                 );
             }
-            if self.record.slots != TaskIdentity::Both {
+            if self.record.client_tasks != TaskIdentity::Both {
                 checker.reject(
-                    &["record.slots"],
-                    "`record.slots` needs client tasks",
-                    "only with `tasks.arrival = \"powder\"`",
+                    &["record.client_tasks"],
+                    "`record.client_tasks` needs client tasks",
+                    "only with `tasks.arrival = \"client-tasks\"`",
                     "remove this line",
                 );
             }
@@ -42,22 +44,24 @@ impl Scenario {
             checker.reject(
                 &["partition.kind"],
                 "client tasks need partition \"slices\"",
-                "not with `tasks.arrival = \"powder\"`",
-                "set `partition = { kind = \"slices\", share = 0.2 }`",
+                "not with `tasks.arrival = \"client-tasks\"`",
+                "set `partition = { kind = \"slices\", fraction = 0.2 }`",
             );
         }
-        if periods > 1 && share_of(clients as usize, moving) == 0 {
+        if periods > 1 && share_of(clients as usize, switch_fraction) == 0 {
             checker.reject(
-                &["tasks.moving", "tasks.arrival"],
-                &format!("`moving = {moving}` of {clients} clients is 0, rounded down"),
+                &["tasks.switch_fraction", "tasks.arrival"],
+                &format!(
+                    "`switch_fraction = {switch_fraction}` of {clients} clients is 0, rounded down"
+                ),
                 "no client would begin a second task",
                 "raise it, or `federation.clients`",
             );
         }
-        let rows = u64::from(clients) * u64::from(periods) * u64::from(slot_classes);
+        let rows = u64::from(clients) * u64::from(periods) * u64::from(classes_per_client_task);
         if rows > MOST_ROWS {
             checker.reject(
-                &["tasks.slot_classes", "tasks.arrival"],
+                &["tasks.classes_per_client_task", "tasks.arrival"],
                 &format!(
                     "the head has {rows} rows: one per class of {periods} client tasks of {clients} clients"
                 ),
@@ -70,26 +74,28 @@ impl Scenario {
 
     /// Reports slices that are empty, as far as the sizes of classes are known.
     fn check_slices(&self, checker: &mut Checker<'_>) {
-        let ArrivalChoice::Powder { slot_classes, .. } = self.tasks.arrival else { return };
+        let ArrivalChoice::ClientTasks { classes_per_client_task, .. } = self.tasks.arrival else {
+            return;
+        };
         let Some(sizes) = self.data.sizes() else { return };
-        if slot_classes > sizes.classes {
+        if classes_per_client_task > sizes.classes {
             checker.reject(
-                &["tasks.slot_classes", "tasks.arrival"],
+                &["tasks.classes_per_client_task", "tasks.arrival"],
                 &format!(
-                    "client tasks have {slot_classes} classes, but the data set has only {}",
+                    "client tasks have {classes_per_client_task} classes, but the data set has only {}",
                     sizes.classes
                 ),
                 "more than there are",
-                &format!("set `slot_classes` to at most {}", sizes.classes),
+                &format!("set `classes_per_client_task` to at most {}", sizes.classes),
             );
         }
-        let PartitionKind::Slices { share, .. } = self.partition.kind else { return };
+        let PartitionKind::Slices { fraction, .. } = self.partition.kind else { return };
         let each = sizes.train / sizes.classes.max(1);
-        if share * f64::from(each) < 1.0 {
+        if fraction * f64::from(each) < 1.0 {
             checker.reject(
-                &["partition.share", "partition.kind"],
+                &["partition.fraction", "partition.kind"],
                 &format!(
-                    "`share = {share}` of the {each} training images of a class is 0, rounded down"
+                    "`fraction = {fraction}` of the {each} training images of a class is 0, rounded down"
                 ),
                 "too small",
                 "raise it, or `data.subset`",

@@ -54,7 +54,7 @@ impl SplitSection {
                 "share",
                 "`data.split` has no key `share`: it names published lists",
                 "drawn, not published",
-                "write `test_share = 0.2` in [data], the part that is tested: of every class, or with \
+                "write `test_fraction = 0.2` in [data], the part that is tested: of every class, or with \
                  `test_drawn = \"together\"` of all images; `test_seed` and `layout` stand beside it",
             );
             return SplitSection::List { list: PathBuf::new() };

@@ -1,4 +1,4 @@
-//! `data.store`: size at which images of a folder are kept.
+//! `data.stored_size`: size at which images of a folder are kept.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -45,14 +45,16 @@ impl StoredSize {
 
     pub(super) fn read(table: &mut TableReader<'_>) -> StoredSize {
         let doc = "size of images of a folder before any transform: pixels of a square, { shorter } or \"original\"";
-        if table.given_table("store") {
-            return table.table("store", StoredSize::read_shorter);
+        if table.given_table("stored_size") {
+            return table.table("stored_size", StoredSize::read_shorter);
         }
-        if table.given_string("store") {
-            table.get(&Param::new("store", Word::Original, doc));
+        if table.given_string("stored_size") {
+            table.get(&Param::new("stored_size", Word::Original, doc));
             return StoredSize::Original;
         }
-        StoredSize::Square(table.get(&Param::new("store", 224, doc).at_least(1.0).at_most(4096.0)))
+        StoredSize::Square(
+            table.get(&Param::new("stored_size", 224, doc).at_least(1.0).at_most(4096.0)),
+        )
     }
 
     fn read_shorter(table: &mut TableReader<'_>) -> StoredSize {

@@ -74,8 +74,9 @@ impl TasksSection {
     ///
     /// If clients have their own tasks, every period has the size of one client task.
     pub fn sizes(&self, classes: u32) -> Option<Vec<u32>> {
-        if let ArrivalChoice::Powder { slot_classes, .. } = self.arrival {
-            return (slot_classes <= classes).then(|| vec![slot_classes; self.count() as usize]);
+        if let ArrivalChoice::ClientTasks { classes_per_client_task, .. } = self.arrival {
+            return (classes_per_client_task <= classes)
+                .then(|| vec![classes_per_client_task; self.count() as usize]);
         }
         self.split.of(classes)
     }
@@ -123,9 +124,9 @@ impl TasksSection {
         if arrival.has_slots() && matches!(split, TaskSizes::Explicit(_)) {
             table.reject(
                 "sizes",
-                "`tasks.sizes` has no effect: all client tasks have `slot_classes` classes",
+                "`tasks.sizes` has no effect: all client tasks have `classes_per_client_task` classes",
                 "no effect on client tasks",
-                "give the number of periods as `count`, and `slot_classes`",
+                "give the number of periods as `count`, and `classes_per_client_task`",
             );
         }
         let order = Param::new("order", ClassOrder::Native, "order of classes");

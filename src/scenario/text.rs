@@ -9,16 +9,16 @@ use super::reader::Keys;
 pub struct TextSection {
     /// Characters per sample.
     #[key(default = 80, at_least = 1.0, at_most = 4096.0, source = "LEAF")]
-    pub context: u32,
+    pub sequence_length: u32,
     /// Characters from one sample to the next.
     #[key(default = 8, at_least = 1.0)]
     pub stride: u32,
     /// Number of classes: the most frequent characters.
     #[key(default = 36, at_least = 2.0, at_most = 65_536.0)]
-    pub symbols: u32,
+    pub vocabulary_size: u32,
     /// Capitals as small letters.
     #[key(default = true)]
-    pub fold_case: bool,
+    pub lowercase: bool,
     /// Fraction of a speaker's text that is tested, at its end.
     #[key(default = 0.2, above = 0.0, below = 1.0)]
     pub test: f64,
@@ -33,6 +33,6 @@ const FRAME: u32 = 2;
 impl TextSection {
     /// Returns the tokens of a sample, at most one per character.
     pub fn tokens(&self) -> u32 {
-        self.context + FRAME
+        self.sequence_length + FRAME
     }
 }

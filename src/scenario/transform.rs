@@ -44,8 +44,8 @@ pub struct TransformSection {
     #[key(default = train.map_or(Kernel::Pillow, |train| train.interpolation))]
     pub interpolation: Kernel,
     /// Normalization: a preset or { mean, std }; default in `[data.test]`: that of `[data.train]`.
-    #[key(read = Normalise::read(table, train.map_or(&Normalise::Half, |train| &train.normalise), doc))]
-    pub normalise: Normalise,
+    #[key(read = Normalize::read(table, train.map_or(&Normalize::Half, |train| &train.normalize), doc))]
+    pub normalize: Normalize,
 }
 
 /// Part of the image that is cut out.
@@ -59,7 +59,7 @@ pub enum Crop {
     /// Random window of `size`.
     Random,
     /// Center window of `size`.
-    Centre,
+    Center,
 }
 
 /// Color jitter of torchvision (`ColorJitter`): a factor per property, uniform in `[max(0, 1 - x), 1 + x]`.
@@ -113,7 +113,7 @@ impl Kernel {
 /// Normalization `(value - mean) / std` per channel, of values in `[0, 1]`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Normalise {
+pub enum Normalize {
     /// No normalization: values stay in `[0, 1]`.
     None,
     /// Mean and std 0.5 (ViTs of the `augreg` family).
@@ -134,7 +134,7 @@ pub enum Normalise {
     },
 }
 
-/// Words of [`Normalise`].
+/// Words of [`Normalize`].
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
 enum Preset {
     /// No normalization: values stay in `[0, 1]`.
@@ -149,32 +149,32 @@ enum Preset {
     Cifar,
 }
 
-impl Normalise {
+impl Normalize {
     /// Reads the key; `inherited` is the default, for `[data.test]` that of `[data.train]`.
-    fn read(table: &mut TableReader<'_>, inherited: &Normalise, doc: &'static str) -> Normalise {
-        if table.given_table("normalise") {
-            return table.table("normalise", Normalise::read_explicit);
+    fn read(table: &mut TableReader<'_>, inherited: &Normalize, doc: &'static str) -> Normalize {
+        if table.given_table("normalize") {
+            return table.table("normalize", Normalize::read_explicit);
         }
-        if matches!(inherited, Normalise::Explicit { .. }) && !table.given("normalise") {
+        if matches!(inherited, Normalize::Explicit { .. }) && !table.given("normalize") {
             return inherited.clone();
         }
         let default = match inherited {
-            Normalise::None => Preset::None,
-            Normalise::Imagenet => Preset::Imagenet,
-            Normalise::Clip => Preset::Clip,
-            Normalise::Cifar => Preset::Cifar,
-            Normalise::Half | Normalise::Explicit { .. } => Preset::Half,
+            Normalize::None => Preset::None,
+            Normalize::Imagenet => Preset::Imagenet,
+            Normalize::Clip => Preset::Clip,
+            Normalize::Cifar => Preset::Cifar,
+            Normalize::Half | Normalize::Explicit { .. } => Preset::Half,
         };
-        match table.get(&Param::new("normalise", default, doc)) {
-            Preset::None => Normalise::None,
-            Preset::Half => Normalise::Half,
-            Preset::Imagenet => Normalise::Imagenet,
-            Preset::Clip => Normalise::Clip,
-            Preset::Cifar => Normalise::Cifar,
+        match table.get(&Param::new("normalize", default, doc)) {
+            Preset::None => Normalize::None,
+            Preset::Half => Normalize::Half,
+            Preset::Imagenet => Normalize::Imagenet,
+            Preset::Clip => Normalize::Clip,
+            Preset::Cifar => Normalize::Cifar,
         }
     }
 
-    fn read_explicit(table: &mut TableReader<'_>) -> Normalise {
+    fn read_explicit(table: &mut TableReader<'_>) -> Normalize {
         let mean = Param::required("mean", vec![0.5], "means, one per channel");
         let std =
             Param::required("std", vec![0.5], "standard deviations, one per channel").above(0.0);
@@ -198,7 +198,7 @@ impl Normalise {
                 );
             }
         }
-        Normalise::Explicit { mean, std }
+        Normalize::Explicit { mean, std }
     }
 }
 
@@ -236,7 +236,7 @@ impl TransformSection {
                 "no crop",
                 "set `crop`, or use `resize`",
             ),
-            (Crop::RandomResized | Crop::Random | Crop::Centre, None) if !table.given("size") => {
+            (Crop::RandomResized | Crop::Random | Crop::Center, None) if !table.given("size") => {
                 table.reject(
                     "crop",
                     "a crop needs its `size`",
@@ -270,7 +270,7 @@ impl TransformSection {
                 name,
                 "[data.test] must not draw: every evaluation needs the same pixels",
                 "random",
-                "use `crop = \"centre\"`, no flip and no jitter in [data.test]",
+                "use `crop = \"center\"`, no flip and no jitter in [data.test]",
             );
         }
     }

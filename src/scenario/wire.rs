@@ -24,7 +24,7 @@ pub struct WireSection {
     pub verify: bool,
     /// Time for which clients keep assets.
     #[key(default = AssetCache::None)]
-    pub cache: AssetCache,
+    pub asset_cache: AssetCache,
 }
 
 /// Direction of messages, seen from the client.

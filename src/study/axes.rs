@@ -34,7 +34,7 @@ pub struct Pick {
 }
 
 /// Names of table columns, which no axis may have.
-const TAKEN: [&str; 25] = [
+const TAKEN: [&str; 26] = [
     "cell",
     "label",
     "seed",
@@ -53,6 +53,7 @@ const TAKEN: [&str; 25] = [
     "n",
     "note",
     "against",
+    "baseline",
     "metric",
     "mean",
     "sd",

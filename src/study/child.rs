@@ -62,8 +62,8 @@ pub(super) fn run(
     if let Some(workers) = &workers {
         arguments.extend([OsStr::new("--workers"), workers.as_ref()]);
     }
-    if crew.direct && prepared.scenario.tasks.arrival.has_slots() {
-        arguments.push(OsStr::new("--direct"));
+    if crew.single_task && prepared.scenario.tasks.arrival.has_slots() {
+        arguments.push(OsStr::new("--single-task"));
     }
     let started = start(&arguments, &log);
     let failed = |exit, error| Ended::Failed(Failure { hash: prepared.hash.clone(), exit, error });

@@ -9,8 +9,8 @@ use crate::scenario::reader::{Keys, Param, TableReader};
 #[keys(given(axes: &[Axis], extras: &[String]))]
 pub struct Compare {
     /// Baseline of the comparison.
-    #[key(read = table.optional_table("against", |table| read_against(table, axes, extras)).flatten())]
-    pub against: Option<Baseline>,
+    #[key(read = table.optional_table("baseline", |table| read_baseline(table, axes, extras)).flatten())]
+    pub baseline: Option<Baseline>,
     /// Metrics that are columns of the tables.
     #[key(read = read_metrics(table, "metrics", &COLUMNS, doc))]
     pub metrics: Vec<Metric>,
@@ -31,7 +31,11 @@ pub enum Baseline {
     Extra(String),
 }
 
-fn read_against(table: &mut TableReader<'_>, axes: &[Axis], extras: &[String]) -> Option<Baseline> {
+fn read_baseline(
+    table: &mut TableReader<'_>,
+    axes: &[Axis],
+    extras: &[String],
+) -> Option<Baseline> {
     let label = Param::<String>::unset("label", "label of an extra cell");
     if let Some(label) = table.optional(&label) {
         if !extras.contains(&label) {

@@ -78,14 +78,15 @@ impl Study {
             metrics.iter().map(|metric| Value::from(metric.name())).collect::<Vec<_>>().into()
         };
         let owned = |(name, value): (&str, Value)| (name.to_owned(), value);
-        let against: Option<Table> = self.compare.against.as_ref().map(|against| match against {
-            Baseline::Arms(picks) => self.picks(picks).map(owned).collect(),
-            Baseline::Extra(label) => {
-                [owned(("label", label.as_str().into()))].into_iter().collect()
-            }
-        });
+        let baseline: Option<Table> =
+            self.compare.baseline.as_ref().map(|baseline| match baseline {
+                Baseline::Arms(picks) => self.picks(picks).map(owned).collect(),
+                Baseline::Extra(label) => {
+                    [owned(("label", label.as_str().into()))].into_iter().collect()
+                }
+            });
         let mut lines = Vec::new();
-        lines.extend(against.map(|against| ("against", Value::Table(against))));
+        lines.extend(baseline.map(|baseline| ("baseline", Value::Table(baseline))));
         lines.push(("metrics", names(&self.compare.metrics)));
         lines.push(("warn_if_unequal", names(&self.compare.warn_if_unequal)));
         lines
@@ -99,7 +100,7 @@ impl Study {
             ("order", run.order.word().into()),
             ("on_error", run.on_error.word().into()),
             ("share_features", run.share_features.into()),
-            ("direct", run.direct.into()),
+            ("single_task", run.single_task.into()),
         ];
         let wall = run.limit.wall.map(|wall| ("wall", format!("{}s", wall.as_secs_f64().ceil())));
         let disk = run.limit.disk.map(|disk| ("disk", format!("{disk}B")));

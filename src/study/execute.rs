@@ -22,7 +22,7 @@ pub struct ProcessPool {
     /// Worker threads of each process; `None` means those of the scenario, as for GPUs.
     pub workers: Option<usize>,
     /// True to train every client task alone first, in cells whose clients have their own tasks.
-    pub direct: bool,
+    pub single_task: bool,
     pub on_error: OnError,
     pub limit: Limit,
     /// Interrupt that stops the study, as Ctrl-C does.

@@ -13,11 +13,12 @@ use super::report_section::ReportSection;
 use super::run_section::RunSection;
 use super::seeds::Replicate;
 use crate::files::{self, Kind};
+use crate::scenario::migration::schema_help;
 use crate::scenario::reader::{Keys, Param, TableReader, explore, json_schema, read_document};
 use crate::scenario::{Changes, GivenFolder, Origin};
 
-/// Schema version of study files, written as `schema = 1`.
-pub const SCHEMA: u32 = 1;
+/// Schema version of study files, written as `schema = 2`.
+pub const SCHEMA: u32 = 2;
 
 /// Many runs, described by one study file.
 #[derive(Clone, Debug)]
@@ -96,7 +97,7 @@ impl Study {
     fn read(table: &mut TableReader<'_>, name: &str, origin: Origin) -> Study {
         let schema = table.get(&Param::required("schema", SCHEMA, "version of the file format"));
         if schema != SCHEMA {
-            let help = "use the version of fedcast the file was written for, or rewrite the file";
+            let help = schema_help(schema);
             let message = format!("this program reads schema {SCHEMA}");
             table.reject("schema", &message, "another format", help);
         }
@@ -155,7 +156,7 @@ impl Study {
         let own = json!({ "type": "object" });
         schema["properties"]["axes"] = json!({ "type": "object", "additionalProperties": own });
         schema["properties"]["exclude"] = json!({ "type": "array", "items": own });
-        schema["properties"]["compare"]["properties"]["against"] = own;
+        schema["properties"]["compare"]["properties"]["baseline"] = own;
         schema
     }
 

@@ -15,7 +15,7 @@
 //! use fedcast::study::Study;
 //!
 //! let text = r#"
-//!     schema = 1
+//!     schema = 2
 //!     base = "scale.toml"
 //!     replicates = 2
 //!

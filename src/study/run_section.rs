@@ -29,9 +29,9 @@ pub struct RunSection {
     pub share_features: bool,
     /// True to train every client task alone first, as the reference of forward transfer.
     ///
-    /// The same as `fedcast run --direct`, for scenarios whose clients have their own tasks.
+    /// The same as `fedcast run --single-task`, for scenarios whose clients have their own tasks.
     #[key(default = false)]
-    pub direct: bool,
+    pub single_task: bool,
     /// Part of the cells that this process runs: "env" (SLURM job array) or "k/n".
     #[key(read = ShardChoice::read(table, doc))]
     pub shard: Option<ShardChoice>,

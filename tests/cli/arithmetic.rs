@@ -14,14 +14,14 @@ use crate::command::{Told, fedcast, read, tell_of};
 
 /// Few samples through a prompted transformer with prototypes: products of many shapes, forward and backward.
 const SMALL: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits", subset = 4 }
 tasks = { sizes = [5, 5] }
 partition = { kind = "iid" }
 method = { name = "hgp", prompt_len = 4 }
 federation = { clients = 2, rounds = 2 }
 client = { epochs = 1 }
-record = { checkpoint = { every = "round", keep = 9, share = 1.0 } }
+record = { checkpoint = { every = "round", keep = 9, max_time_fraction = 1.0 } }
 "#;
 
 /// Runs `fedcast` on a path.

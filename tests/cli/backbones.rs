@@ -11,14 +11,14 @@ use fedcast::scenario::{BackboneSection, Loaded, Override, Scenario, ScenarioErr
 use serde_json::Value;
 
 const PIXELS: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits", subset = 30 }
 tasks = { count = 1 }
 partition = { kind = "iid" }
 backbone = { kind = "pixels" }
 method = { name = "fedavg" }
 federation = { clients = 4, rounds = 6 }
-client = { epochs = 4, batch = 8, optimiser = { kind = "sgd", lr = 0.1 } }
+client = { epochs = 4, batch_size = 8, optimizer = { kind = "sgd", lr = 0.1 } }
 "#;
 
 fn load(overrides: &[&str]) -> Result<Loaded, ScenarioError> {
@@ -87,7 +87,7 @@ fn keys_of_a_transformer_have_no_meaning_with_pixels() {
 
 const RESNET: [&str; 3] = [
     "backbone={kind=\"resnet18\",width=4}",
-    "client.optimiser={kind=\"sgd\",lr=0.1,momentum=0.9,weight_decay=5e-4}",
+    "client.optimizer={kind=\"sgd\",lr=0.1,momentum=0.9,weight_decay=5e-4}",
     "client.round_schedule.kind=cosine",
 ];
 

@@ -10,14 +10,14 @@ use crate::command::{Told, read, tell};
 
 /// Two tasks of two rounds; clients hold few digits each, so that their models answer unlike.
 const SCENARIO: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits" }
 tasks = { sizes = [6, 4] }
 partition = { kind = "dirichlet", beta = 0.1, min_samples = 2 }
 backbone = { kind = "pixels" }
 method = { name = "fedavg" }
 federation = { clients = 4, rounds = 2 }
-client = { epochs = 3, batch = 16, optimiser = { kind = "adamw", lr = 0.01 } }
+client = { epochs = 3, batch_size = 16, optimizer = { kind = "adamw", lr = 0.01 } }
 record = { metrics = ["federated-bias"] }
 "#;
 

@@ -19,11 +19,11 @@ fn write(folder: &Path) {
     for (name, count) in [("train.csv", 18), ("test.csv", 6)] {
         fs::write(folder.join(name), format!("a,b,c,label\n{}", rows(count))).unwrap();
     }
-    let text = "schema = 1\nseed = { class_order = 2 }\ndata = { source = \"table\", path = \".\", width = 3 }\n\
+    let text = "schema = 2\nseed = { class_order = 2 }\ndata = { source = \"table\", path = \".\", width = 3 }\n\
                 tasks = { sizes = [2, 1], order = \"seeded\" }\n\
                 partition = { kind = \"iid\", min_samples = 1 }\n\
                 backbone = { kind = \"pixels\" }\nmethod = { name = \"fedavg\" }\n\
-                federation = { clients = 2, rounds = 1 }\nclient = { epochs = 1, batch = 6 }\n\
+                federation = { clients = 2, rounds = 1 }\nclient = { epochs = 1, batch_size = 6 }\n\
                 record = { confusion = true, models = \"last\", metrics = [\"federated-bias\"] }\n";
     fs::write(folder.join("own.toml"), text).unwrap();
 }

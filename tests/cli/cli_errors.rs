@@ -205,7 +205,7 @@ fn diverging(folder: &Path, codec: &str) -> Told {
     let settings = [
         "backbone={kind=\"pixels\"}",
         "method={name=\"fedavg\",train=\"head\"}",
-        "client={epochs=1,clip=0.0,optimiser={kind=\"sgd\",lr=1e7}}",
+        "client={epochs=1,max_grad_norm=0.0,optimizer={kind=\"sgd\",lr=1e7}}",
         "federation.rounds=2",
         codec,
     ];

@@ -77,7 +77,8 @@ fn only_keys_that_differ_are_told_and_defaults_of_a_method_in_one_line() {
         told.out.lines().filter(|line| line.starts_with("defaults")).collect();
     assert_eq!(defaults.len(), 2, "{}", told.out);
     assert!(
-        defaults[0].contains("defaults of A") && defaults[0].contains("method.head = \"fixed\"")
+        defaults[0].contains("defaults of A")
+            && defaults[0].contains("method.head_form = \"fixed\"")
     );
 }
 
@@ -87,7 +88,7 @@ fn the_first_round_that_differs_is_told() {
     let at = folder.path();
     run(at, "a", HEAD, 1, &["--set", "federation.rounds=2"]);
     // Another rate of learning: the same clients and bytes, other weights.
-    let rate = "client.optimiser={kind=\"adamw\",lr=0.1}";
+    let rate = "client.optimizer={kind=\"adamw\",lr=0.1}";
     run(at, "b", HEAD, 1, &["--set", "federation.rounds=2", "--set", rate]);
     let told = json(at, &["a", "b"]);
     let parting = &told["comparison"]["parting"][0];

@@ -21,7 +21,7 @@ fn what_is_taken_for_what_adds_up_to_right_answers_and_survives_resuming() {
             .clone()
     };
     let plain = digests();
-    let every = ["--set", "record.checkpoint={every=\"round\",keep=9,share=1.0}"];
+    let every = ["--set", "record.checkpoint={every=\"round\",keep=9,max_time_fraction=1.0}"];
     let on = [&["--set", "record.confusion=true", "--force"][..], &every].concat();
     assert_eq!(tiny_run(folder, &on).code, 0);
     assert_eq!(digests(), plain);

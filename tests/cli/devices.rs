@@ -13,15 +13,15 @@ use fedcast::scenario::{Compute, DeviceName, Loaded, Override, Scenario, Scenari
 use serde_json::Value;
 
 const HGP: &str = r#"
-schema = 1
-data = { source = "digits", subset = 12, train = { normalise = "half" } }
+schema = 2
+data = { source = "digits", subset = 12, train = { normalize = "half" } }
 tasks = { count = 2 }
 partition = { kind = "iid" }
 backbone = { weights = "embedded" }
 method = { name = "hgp", prompt_len = 4 }
 federation = { clients = 2, rounds = 1 }
 record = { evaluate = "task" }
-client = { epochs = 1, batch = 16, optimiser = { kind = "adamw", lr = 0.003 } }
+client = { epochs = 1, batch_size = 16, optimizer = { kind = "adamw", lr = 0.003 } }
 "#;
 
 fn load(overrides: &[&str]) -> Result<Loaded, ScenarioError> {

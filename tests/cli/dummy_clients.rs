@@ -67,7 +67,7 @@ fn plan(set: &[&str]) -> Value {
 
 #[test]
 fn a_staged_run_with_units_load_and_assets_sends_and_takes_what_was_planned() {
-    for set in [&[][..], &["wire.cache=\"run\"", "federation.load=0"]] {
+    for set in [&[][..], &["wire.asset_cache=\"run\"", "federation.load_clients=0"]] {
         let (run, plan) = (Run::new(set, &[]), plan(set));
         let summary = run.summary();
         for way in ["down", "up"] {
@@ -90,7 +90,7 @@ fn a_staged_run_with_units_load_and_assets_sends_and_takes_what_was_planned() {
 
 #[test]
 fn load_clients_change_no_result_and_are_marked() {
-    let (with, without) = (Run::new(&[], &[]), Run::new(&["federation.load=0"], &[]));
+    let (with, without) = (Run::new(&[], &[]), Run::new(&["federation.load_clients=0"], &[]));
     assert_eq!(with.servers(), without.servers());
     assert_eq!(with.summary()["accuracy"], without.summary()["accuracy"]);
     let load: Vec<Value> = with
@@ -124,7 +124,7 @@ fn load_clients_change_no_result_and_are_marked() {
 
 #[test]
 fn units_act_in_their_phase_only_and_hold_all_samples_together() {
-    let run = Run::new(&["federation.load=0"], &[]);
+    let run = Run::new(&["federation.load_clients=0"], &[]);
     let trained = run.events("trained");
     let samples = |phase: u64| -> (u64, usize) {
         let of = |e: &&Value| e["event"]["phase"] == phase && e["event"]["task"] == 0;
@@ -169,7 +169,7 @@ fn results_do_not_depend_on_the_workers() {
 #[test]
 fn a_phase_that_does_not_exist_is_found_at_check() {
     let folder = tempfile::tempdir().unwrap();
-    let set = "federation.units.phases=[\"statistic\"]";
+    let set = "federation.dummy_clients.phases=[\"statistic\"]";
     let told = tell(folder.path(), &["check", &staged(), "--set", set]);
     assert_eq!(told.code, 3);
     assert!(told.err.contains("has no phase `statistic`"), "{}", told.err);

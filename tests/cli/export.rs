@@ -81,7 +81,7 @@ fn a_model_that_was_kept_is_the_one_that_is_computed_again() {
 fn a_model_is_in_the_checkpoint_of_its_task_and_models_of_another_run_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let set = ["--set", "record.checkpoint={every=\"task\",keep=9,share=1.0}"];
+    let set = ["--set", "record.checkpoint={every=\"task\",keep=9,max_time_fraction=1.0}"];
     assert_eq!(tiny_run(folder, &[&set[..], &["--set", "record.models=last"]].concat()).code, 0);
     let told = export(folder, "one.safetensors", &["--task", "1"]);
     assert_eq!(told.code, 0, "{}", told.err);

@@ -8,12 +8,12 @@ use crate::command::{read, tell, tiny};
 use fedcast::scenario::{AnyMethod, ExpectedMetric, Loaded, Override, Scenario, ScenarioError};
 use tempfile::TempDir;
 
-const BASE: &str = r#"schema = 1
+const BASE: &str = r#"schema = 2
 
 [data]
 source = "folder"
 path = "images"
-store = 8
+stored_size = 8
 
 [tasks]
 count = 5
@@ -27,7 +27,7 @@ name = "hgp"
 tau = 0.2
 
 [wire]
-cache = "task"
+asset_cache = "task"
 "#;
 
 /// A folder with `base/base.toml` and `child.toml`.
@@ -66,7 +66,7 @@ fn a_child_is_its_base_but_for_what_it_says() {
     let other = child("partition.beta = 0.5\nwire = \"verify\"\n", &[]);
     let sets = ["partition.beta=0.5", "wire.verify=true"];
     assert_eq!(other.hash(), child("", &sets).hash());
-    assert_eq!(other.wire.cache, whole.scenario.wire.cache);
+    assert_eq!(other.wire.asset_cache, whole.scenario.wire.asset_cache);
     assert!(other.wire.verify);
 
     let override_wins = child("partition.beta = 0.5\n", &["partition.beta=0.7"]);

@@ -9,14 +9,14 @@ use fedcast::model::{DeepResNetConfig, Parameter, ParameterSet, to_safetensors};
 use serde_json::Value;
 
 const DEEP: &str = r#"
-schema = 1
-data = { source = "digits", subset = 3, train = { normalise = "imagenet" } }
+schema = 2
+data = { source = "digits", subset = 3, train = { normalize = "imagenet" } }
 tasks = { count = 2 }
 partition = { kind = "iid", min_samples = 1 }
 backbone = { kind = "resnet50", weights = "resnet50.safetensors" }
 method = { name = "fedavg", train = "head" }
 federation = { clients = 3, rounds = 1 }
-client = { epochs = 1, batch = 8 }
+client = { epochs = 1, batch_size = 8 }
 "#;
 
 /// Any finite weights will do: convolutions that keep the size of what they are given, norms that pass it on.

@@ -7,13 +7,13 @@ use serde_json::Value;
 
 /// Head-only training on the embedded transformer: every pass reads features.
 const HEAD: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits", subset = 10 }
 tasks = { count = 2 }
 partition = { kind = "dirichlet", beta = 1.0, min_samples = 1 }
 method = { name = "fedavg", train = "head" }
 federation = { clients = 4, rounds = 2 }
-client = { epochs = 2, batch = 8 }
+client = { epochs = 2, batch_size = 8 }
 "#;
 
 const HGP: &str = r#"method={name="hgp", train="head"}"#;

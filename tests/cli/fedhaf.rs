@@ -7,15 +7,15 @@ use crate::command::{read, tell};
 use serde_json::Value;
 
 const DIGITS: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits", subset = 24 }
 tasks = { count = 5 }
 partition = { kind = "dirichlet", beta = 1.0, min_samples = 1 }
 method = { name = "fedhaf", module_hidden = 32, module_width = 16, head_hidden = 16 }
 federation = { clients = 6, rounds = 2 }
 participation = { count = 3 }
-client = { epochs = 2, batch = 8, optimiser = { kind = "sgd", lr = 0.05 } }
-wire = { cache = "task" }
+client = { epochs = 2, batch_size = 8, optimizer = { kind = "sgd", lr = 0.05 } }
+wire = { asset_cache = "task" }
 time = { preset = "mobile" }
 "#;
 
@@ -104,8 +104,11 @@ fn fresh_clients_and_foreign_keys_are_refused() {
         let told = tell(folder.path(), &[&["check", "haf.toml"][..], &sets].concat());
         (told.code, told.err)
     };
-    let fresh =
-        ["participation.population=fresh", "partition.samples_per_client=20", "wire.cache=none"];
+    let fresh = [
+        "participation.population=fresh",
+        "partition.samples_per_client=20",
+        "wire.asset_cache=none",
+    ];
     let (code, err) = check(&fresh);
     assert!(code == 3 && err.contains("fresh clients never come back"), "{err}");
     assert_eq!(check(&[&fresh[..], &["method.retention=0.0"]].concat()).0, 0);
@@ -114,8 +117,8 @@ fn fresh_clients_and_foreign_keys_are_refused() {
         ("method.herding=random", "`random` is not a value"),
         ("method.lambda_fbb=1.0", "did you mean `lambda_fb`"),
         ("method.residual=skip", "`skip` is not a value"),
-        ("method.reinitialise=true", "`norms = \"batch\"`"),
-        ("method.teacher_norms=batch", "`batch` is not a value"),
+        ("method.reinitialise=true", "`batch_norm = \"batch\"`"),
+        ("method.teacher_batch_norm=batch", "`batch` is not a value"),
         ("method={name=\"fedlwf-2t\", train=\"head\", alpha=0.8, beta=0.4}", "with `gamma`"),
     ] {
         let (code, err) = check(&[set]);

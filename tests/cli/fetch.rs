@@ -380,7 +380,7 @@ fn a_data_set_of_the_hub_that_was_cut_off_is_not_taken_for_whole() {
     let told = fetch(folder, &server, &[name]);
     assert!(told.code == 6 && told.err.contains("404"), "{}", told.err);
     let scenario =
-        PIXELS.replace("\"cifar100\"", &format!("\"folder\", store = 8, path = \"{name}\""));
+        PIXELS.replace("\"cifar100\"", &format!("\"folder\", stored_size = 8, path = \"{name}\""));
     fs::write(folder.join("table.toml"), scenario).unwrap();
     let run = || tell(folder, &["run", "table.toml", "-q"]);
     let told = run();
@@ -420,14 +420,14 @@ fn files_of_the_hub_that_are_not_what_it_says_are_removed() {
 
 /// A linear head on the pixels of CIFAR-100 or of what else is named.
 const PIXELS: &str = r#"
-schema = 1
+schema = 2
 data = { source = "cifar100", nominal = { classes = 100, train = 1000, test = 100 } }
 tasks = { count = 2 }
 partition = { kind = "iid", min_samples = 1 }
 backbone = { kind = "pixels" }
 method = { name = "fedavg", train = "head" }
 federation = { clients = 2, rounds = 1 }
-client = { epochs = 1, batch = 64 }
+client = { epochs = 1, batch_size = 64 }
 "#;
 
 /// CIFAR-100 in its binary layout, ten images per class to train with and one to test with.
@@ -472,7 +472,7 @@ fn scenarios_find_what_was_fetched_or_say_how() {
     assert!(missing.code == 6 && missing.err.contains("fedcast fetch cifar100"), "{}", missing.err);
     let missing = told(&["run", "-q", "--fetch"]);
     assert!(missing.code == 6 && missing.err.contains("FEDCAST_OFFLINE is set"), "{}", missing.err);
-    let named = ["--set", "data.source=\"folder\"", "--set", "data.store=8", "--set"];
+    let named = ["--set", "data.source=\"folder\"", "--set", "data.stored_size=8", "--set"];
     let missing =
         told(&[&["run", "-q"], &named[..], &["data.path=\"fetched:imagenet-r\""]].concat());
     assert!(

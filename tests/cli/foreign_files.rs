@@ -28,11 +28,11 @@ fn devices_pipes_and_numbers_without_end_are_refused_by_check() {
     }
     let endless = ["federation.clients=4294967295", "federation.idle_clients=10000000"];
     let endless =
-        endless.iter().chain(&["federation.load=1000000", "federation.rounds=4000000000"]);
+        endless.iter().chain(&["federation.load_clients=1000000", "federation.rounds=4000000000"]);
     for set in endless.chain(&[
         "tasks={count=20000}",
         "time.slowness=inf",
-        "client.optimiser={kind=\"sgd\",lr=inf}",
+        "client.optimizer={kind=\"sgd\",lr=inf}",
     ]) {
         check(folder, set);
     }

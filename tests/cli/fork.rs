@@ -10,7 +10,7 @@ use crate::command::{Told, read, tell};
 
 /// Clients that remember (control variates), sampled, over links that take time.
 const SCENARIO: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits", subset = 12 }
 tasks = { sizes = [4, 3, 3] }
 partition = { kind = "dirichlet", beta = 1.0, min_samples = 2 }
@@ -18,10 +18,10 @@ backbone = { kind = "pixels" }
 method = { name = "scaffold" }
 federation = { clients = 6, rounds = 3 }
 participation = { kind = "count", count = 3 }
-client = { epochs = 1, batch = 16, optimiser = { kind = "sgd", lr = 0.1 } }
+client = { epochs = 1, batch_size = 16, optimizer = { kind = "sgd", lr = 0.1 } }
 time = { preset = "mobile", ms_per_sample = 30 }
-links = { preset = "mobile", loss = 0.02 }
-record = { checkpoint = { every = "task", keep = 9, share = 1.0 } }
+links = { preset = "mobile", loss_rate = 0.02 }
+record = { checkpoint = { every = "task", keep = 9, max_time_fraction = 1.0 } }
 "#;
 
 fn recorded(folder: &Path) {
@@ -91,7 +91,7 @@ fn what_is_changed_holds_from_there_on_and_not_before() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     recorded(folder);
-    let sets = ["participation.count=5", "client.optimiser.lr=0.01", "links.rtt_ms=900"];
+    let sets = ["participation.count=5", "client.optimizer.lr=0.01", "links.rtt_ms=900"];
     let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();
     forks(folder, &[&["a", "--after-task", "1", "-o", "b"][..], &sets].concat());
     let (a, b) = (read(folder.join("a/events.jsonl")), read(folder.join("b/events.jsonl")));
@@ -118,7 +118,7 @@ fn a_fork_is_resumed_forked_and_computed_from_nothing_kept() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     recorded(folder);
-    let set = ["--set", "client.optimiser.lr=0.01"];
+    let set = ["--set", "client.optimizer.lr=0.01"];
     forks(folder, &[&["a", "--after-task", "1", "-o", "b"][..], &set].concat());
 
     // Killed after its fork, before and after its first own checkpoint.
@@ -179,10 +179,10 @@ fn what_cannot_be_is_said_and_nothing_is_written() {
     recorded(folder);
     for (words, says) in [
         (
-            &["--after-task", "4", "--set", "client.batch=8"][..],
+            &["--after-task", "4", "--set", "client.batch_size=8"][..],
             "has not ended task 4; it has ended 3",
         ),
-        (&["--after-task", "3", "--set", "client.batch=8"], "task 3 is the last one"),
+        (&["--after-task", "3", "--set", "client.batch_size=8"], "task 3 is the last one"),
         (&["--after-task", "1"], "nothing is changed"),
         (
             &["--after-task", "1", "--set", "federation.clients=7"],
@@ -206,11 +206,11 @@ fn what_cannot_be_is_said_and_nothing_is_written() {
     }
     let itself = fork(
         folder,
-        &["a", "-o", "./a", "--force", "--after-task", "1", "--set", "client.batch=8"],
+        &["a", "-o", "./a", "--force", "--after-task", "1", "--set", "client.batch_size=8"],
     );
     assert_eq!(itself.code, 2);
     assert!(itself.err.contains("its own folder"), "{}", itself.err);
     verified(folder, "a");
-    let gone = fork(folder, &["nothing", "--after-task", "1", "--set", "client.batch=8"]);
+    let gone = fork(folder, &["nothing", "--after-task", "1", "--set", "client.batch_size=8"]);
     assert_eq!(gone.code, 2, "{}", gone.err);
 }

@@ -24,7 +24,7 @@ fn what_is_no_run_is_named_for_what_it_is() {
     let folder = folder.path();
     assert_eq!(tiny_run(folder, &[]).code, 0);
     fs::write(folder.join("a.toml"), read(tiny())).unwrap();
-    let study = "schema = 1\nbase = \"a.toml\"\n[axes.rounds]\nkey = \"federation.rounds\"\nvalues = [1, 2]\n";
+    let study = "schema = 2\nbase = \"a.toml\"\n[axes.rounds]\nkey = \"federation.rounds\"\nvalues = [1, 2]\n";
     fs::write(folder.join("b.study.toml"), study).unwrap();
     fs::create_dir_all(folder.join("data/train")).unwrap();
     fs::create_dir_all(folder.join("studies/x")).unwrap();
@@ -62,7 +62,7 @@ fn a_run_is_no_scenario() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     assert_eq!(tiny_run(folder, &[]).code, 0);
-    for command in ["run", "check", "plan", "direct", "study"] {
+    for command in ["run", "check", "plan", "single-task", "study"] {
         let told = tell(folder, &[command, "run"]);
         assert_eq!(told.code, 3, "{command}: {}", told.err);
         for part in
@@ -79,7 +79,7 @@ fn a_run_is_no_scenario() {
     let told = tell(folder, &["plan", "mine"]);
     assert!(told.err.contains("name a file in it, such as mine/a.toml"), "{}", told.err);
     let study =
-        "schema = 1\nbase = \"a.toml\"\n[axes.rounds]\nkey = \"federation.rounds\"\nvalues = [1]\n";
+        "schema = 2\nbase = \"a.toml\"\n[axes.rounds]\nkey = \"federation.rounds\"\nvalues = [1]\n";
     fs::write(folder.join("mine/b.study.toml"), study).unwrap();
     for (command, file, what) in [
         ("run", "mine/b.study.toml", "fedcast study mine/b.study.toml"),

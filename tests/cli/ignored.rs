@@ -114,7 +114,7 @@ fn codecs_that_touch_nothing_or_not_all_are_told() {
             &[HEAD, "wire.up.kinds.prompt=\"int8\""],
             "wire.up.kinds.prompt = \"int8\" has no effect for `fedavg`: its uploads contain no prompt",
         ),
-        (&[HEAD, "wire.cache=\"run\""], "wire.cache has no effect for `fedavg`"),
+        (&[HEAD, "wire.asset_cache=\"run\""], "wire.asset_cache has no effect for `fedavg`"),
     ] {
         let told = checked(sets);
         assert_eq!(told.code, 0, "{}", told.err);
@@ -139,21 +139,26 @@ fn methods_show_says_what_codecs_touch() {
 #[test]
 fn robust_means_that_are_the_plain_one_are_told() {
     let robust = |sets: &[&str]| checked(&[&[HEAD], sets].concat()).err;
-    let told = robust(&["federation.fold=\"trimmed-mean\""]);
-    assert!(told.contains("federation.trim = 0.1 has no effect: of at most 3 uploads"), "{told}");
+    let told = robust(&["federation.aggregation=\"trimmed-mean\""]);
+    assert!(
+        told.contains("federation.trim_fraction = 0.1 has no effect: of at most 3 uploads"),
+        "{told}"
+    );
     assert!(told.contains("from 10 on"), "{told}");
-    let told = robust(&["federation.fold=\"trimmed-mean\"", "federation.trim=0.34"]);
+    let told =
+        robust(&["federation.aggregation=\"trimmed-mean\"", "federation.trim_fraction=0.34"]);
     assert_eq!(told, "");
-    let told = robust(&["federation={clients=10,rounds=1,fold=\"trimmed-mean\"}"]);
+    let told = robust(&["federation={clients=10,rounds=1,aggregation=\"trimmed-mean\"}"]);
     assert_eq!(told, "");
-    let few = ["federation={clients=10,rounds=1,fold=\"trimmed-mean\"}", "participation.count=9"];
+    let few =
+        ["federation={clients=10,rounds=1,aggregation=\"trimmed-mean\"}", "participation.count=9"];
     assert!(robust(&few).contains("of at most 9 uploads"));
-    let told = robust(&["federation.fold=\"median\"", "participation.count=2"]);
+    let told = robust(&["federation.aggregation=\"median\"", "participation.count=2"]);
     assert!(
         told.contains("the median of at most 2 uploads per round is their unweighted mean"),
         "{told}"
     );
-    assert_eq!(robust(&["federation.fold=\"median\""]), "");
+    assert_eq!(robust(&["federation.aggregation=\"median\""]), "");
 }
 
 #[test]
@@ -191,14 +196,17 @@ fn settings_that_never_come_to_anything_are_told() {
         ),
         ("privacy.bits=20", "privacy.bits has no effect"),
         ("seed.class_order=5", "seed.class_order has no effect: tasks.order is \"native\""),
-        ("federation.units.rule=\"remainder-last\"", "federation.units.rule has no effect"),
+        (
+            "federation.dummy_clients.split=\"remainder-last\"",
+            "federation.dummy_clients.rule has no effect",
+        ),
         ("record.bias=\"round\"", "record.bias has no effect: `federated-bias` is not among"),
         (
             "faults=[{kind=\"malicious\",how=\"scaled\",factor=1.0}]",
             "faults has no effect: an update scaled by factor = 1",
         ),
         (
-            "availability={kind=\"by-data\",least=1.0}",
+            "availability={kind=\"by-data\",min_fraction=1.0}",
             "availability.kind has no effect: with these numbers every client is always on",
         ),
     ] {

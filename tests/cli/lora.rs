@@ -7,12 +7,12 @@ use crate::command::{read, tell};
 use serde_json::Value;
 
 /// Two tasks of five digits over three clients.
-const SCENARIO: &str = r#"schema = 1
+const SCENARIO: &str = r#"schema = 2
 data = { source = "digits", subset = 20 }
 tasks = { sizes = [5, 5] }
 partition = { kind = "iid", min_samples = 2 }
 federation = { clients = 3, rounds = 2 }
-client = { epochs = 3, batch = 8, optimiser = { kind = "adamw", lr = 0.01 } }
+client = { epochs = 3, batch_size = 8, optimizer = { kind = "adamw", lr = 0.01 } }
 record = { evaluate = "task", checkpoint = { every = 1, keep = 9 } }
 "#;
 

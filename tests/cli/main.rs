@@ -35,6 +35,7 @@ mod ignored;
 mod interrupt;
 mod lora;
 mod manifest;
+mod migrate;
 mod mistakes;
 mod new;
 mod own_data;

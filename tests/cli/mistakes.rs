@@ -12,7 +12,7 @@ use crate::command::{Told, read, tell, tiny, tiny_run};
 const MISTAKES: &[&str] = &[
     // Overrides that a shell has taken apart.
     "check|t.toml|--set|method={name=fedavg}",
-    "check|t.toml|--set|client.optimiser={kind=sgd, lr=0.1}",
+    "check|t.toml|--set|client.optimizer={kind=sgd, lr=0.1}",
     "check|t.toml|--set|method=name=stsa",
     "run|t.toml|--set|method=name=stsa|method=width=256",
     "run|t.toml|--set|client.epochs|=|5",
@@ -27,8 +27,8 @@ const MISTAKES: &[&str] = &[
     "check|t.toml|--set|method.name=stsa",
     "check|t.toml|--set|partition.kind=iid",
     // Values as TOML does not have them.
-    "check|t.toml|--set|client.optimiser.lr=.003",
-    "check|t.toml|--set|client.optimiser.lr=\"0.1\"",
+    "check|t.toml|--set|client.optimizer.lr=.003",
+    "check|t.toml|--set|client.optimizer.lr=\"0.1\"",
     "check|t.toml|--set|wire.verify=True",
     "check|t.toml|--set|wire.verify=yes",
     "check|t.toml|--set|federation.clients=1,000",
@@ -39,7 +39,7 @@ const MISTAKES: &[&str] = &[
     "check|t.toml|--set|client.lr=0.1",
     "check|t.toml|--set|clients=5",
     "check|t.toml|--set|federation.epochs=5",
-    "check|t.toml|--set|client.optimiser.kind=Adam",
+    "check|t.toml|--set|client.optimizer.kind=Adam",
     "check|t.toml|--set|data.source=csf",
     "check|t.toml|--set|backbone.kind=resnet50",
     "check|t.toml|--set|availability={kind=\"trace\",file=\"available.csv\"}",
@@ -70,8 +70,8 @@ fn folder() -> tempfile::TempDir {
     write("a.yaml", "schema: 1\ndata:\n  source: digits\n");
     write("a.json", "{\"schema\": 1}");
     write("available.csv", "client,time_s,available\n0,1,1\n");
-    let slips = "schema = 1\nname = tiny\n[federation]\nrounds = 1,000\n[wire]\nverify = True\n\
-                 [client]\noptimiser = { kind = \"sgd\", lr = .003 }\n";
+    let slips = "schema = 2\nname = tiny\n[federation]\nrounds = 1,000\n[wire]\nverify = True\n\
+                 [client]\noptimizer = { kind = \"sgd\", lr = .003 }\n";
     write("slips.toml", slips);
     assert_eq!(tiny_run(folder.path(), &[]).code, 0);
     folder

@@ -11,7 +11,7 @@ fn what_is_written_is_commented_checks_and_runs() {
     let folder = tempfile::tempdir().unwrap();
     let told = tell(
         folder.path(),
-        &["new", "a.toml", "--clients", "3", "--rounds", "1", "--sampled", "2"],
+        &["new", "a.toml", "--clients", "3", "--rounds", "1", "--cohort-size", "2"],
     );
     assert_eq!(told.code, 0, "{}", told.err);
     insta::assert_snapshot!("a_new_scenario", read(folder.path().join("a.toml")));
@@ -32,7 +32,7 @@ fn a_file_is_kept_unless_forced_and_slips_write_nothing() {
     let unknown = tell(folder.path(), &["new", "b.toml", "--method", "hpg"]);
     assert_eq!(unknown.code, 2);
     assert!(unknown.err.contains("did you mean `hgp`?"), "{}", unknown.err);
-    let wrong = tell(folder.path(), &["new", "b.toml", "--clients", "2", "--sampled", "5"]);
+    let wrong = tell(folder.path(), &["new", "b.toml", "--clients", "2", "--cohort-size", "5"]);
     assert_eq!(wrong.code, 3, "{}", wrong.err);
     assert!(!folder.path().join("b.toml").exists());
 }
@@ -49,7 +49,7 @@ fn nobody_is_asked_where_nobody_can_answer() {
 #[test]
 fn what_a_method_ignores_is_said_as_the_file_is_written() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tell(folder.path(), &["new", "a.toml", "--method", "stsa", "--sampled", "3"]);
+    let told = tell(folder.path(), &["new", "a.toml", "--method", "stsa", "--cohort-size", "3"]);
     assert_eq!(told.code, 0, "{}", told.err);
     assert!(
         told.err.contains("participation.count = 3 only applies partly to `stsa`"),
@@ -113,7 +113,7 @@ fn a_class_called_train_is_trained_on_and_tested() {
     assert_eq!(told.code, 0, "{}", told.err);
     let text = read(folder.join("a.toml"));
     assert!(text.contains("nominal = { classes = 4, train = 32, test = 8 }"), "{text}");
-    let pixels = ["--set", "backbone={kind=\"pixels\"}", "--set", "data.store=8"];
+    let pixels = ["--set", "backbone={kind=\"pixels\"}", "--set", "data.stored_size=8"];
     let sizes = ["--set", "data.train={resize=8}", "--set", "data.test={resize=8}"];
     let run = [&["run", "a.toml", "-q", "-o", "run"], &pixels[..], &sizes].concat();
     let ran = tell(folder, &run);
@@ -143,7 +143,7 @@ fn a_partition_that_cannot_be_is_refused_before_anything_is_written_or_asked_for
     // `check` says it where sizes are known, `run` before it asks for weights.
     fs::write(
         folder.join("b.toml"),
-        "schema = 1\ntasks.count = 10\nmethod = { name = \"fedavg\" }\n\
+        "schema = 2\ntasks.count = 10\nmethod = { name = \"fedavg\" }\n\
          data = { source = \"cifar10\", train = { resize = 224 }, test = { resize = 224 } }\n\
          partition = { kind = \"dirichlet\", beta = 0.01, attempts = 20 }\n\
          backbone = { weights = \"vit_tiny.safetensors\", architecture = \"vit-tiny-patch16-224\" }\n\

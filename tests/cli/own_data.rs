@@ -11,9 +11,9 @@ use crate::command::{Told, read, tell};
 /// A scenario whose network is nothing, for `data` and `partition` in TOML.
 fn scenario(folder: &Path, data: &str, partition: &str) {
     let text = format!(
-        "schema = 1\ndata = {data}\ntasks = {{ count = 1 }}\npartition = {partition}\n\
+        "schema = 2\ndata = {data}\ntasks = {{ count = 1 }}\npartition = {partition}\n\
          backbone = {{ kind = \"pixels\" }}\nmethod = {{ name = \"fedavg\" }}\n\
-         federation = {{ clients = 2, rounds = 1 }}\nclient = {{ epochs = 1, batch = 4 }}\n"
+         federation = {{ clients = 2, rounds = 1 }}\nclient = {{ epochs = 1, batch_size = 4 }}\n"
     );
     fs::write(folder.join("own.toml"), text).unwrap();
 }
@@ -50,7 +50,7 @@ fn a_folder_with_val_runs_and_says_what_it_measures_on() {
     let folder = folder.path();
     images(folder, "pets/train", 8);
     images(folder, "pets/val", 3);
-    scenario(folder, r#"{ source = "folder", path = "pets", store = 4 }"#, IID);
+    scenario(folder, r#"{ source = "folder", path = "pets", stored_size = 4 }"#, IID);
     let told = run(folder, "one", &[]);
     assert_eq!(told.code, 0, "{}", told.err);
     assert!(
@@ -82,7 +82,7 @@ fn an_image_that_cannot_be_read_is_an_error_and_no_silent_loss() {
     let folder = folder.path();
     images(folder, "pets/train", 4);
     images(folder, "pets/test", 2);
-    scenario(folder, r#"{ source = "folder", path = "pets", store = 4 }"#, IID);
+    scenario(folder, r#"{ source = "folder", path = "pets", stored_size = 4 }"#, IID);
     let whole = digests(folder, "whole", &[]);
     fs::write(folder.join("pets/train/cat/.DS_Store"), "").unwrap();
     fs::write(folder.join("pets/train/cat/LICENSE"), "").unwrap();
@@ -114,7 +114,7 @@ fn a_cut_image_is_an_error_and_no_gray_picture() {
     let path = folder.join("pets/train/emu/cut.jpg");
     let noise = |x: u32, y: u32| image::Luma([(x * 37 + y * 101 + x * y) as u8]);
     image::GrayImage::from_fn(64, 64, noise).save(&path).unwrap();
-    scenario(folder, r#"{ source = "folder", path = "pets", store = 4 }"#, IID);
+    scenario(folder, r#"{ source = "folder", path = "pets", stored_size = 4 }"#, IID);
     assert_eq!(run(folder, "whole", &[]).code, 0);
     let whole = fs::read(&path).unwrap();
     // The last tenth, and the end mark alone.
@@ -160,7 +160,7 @@ fn photographs_are_turned_where_the_scenario_says_so() {
             }
         }
     }
-    scenario(folder, r#"{ source = "folder", path = "noted", store = 4 }"#, IID);
+    scenario(folder, r#"{ source = "folder", path = "noted", stored_size = 4 }"#, IID);
     let ignored = digests(folder, "one", &[]);
     let turned = digests(folder, "two", &["--set", "data.path=\"turned\""]);
     let exif = digests(folder, "three", &["--set", "data.orientation=\"exif\""]);
@@ -175,11 +175,11 @@ fn undivided_images_are_drawn_class_by_class() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     images(folder, "pets", 10);
-    scenario(folder, r#"{ source = "folder", path = "pets", store = 4 }"#, IID);
+    scenario(folder, r#"{ source = "folder", path = "pets", stored_size = 4 }"#, IID);
     let told = run(folder, "none", &[]);
     assert_eq!(told.code, 3);
-    assert!(told.err.contains("data.test_share = 0.2"), "{}", told.err);
-    let share = ["--set", "data.test_share=0.3"];
+    assert!(told.err.contains("data.test_fraction = 0.2"), "{}", told.err);
+    let share = ["--set", "data.test_fraction=0.3"];
     let one = digests(folder, "one", &share);
     assert!(read(folder.join("one/matrix.csv")).contains(",6,"), "three of ten of each class");
     let other = [&share[..], &["--set", "data.test_seed=1"]].concat();
@@ -284,11 +284,10 @@ fn keys_that_make_no_sense_are_shown_at_their_places() {
     scenario(folder, data, r#"{ kind = "natural" }"#);
     let told = tell(folder, &["check", "own.toml"]);
     assert_eq!(told.code, 3);
-    let foreign =
-        r#"{ source = "cifar10", path = ".", test_share = 0.2, label = "y", client = "folder" }"#;
+    let foreign = r#"{ source = "cifar10", path = ".", test_fraction = 0.2, label = "y", client = "folder" }"#;
     scenario(folder, foreign, r#"{ kind = "file" }"#);
     let more = tell(folder, &["check", "own.toml"]);
-    let both = r#"{ source = "folder", path = ".", test_share = 0.2, split = { list = "a.json" }, client = "who" }"#;
+    let both = r#"{ source = "folder", path = ".", test_fraction = 0.2, split = { list = "a.json" }, client = "who" }"#;
     scenario(folder, both, IID);
     let last = tell(folder, &["check", "own.toml"]);
     insta::assert_snapshot!([told.err, more.err, last.err].join("\n"));
@@ -303,7 +302,7 @@ fn the_effective_scenario_is_the_same_scenario() {
     let folder = folder.path();
     table(folder, "train.csv", 8);
     fs::write(folder.join("who.csv"), "sample,client\n0,1\n1,0\n2,1\n3,1\n4,0\n5,1\n").unwrap();
-    let data = r#"{ source = "table", path = "train.csv", width = 1, client = "writer", test_share = 0.25 }"#;
+    let data = r#"{ source = "table", path = "train.csv", width = 1, client = "writer", test_fraction = 0.25 }"#;
     scenario(folder, data, r#"{ kind = "file", file = "who.csv" }"#);
     let one = digests(folder, "one", &[]);
     let effective = folder.join("one/scenario.effective.toml");

@@ -25,7 +25,7 @@ const TROUBLE: &[&str] = &[
     "--set",
     "federation={clients=6,rounds=3}",
     "--set",
-    "links.loss=0.15",
+    "links.loss_rate=0.15",
     "--set",
     "round={close=\"quorum\",quorum=0.5}",
     "--set",

@@ -134,7 +134,7 @@ fn fedhaf_on_cifar100() {
     assert_eq!(all(&planned, "/up/smallest/payload"), [both + 4; 10]);
     let assets = all(&planned, "/assets/largest/payload");
     assert_eq!((assets[0], &assets[1..]), (0, &[both; 9][..]));
-    let anew = plan(scenario, &["--set", "wire.cache=none"]);
+    let anew = plan(scenario, &["--set", "wire.asset_cache=none"]);
     let down = |plan: &Value| plan["total"]["down"].as_u64().unwrap();
     assert!(down(&anew) > down(&planned), "{} {}", anew["total"], planned["total"]);
 }
@@ -157,7 +157,7 @@ fn ends(scenario: &str, more: &[&str]) -> [(u64, u64); 2] {
     [(down[0], up[0]), (down[9], up[9])]
 }
 
-const GROWING_HEAD: [&str; 2] = ["--set", "method.head=growing"];
+const GROWING_HEAD: [&str; 2] = ["--set", "method.head_form=growing"];
 const LEAN: [&str; 2] = ["--set", "wire.form=lean"];
 
 /// Card of L2P, section 4. Lean uploads leave out keys that do not train and rows of other tasks.
@@ -221,14 +221,14 @@ fn so_does_a_run_through_a_narrow_line_of_the_server() {
 /// No client leaves before its work is done, so the run waits and samples as planned.
 #[test]
 fn so_does_a_run_of_clients_that_come_and_go() {
-    let diurnal = "availability={kind=\"diurnal\",mean=0.3,depth=0.2,slot_s=30}";
+    let diurnal = "availability={kind=\"diurnal\",mean=0.3,depth=0.2,step_s=30}";
     sends_and_takes_what_was_planned(&["preset=mobile", diurnal]);
 }
 
 /// New clients are asked for those that came back, at the times and with the bytes of the plan.
 #[test]
 fn so_does_an_asynchronous_run() {
-    let buffer = "round={close=\"buffer\",buffer=2}";
+    let buffer = "round={close=\"buffer\",buffer_size=2}";
     let method = "method={name=\"fedavg\",train=\"head\"}";
     sends_and_takes_what_was_planned(&[buffer, method, "federation.rounds=5"]);
 }
@@ -282,7 +282,7 @@ fn small_cifar(folder: &Path) {
 #[test]
 fn cifar_of_any_length_sends_and_takes_what_was_planned() {
     const SCENARIO: &str = r#"
-schema = 1
+schema = 2
 preset = "mobile"
 data = { source = "cifar10", path = "images" }
 tasks = { count = 2 }
@@ -290,7 +290,7 @@ partition = { kind = "dirichlet", beta = 0.5, min_samples = 1 }
 backbone = { kind = "pixels" }
 method = { name = "hgp", train = "head", rebalance = "none" }
 federation = { clients = 6, rounds = 2 }
-client = { epochs = 1, batch = 8 }
+client = { epochs = 1, batch_size = 8 }
 "#;
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -373,6 +373,6 @@ fn stsa_s_formulas_hold_in_a_run() {
     assert_eq!(exact, clients * tasks * 4 * (d * d + d * classes));
     let half = run("half", &[&format!("method={{symmetric=true, name=\"stsa\", {table}")]);
     assert_eq!(half, clients * tasks * 4 * (d * (d + 1) / 2 + d * classes));
-    let units = run("units", &[&of("stsa-e"), "federation.units.count=2"]);
+    let units = run("units", &[&of("stsa-e"), "federation.dummy_clients.count=2"]);
     assert_eq!(units, 2 * clients * tasks * 4 * (d * classes + classes));
 }

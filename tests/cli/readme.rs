@@ -69,7 +69,7 @@ fn works(mut words: Vec<String>, folder: &Path, line: &str) {
             words.drain(out..out + 2);
         }
         // Nor does it train anything alone first, or ask the network.
-        words.retain(|word| !["--direct", "--resume", "--fetch"].contains(&word.as_str()));
+        words.retain(|word| !["--single-task", "--resume", "--fetch"].contains(&word.as_str()));
     }
     // A study is planned, too.
     if words[0] == "study" {
@@ -216,7 +216,7 @@ fn every_scenario_that_is_printed_in_full_is_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut printed = 0;
     for page in markdown::pages() {
-        for text in page.blocks("toml").filter(|text| text.starts_with("schema = 1")) {
+        for text in page.blocks("toml").filter(|text| text.starts_with("schema = 2")) {
             let file = folder.path().join("printed.toml");
             std::fs::write(&file, &text).unwrap();
             let file = file.to_str().unwrap();

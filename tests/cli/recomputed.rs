@@ -32,10 +32,10 @@ fn write(folder: &Path, tasks: &str, more: &str) {
         fs::write(folder.join(name), format!("label,a,b,c,d\n{rows}")).unwrap();
     }
     let text = format!(
-        "schema = 1\nseed = {{ class_order = 11 }}\n\
+        "schema = 2\nseed = {{ class_order = 11 }}\n\
          data = {{ source = \"table\", path = \".\", width = 4 }}\ntasks = {tasks}\n\
          backbone = {{ kind = \"pixels\" }}\nmethod = {{ name = \"fedavg\", train = \"head\" }}\n\
-         client = {{ epochs = 2, batch = 1000, optimiser = {{ kind = \"sgd\", lr = 0.1 }} }}\n\
+         client = {{ epochs = 2, batch_size = 1000, optimizer = {{ kind = \"sgd\", lr = 0.1 }} }}\n\
          record = {{ models = \"tasks\" }}\n{more}"
     );
     fs::write(folder.join("own.toml"), text).unwrap();

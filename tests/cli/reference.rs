@@ -10,8 +10,8 @@ fn a_section_is_explained_with_values_conditions_and_sources() {
     let told = tell(folder.path(), &["keys", "participation"]);
     assert_eq!(told.code, 0, "{}", told.err);
     insta::assert_snapshot!(told.out);
-    let one = tell(folder.path(), &["keys", "client.optimiser.momentum"]);
-    assert!(one.out.contains("only with client.optimiser.kind = sgd"), "{}", one.out);
+    let one = tell(folder.path(), &["keys", "client.optimizer.momentum"]);
+    assert!(one.out.contains("only with client.optimizer.kind = sgd"), "{}", one.out);
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn plots_have_a_line_per_method_and_their_tables_the_numbers_of_the_runs() {
     assert_eq!(row[3], format!("{sign}{mean:.2}"));
     assert!(differences.iter().all(|row| row[0].contains("stsa")));
     // The other way round on demand.
-    let turned = page(at, &["grid", "--against", "method=stsa"]);
+    let turned = page(at, &["grid", "--baseline", "method=stsa"]);
     let turned = rows(table(&turned, "Mean difference from the baseline"));
     let sign = if mean < 0.0 { "+" } else { "" };
     let row = turned.iter().find(|row| row[0] == "clients=4, method=fedavg").unwrap();
@@ -234,9 +234,9 @@ fn a_study_says_what_is_plotted_and_what_is_compared() {
     two_methods(at, &[1, 2]);
     fs::rename(at.join("fedavg"), at.join("arm=one")).unwrap();
     fs::rename(at.join("stsa"), at.join("arm=two")).unwrap();
-    let study = "schema = 1\nbase = \"base.toml\"\nstudy = \"two & two\"\nreplicates = 2\n\
+    let study = "schema = 2\nbase = \"base.toml\"\nstudy = \"two & two\"\nreplicates = 2\n\
                  [axes.arm]\none = {}\ntwo = {}\nthree = {}\n[[extra]]\nlabel = \"a lone one\"\n\
-                 [compare]\nagainst = { arm = \"two\" }\nmetrics = [\"faa\", \"bytes_up\"]\n\
+                 [compare]\nbaseline = { arm = \"two\" }\nmetrics = [\"faa\", \"bytes_up\"]\n\
                  warn_if_unequal = []\n[report]\nplots = [\"bytes_up\", \"pareto:bytes_up:faa\"]\n";
     fs::write(at.join("study.effective.toml"), study).unwrap();
     let mut cells = "label,arm,seed,status,path,error\n".to_owned();
@@ -277,9 +277,9 @@ fn what_cannot_be_shown_is_wrong_usage() {
     run(at, "b", STSA, 1, &[]);
     for (arguments, must) in [
         (vec!["nowhere"], "no run at or below nowhere"),
-        (vec!["a", "b", "--against", "method=sta"], "has no value `sta`, only fedavg, stsa"),
-        (vec!["a", "b", "--against", "colour=red"], "no axis `colour`"),
-        (vec!["a", "b", "--against", "method"], "write AXIS=VALUE"),
+        (vec!["a", "b", "--baseline", "method=sta"], "has no value `sta`, only fedavg, stsa"),
+        (vec!["a", "b", "--baseline", "colour=red"], "no axis `colour`"),
+        (vec!["a", "b", "--baseline", "method"], "write AXIS=VALUE"),
         (vec!["a", "-o", "b"], "is a folder"),
     ] {
         let told = tell(at, &[&["report"], arguments.as_slice()].concat());

@@ -5,13 +5,13 @@ use serde_json::Value;
 use crate::command::{read, tell};
 
 const SCENARIO: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits", subset = 8 }
 tasks = { sizes = [5, 5] }
 partition = { kind = "capped", beta = 1.0, min_samples = 2 }
 method = { name = "fedavg", train = "head" }
 federation = { clients = 4, rounds = 3 }
-client = { epochs = 1, batch = 16 }
+client = { epochs = 1, batch_size = 16 }
 time = { preset = "mobile" }
 links = { preset = "mobile" }
 

@@ -8,19 +8,20 @@ use std::path::Path;
 use crate::command::{Told, read, tell};
 
 const SCENARIO: &str = r#"
-schema = 1
+schema = 2
 preset = "mobile"
 data = { source = "digits", subset = 20 }
-tasks = { count = 3, arrival = "powder", slot_classes = 4 }
+tasks = { count = 3, arrival = "client-tasks", classes_per_client_task = 4 }
 partition = { kind = "slices" }
 backbone = { kind = "pixels" }
 method = { name = "fedavg" }
 federation = { clients = 5, rounds = 2 }
-client = { epochs = 2, batch = 16 }
-links = { preset = "mobile", loss = 0 }
+client = { epochs = 2, batch_size = 16 }
+links = { preset = "mobile", loss_rate = 0 }
 "#;
 
-const TABLES: [&str; 5] = ["rounds.csv", "bytes.csv", "clients.csv", "matrix.csv", "slots.csv"];
+const TABLES: [&str; 5] =
+    ["rounds.csv", "bytes.csv", "clients.csv", "matrix.csv", "client_tasks.csv"];
 
 fn run(folder: &Path, out: &str, more: &[&str]) -> Told {
     fs::write(folder.join("a.toml"), SCENARIO).unwrap();
@@ -70,8 +71,8 @@ fn slots_are_tested_from_when_they_begin_with_and_without_being_known() {
     let folder = folder.path();
     run(folder, "run", &[]);
     let (mut begun, mut finished) = ([0; 3], 0);
-    let table = read(folder.join("run/slots.csv"));
-    let explained = fedcast::report::dictionary::file("slots.csv").unwrap().columns;
+    let table = read(folder.join("run/client_tasks.csv"));
+    let explained = fedcast::report::dictionary::file("client_tasks.csv").unwrap().columns;
     let names: Vec<&str> = explained.iter().map(|column| column.name).collect();
     assert_eq!(table.lines().next().unwrap(), names.join(","));
     for line in table.lines().skip(1) {
@@ -93,11 +94,11 @@ fn slots_are_tested_from_when_they_begin_with_and_without_being_known() {
 fn tests_with_the_slot_known_only_say_so() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let told = run(folder, "known", &["--set", "record.slots=\"known\""]);
+    let told = run(folder, "known", &["--set", "record.client_tasks=\"known\""]);
     assert!(told.out.starts_with("a: ") && told.out.contains("accuracy % (task known)"));
     let slots = &summary(folder, "known")["slots"];
     assert!(slots["own"]["avg"].as_f64().unwrap() > 0.0 && slots["all"].is_null());
-    let table = read(folder.join("known/slots.csv"));
+    let table = read(folder.join("known/client_tasks.csv"));
     assert!(table.lines().skip(1).all(|line| line.ends_with(',')), "{table}");
     let verified = tell(folder, &["replay", "known", "--verify", "-q"]);
     assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
@@ -112,7 +113,7 @@ fn forward_transfer_is_measured_against_the_table_of_another_run() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     run(folder, "alone", &[]);
-    let direct = ["--set", "record.direct=alone/slots.csv"];
+    let direct = ["--set", "record.single_task=alone/client_tasks.csv"];
     let told = run(folder, "run", &direct);
     let slots = &summary(folder, "run")["slots"];
     assert_eq!(slots["own"]["ft"], 0.0);
@@ -128,20 +129,21 @@ fn forward_transfer_is_measured_against_the_table_of_another_run() {
     assert_eq!(replayed.code, 0, "{}", replayed.err);
     assert!(line(&replayed.out).is_some_and(|line| line.contains('·')));
     for (set, why) in [
-        ("record.direct=gone/matrix.csv", "no column `period`"),
-        ("record.direct=nowhere.csv", "cannot read"),
+        ("record.single_task=gone/matrix.csv", "no column `period`"),
+        ("record.single_task=nowhere.csv", "cannot read"),
     ] {
         let told = tell(folder, &["check", "a.toml", "--set", set]);
         assert!(told.code == 3 && told.err.contains(why), "{}{}", told.out, told.err);
     }
 }
 
-/// The table that `fedcast direct` writes, with some keys changed.
+/// The table that `fedcast single-task` writes, with some keys changed.
 fn alone(folder: &Path, more: &[&str]) -> String {
     fs::write(folder.join("a.toml"), SCENARIO).unwrap();
-    let told = tell(folder, &[&["direct", "a.toml", "-q", "-o", "direct.csv"], more].concat());
+    let told =
+        tell(folder, &[&["single-task", "a.toml", "-q", "-o", "single-task.csv"], more].concat());
     assert_eq!(told.code, 0, "{}", told.err);
-    read(folder.join("direct.csv"))
+    read(folder.join("single-task.csv"))
 }
 
 /// A single client task is trained in rounds of its own client; other rounds, clients and tasks do not affect it.
@@ -154,14 +156,14 @@ fn a_slot_alone_is_one_round_of_its_client() {
     assert_eq!(alone(folder, &["--set", "federation.rounds=5", "--workers", "1"]), table);
     assert_ne!(alone(folder, &["--set", "client.epochs=3"]), table);
     // Other clients move; the slots of the first period are what they were.
-    let more = alone(folder, &["--set", "tasks.moving=1.0"]);
+    let more = alone(folder, &["--set", "tasks.switch_fraction=1.0"]);
     assert!(more.lines().count() == 1 + 15 && more.lines().take(6).eq(table.lines().take(6)));
     // A federation of one client that has one slot is nothing else.
     let one = ["--set", "federation.clients=1", "--set", "federation.rounds=1"];
     let one = [&one[..], &["--set", "tasks.count=1", "--set", "preset=ideal"]].concat();
     let table = alone(folder, &one);
     run(folder, "one", &one);
-    let slots = read(folder.join("one/slots.csv"));
+    let slots = read(folder.join("one/client_tasks.csv"));
     let own = |text: &str| {
         let columns: Vec<&str> = text.lines().next().unwrap().split(',').collect();
         let place = columns.iter().position(|name| *name == "accuracy_own").unwrap();
@@ -171,7 +173,7 @@ fn a_slot_alone_is_one_round_of_its_client() {
     assert!(own(&table) > 0.0, "{table}");
     // Tasks that all clients share cannot be learned by one client alone.
     let everybodys = ["--set", "tasks={count=2}", "--set", "partition={kind=\"iid\"}"];
-    let told = tell(folder, &[&["direct", "a.toml"], &everybodys[..]].concat());
+    let told = tell(folder, &[&["single-task", "a.toml"], &everybodys[..]].concat());
     assert!(told.code == 3 && told.err.contains("all clients share the tasks"), "{}", told.err);
 }
 
@@ -179,9 +181,9 @@ fn a_slot_alone_is_one_round_of_its_client() {
 fn a_run_trains_its_slots_alone_first_where_it_is_told_to() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let told = run(folder, "with", &["--direct"]);
+    let told = run(folder, "with", &["--single-task"]);
     run(folder, "without", &[]);
-    assert_eq!(read(folder.join("with-direct.csv")), alone(folder, &[]));
+    assert_eq!(read(folder.join("with-single-task.csv")), alone(folder, &[]));
     let slots = &summary(folder, "with")["slots"]["own"];
     assert!(slots["ft"].as_f64().is_some() && slots["tt"].as_f64().is_some(), "{slots}");
     assert!(summary(folder, "without")["slots"]["own"]["ft"].is_null());
@@ -198,17 +200,17 @@ fn a_study_measures_forward_transfer() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     fs::write(folder.join("a.toml"), SCENARIO).unwrap();
-    let study = "schema = 1\nbase = \"a.toml\"\nreplicates = 1\n[axes.tasks]\nown = {}\n\
+    let study = "schema = 2\nbase = \"a.toml\"\nreplicates = 1\n[axes.tasks]\nown = {}\n\
                  common = { tasks = { count = 2 }, partition = { kind = \"iid\" } }\n\
-                 [compare]\nagainst = { tasks = \"own\" }\nmetrics = [\"ft\", \"tt\"]\n[run]\ndirect = true\n";
+                 [compare]\nbaseline = { tasks = \"own\" }\nmetrics = [\"ft\", \"tt\"]\n[run]\nsingle_task = true\n";
     fs::write(folder.join("s.study.toml"), study).unwrap();
     let told = tell(folder, &["study", "s.study.toml", "-q", "-o", "out"]);
     assert_eq!(told.code, 0, "{}{}", told.out, told.err);
-    let one = run(folder, "alone", &["--direct", "--seed", "1"]);
+    let one = run(folder, "alone", &["--single-task", "--seed", "1"]);
     assert_eq!(one.code, 0);
     let ft = |path: &str| summary(folder, path)["slots"]["own"]["ft"].clone();
     let of_cell = ft("out/tasks=own/seed-1");
     assert!(of_cell.is_number() && of_cell == ft("alone"), "{of_cell}");
     assert!(read(folder.join("out/cells.csv")).lines().next().unwrap().contains(",ft,"));
-    assert!(!folder.join("out/tasks=common/seed-1-direct.csv").exists());
+    assert!(!folder.join("out/tasks=common/seed-1-single-task.csv").exists());
 }

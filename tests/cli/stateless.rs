@@ -14,14 +14,14 @@ use fedcast::scenario::Scenario;
 use serde_json::Value;
 
 /// Three clients a round of a million, two tasks of two rounds, a few samples each.
-const SCENARIO: &str = r#"schema = 1
-data = { source = "digits", train = { normalise = "half" }, test = { normalise = "half" } }
+const SCENARIO: &str = r#"schema = 2
+data = { source = "digits", train = { normalize = "half" }, test = { normalize = "half" } }
 tasks = { count = 2 }
 partition = { kind = "ratios", split = 0.1, category = 0.6 }
 backbone = { weights = "embedded" }
 federation = { clients = 1_000_000, rounds = 2 }
 participation = { count = 3, population = "fresh" }
-client = { epochs = 1, batch = 16, epoch_schedule = "quarter-cosine" }
+client = { epochs = 1, batch_size = 16, epoch_schedule = "quarter-cosine" }
 record = { evaluate = "task" }
 
 [method]

@@ -7,17 +7,17 @@ use std::process::{Command, Stdio};
 
 use crate::command::{Told, fedcast, read, tell};
 
-const BASE: &str = r#"schema = 1
+const BASE: &str = r#"schema = 2
 data = { source = "digits", subset = 12 }
 tasks = { sizes = [5, 5] }
 partition = { kind = "iid", min_samples = 1 }
 method = { name = "fedavg", train = "head" }
 federation = { clients = 2, rounds = 2 }
-client = { epochs = 1, batch = 16 }
+client = { epochs = 1, batch_size = 16 }
 backbone = { kind = "pixels" }
 "#;
 
-const STUDY: &str = r#"schema = 1
+const STUDY: &str = r#"schema = 2
 base = "base.toml"
 replicates = 2
 
@@ -29,7 +29,7 @@ fedavg = { client.epochs = 1 }
 long = { client.epochs = 3 }
 
 [compare]
-against = { method = "fedavg" }
+baseline = { method = "fedavg" }
 metrics = ["faa", "bytes_up", "rounds_to:0.2"]
 
 [run]
@@ -335,7 +335,7 @@ fn a_task_of_a_slurm_array_runs_its_part() {
     assert_eq!(labels(&[], &[]).len(), 8, "outside of an array all are run");
 }
 
-const FAILING: &str = r#"schema = 1
+const FAILING: &str = r#"schema = 2
 base = "base.toml"
 set = { partition = { kind = "iid", min_samples = 3, attempts = 3 } }
 
@@ -506,8 +506,8 @@ fn typos_point_at_their_place_and_nothing_runs() {
         ),
         ("base.toml", "bse.toml", ["bse.toml", "cannot read the scenario"]),
         (
-            "against = { method = \"fedavg\" }",
-            "against = { method = \"x\" }",
+            "baseline = { method = \"fedavg\" }",
+            "baseline = { method = \"x\" }",
             ["13:22", "fedavg, long"],
         ),
     ] {

@@ -25,10 +25,10 @@ const ROWS: [(&str, [f32; 2]); 6] = [
 fn folder(files: &[(&str, &str)], more: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
-        "schema = 1\ndata = {{ source = \"table\", path = \"data\", width = 2{more} }}\ntasks = {{ count = 1 }}\n\
+        "schema = 2\ndata = {{ source = \"table\", path = \"data\", width = 2{more} }}\ntasks = {{ count = 1 }}\n\
          partition = {{ kind = \"iid\", min_samples = 0 }}\nbackbone = {{ kind = \"pixels\" }}\n\
          method = {{ name = \"fedavg\" }}\nfederation = {{ clients = 2, rounds = 1 }}\n\
-         client = {{ epochs = 1, batch = 4 }}\n"
+         client = {{ epochs = 1, batch_size = 4 }}\n"
     );
     fs::write(folder.path().join("s.toml"), text).unwrap();
     for (name, text) in files {

@@ -66,7 +66,7 @@ fn a_directory_that_was_only_claimed_is_free() {
 fn a_run_that_learnt_nothing_says_so_again() {
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..2 {
-        let told = tiny_run(folder.path(), &["--resume", "--set", "links.loss=1.0"]);
+        let told = tiny_run(folder.path(), &["--resume", "--set", "links.loss_rate=1.0"]);
         assert_eq!(told.code, 7, "{}", told.err);
     }
 }

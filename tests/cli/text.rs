@@ -9,14 +9,14 @@ use fedcast::numerics::streams::{Domain, StreamKey};
 use serde_json::Value;
 
 const PLAY: &str = r#"
-schema = 1
-data = { source = "play", path = "play.txt", text = { context = 8, stride = 1, symbols = 8 } }
+schema = 2
+data = { source = "play", path = "play.txt", text = { sequence_length = 8, stride = 1, vocabulary_size = 8 } }
 tasks = { count = 4 }
 partition = { kind = "natural" }
 backbone = { kind = "bert", architecture = { hidden = 16, heads = 2, layers = 1, intermediate = 16 } }
 method = { name = "fedhaf", module_hidden = 16, module_width = 8, head_hidden = 8 }
 federation = { clients = 3, rounds = 2 }
-client = { epochs = 1, batch = 16, optimiser = { kind = "sgd", lr = 0.05 } }
+client = { epochs = 1, batch_size = 16, optimizer = { kind = "sgd", lr = 0.05 } }
 "#;
 
 /// Four speakers who say something different each.
@@ -48,7 +48,7 @@ fn a_play_is_a_federation_of_its_speakers() {
     assert_eq!(one["digests"], run(folder, "three", &["--workers", "3"])["digests"]);
     let off = ["--set", "cache.features=off"];
     assert_eq!(one["digests"], run(folder, "off", &off)["digests"]);
-    let merged = run(folder, "merged", &["--set", "partition.rest=merge"]);
+    let merged = run(folder, "merged", &["--set", "partition.leftover=merge"]);
     assert_ne!(one["digests"], merged["digests"], "the fourth speaker is with somebody");
     let replayed = tell(folder, &["replay", "one", "--verify", "-q"]);
     assert_eq!(replayed.code, 0, "{}{}", replayed.out, replayed.err);
@@ -162,14 +162,14 @@ fn what_does_not_go_together_is_refused() {
         ("data={source=\"digits\"}", "these data are images"),
         ("method={name=\"fedavg\"}", "gives features and cannot be trained"),
         ("method={name=\"hgp\"}", "\"bert\" has none"),
-        ("data.text.symbols=1", "must be"),
+        ("data.text.vocabulary_size=1", "must be"),
         ("data.train.flip=0.5", "`data.train` is for images"),
         ("data.subset=9", "`data.subset` is for images"),
         (
             "data.nominal={classes=9,train=9,test=9}",
-            "`data.nominal.classes` is 9, but `data.text.symbols` is 8",
+            "`data.nominal.classes` is 9, but `data.text.vocabulary_size` is 8",
         ),
-        ("data.text.context=511", "are more than the 512 positions"),
+        ("data.text.sequence_length=511", "are more than the 512 positions"),
         ("backbone.architecture.vocabulary=99", "characters have 100 tokens"),
         ("tasks.count=7", "8 classes cannot be split into 7 tasks"),
         ("backbone.vocabulary=vocab.txt", "one token per character"),

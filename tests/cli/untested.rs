@@ -13,11 +13,11 @@ fn table(folder: &Path, tested: &str) {
     let train = [rows("8,0,0,cat"), rows("0,8,0,dog"), rows("0,0,8,emu")].concat();
     fs::write(folder.join("train.csv"), format!("a,b,c,label\n{train}")).unwrap();
     fs::write(folder.join("test.csv"), format!("a,b,c,label\n{tested}")).unwrap();
-    let text = "schema = 1\ndata = { source = \"table\", path = \".\", width = 3 }\n\
+    let text = "schema = 2\ndata = { source = \"table\", path = \".\", width = 3 }\n\
                 tasks = { count = 3, order = \"native\" }\n\
                 partition = { kind = \"iid\", min_samples = 1 }\n\
                 backbone = { kind = \"pixels\" }\nmethod = { name = \"fedavg\" }\n\
-                federation = { clients = 1, rounds = 1 }\nclient = { epochs = 2, batch = 6 }\n";
+                federation = { clients = 1, rounds = 1 }\nclient = { epochs = 2, batch_size = 6 }\n";
     fs::write(folder.join("own.toml"), text).unwrap();
 }
 
@@ -105,12 +105,12 @@ fn a_play_whose_end_lacks_a_character_has_no_accuracy_of_it() {
     let folder = folder.path();
     let said = format!("{}{}", "abc".repeat(20), "ab".repeat(30));
     fs::write(folder.join("p.txt"), format!("Ann:\n{said}\n")).unwrap();
-    let text = "schema = 1\ndata = { source = \"play\", path = \"p.txt\", text = { context = 4, stride = 1, symbols = 3, test = 0.3 } }\n\
+    let text = "schema = 2\ndata = { source = \"play\", path = \"p.txt\", text = { sequence_length = 4, stride = 1, vocabulary_size = 3, test = 0.3 } }\n\
                 tasks = { count = 3 }\npartition = { kind = \"iid\", min_samples = 0 }\n\
                 backbone = { kind = \"bert\", architecture = { hidden = 16, heads = 2, layers = 1, intermediate = 16 } }\n\
                 method = { name = \"fedavg\", train = \"head\" }\n\
                 federation = { clients = 1, rounds = 1 }\n\
-                client = { epochs = 1, batch = 100, optimiser = { kind = \"sgd\", lr = 0.1 } }\n";
+                client = { epochs = 1, batch_size = 100, optimizer = { kind = \"sgd\", lr = 0.1 } }\n";
     fs::write(folder.join("p.toml"), text).unwrap();
     let (told, summary) = run(folder, "p.toml", &[]);
     assert!(told.err.contains("no accuracy (`c`)"), "{}", told.err);

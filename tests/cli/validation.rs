@@ -2,7 +2,8 @@
 
 use crate::command::{read, tell, tiny, tiny_run};
 
-const HELD_OUT: [&str; 4] = ["--set", "data.validation=0.25", "--set", "data.evaluate=validation"];
+const HELD_OUT: [&str; 4] =
+    ["--set", "data.validation_fraction=0.25", "--set", "data.evaluate=validation"];
 
 fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).expect("this is JSON")

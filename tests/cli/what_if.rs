@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::command::{Told, read, tell};
 
 const SCENARIO: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits", subset = 12 }
 tasks = { sizes = [4, 3, 3] }
 partition = { kind = "dirichlet", beta = 1.0, min_samples = 2 }
@@ -15,11 +15,11 @@ backbone = { kind = "pixels" }
 method = { name = "fedavg" }
 federation = { clients = 6, rounds = 4 }
 participation = { kind = "fraction", fraction = 0.5 }
-client = { epochs = 1, batch = 16 }
+client = { epochs = 1, batch_size = 16 }
 time = { preset = "cross-silo", ms_per_sample = 5 }
-links = { preset = "cross-silo", loss = 0.1 }
+links = { preset = "cross-silo", loss_rate = 0.1 }
 faults = [{ kind = "crash", when = "while", rate = 0.1 }, { kind = "corrupt", direction = "up", rate = 0.1 }]
-record = { checkpoint = { keep = 100, share = 1.0 } }
+record = { checkpoint = { keep = 100, max_time_fraction = 1.0 } }
 "#;
 
 const TABLES: [&str; 4] = ["rounds.csv", "bytes.csv", "clients.csv", "matrix.csv"];
@@ -81,8 +81,8 @@ fn what_would_change_the_learning_is_refused_with_the_reason() {
         ("seed.run=2", "`seed` affects training"),
         ("preset=mobile", "set time.preset and links.preset"),
         ("round={close=\"deadline\",deadline_s=0.02}", "would close without seat"),
-        ("round={close=\"buffer\",buffer=2}", "would"),
-        ("links.loss=0.6", "would"),
+        ("round={close=\"buffer\",buffer_size=2}", "would"),
+        ("links.loss_rate=0.6", "would"),
     ] {
         let told = tell(folder, &["replay", "run", "--set", set]);
         assert!(told.code == 2 || told.code == 3, "{set}: {}", told.err);
@@ -156,7 +156,7 @@ fn a_key_that_lacks_its_place_then_is_advised_away_with_its_table() {
     let told = tell(folder, &["replay", "run", "--set", "round={close=\"all\"}"]);
     assert_ne!(told.code, 3, "{}", told.err);
     let told =
-        tell(folder, &["fork", "run", "--after-task", "1", "--set", "client.optimiser.kind=sgd"]);
+        tell(folder, &["fork", "run", "--after-task", "1", "--set", "client.optimizer.kind=sgd"]);
     assert_eq!(told.code, 3, "{}", told.err);
-    assert!(told.err.contains("--set 'client.optimiser={kind=\"sgd\""), "{}", told.err);
+    assert!(told.err.contains("--set 'client.optimizer={kind=\"sgd\""), "{}", told.err);
 }

@@ -194,7 +194,7 @@ fn tasks_without_lag_are_global() {
 }
 
 const SCENARIO: &str = r#"
-    schema = 1
+    schema = 2
     preset = "mobile"
     data = { source = "digits", subset = 12 }
     tasks = { sizes = [4, 3, 3], arrival = "paced" }
@@ -202,7 +202,7 @@ const SCENARIO: &str = r#"
     backbone = { kind = "pixels" }
     method = { name = "fedavg" }
     federation = { clients = 5, rounds = 3 }
-    client = { epochs = 1, batch = 16 }
+    client = { epochs = 1, batch_size = 16 }
     wire = { form = "lean" }
 "#;
 
@@ -231,7 +231,7 @@ fn told(overrides: &[&str]) -> Ran {
 #[test]
 fn a_plan_knows_who_works_on_what() {
     let lags = "tasks={sizes=[4,3,3],arrival=\"per-client\",lag_s={dist=\"uniform\",low=0,high=9}}";
-    for overrides in [&[][..], &[lags], &["federation.load=2"], CPROMPT] {
+    for overrides in [&[][..], &[lags], &["federation.load_clients=2"], CPROMPT] {
         let scenario = scenario(overrides);
         let blueprint = blueprint(&scenario, &Registry::builtin()).expect("plans");
         let planned = plan(&blueprint, Faults::Off);
@@ -262,7 +262,7 @@ fn fed_cprompt_with_one_group_is_the_synchronous_run() {
         told(&all).digests
     };
     let synchronous = with("tasks={sizes=[4,3,3]}");
-    assert_eq!(with("tasks={sizes=[4,3,3],arrival=\"paced\",ahead=1}"), synchronous);
+    assert_eq!(with("tasks={sizes=[4,3,3],arrival=\"paced\",early_fraction=1}"), synchronous);
     assert_ne!(with("tasks={sizes=[4,3,3],arrival=\"paced\"}"), synchronous);
 }
 

@@ -18,7 +18,7 @@ use fedcast::scenario::Scenario;
 
 /// Scenario shared by all runs.
 const HEAD: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits", subset = 4 }
 tasks = { sizes = [5, 5] }
 partition = { kind = "iid" }
@@ -28,22 +28,22 @@ backbone = { kind = "pixels" }
 const PLAIN: &str = r#"
 method = { name = "fedavg" }
 federation = { clients = 2, rounds = 2 }
-client = { epochs = 1, batch = 16 }
-record = { checkpoint = { every = "round", share = 1.0, keep = 1 }, histograms = false }
+client = { epochs = 1, batch_size = 16 }
+record = { checkpoint = { every = "round", max_time_fraction = 1.0, keep = 1 }, histograms = false }
 "#;
 
 /// Every file that a run can have, and rows that only an earlier process knew.
 const EVERY_FILE: &str = r#"
 method = { name = "fedavg", train = "head" }
 federation = { clients = 2, rounds = 1 }
-client = { epochs = 1, batch = 16 }
+client = { epochs = 1, batch_size = 16 }
 
 [record]
 confusion = true
 parquet = true
 tensorboard = true
 models = "tasks"
-checkpoint = { every = "round", share = 1.0, keep = 1 }
+checkpoint = { every = "round", max_time_fraction = 1.0, keep = 1 }
 "#;
 
 /// Clients that keep a state, and a server that is lost in the middle of rounds.
@@ -51,8 +51,8 @@ const STATES: &str = r#"
 method = { name = "scaffold" }
 federation = { clients = 3, rounds = 2 }
 participation = { kind = "count", count = 2 }
-client = { epochs = 1, batch = 16, optimiser = { kind = "sgd", lr = 0.3 } }
-record = { checkpoint = { every = "round", share = 1.0, keep = 2 }, histograms = false }
+client = { epochs = 1, batch_size = 16, optimizer = { kind = "sgd", lr = 0.3 } }
+record = { checkpoint = { every = "round", max_time_fraction = 1.0, keep = 2 }, histograms = false }
 
 [[faults]]
 kind = "server-restart"

@@ -131,7 +131,7 @@ fn records_of_the_wrong_length() {
     // Cut between two records: only the missing classes show it.
     bytes.truncate(RECORD * 70);
     fs::write(&path, &bytes).unwrap();
-    insta::assert_snapshot!(open_folder(&root), @"[root]/train.bin: expected samples of every class, found 70 records, none of class 70. Add samples of the class, take it out of the other part, or draw a part to test on from all samples (data.test_share = 0.2)");
+    insta::assert_snapshot!(open_folder(&root), @"[root]/train.bin: expected samples of every class, found 70 records, none of class 70. Add samples of the class, take it out of the other part, or draw a part to test on from all samples (data.test_fraction = 0.2)");
 }
 
 #[test]
@@ -176,14 +176,14 @@ fn a_missing_class_folder() {
     fs::remove_dir_all(root.path().join("test/dog")).unwrap();
     assert_eq!(open_images(&root), "no error", "a class without tests");
     fs::remove_dir_all(root.path().join("test")).unwrap();
-    insta::assert_snapshot!(open_images(&root), @"[root]/test: not found; expected a folder with one sub-folder of images per class, or `val` in its place. Add it, or draw a part of train/ to test on: data.test_share = 0.2");
+    insta::assert_snapshot!(open_images(&root), @"[root]/test: not found; expected a folder with one sub-folder of images per class, or `val` in its place. Add it, or draw a part of train/ to test on: data.test_fraction = 0.2");
 }
 
 #[test]
 fn an_empty_class_folder() {
     let root = image_folder();
     fs::remove_file(root.path().join("train/cat/1.png")).unwrap();
-    insta::assert_snapshot!(open_images(&root), @"[root]/train/cat: expected at least one image (png, jpg, jpeg, bmp, webp), found none. Add samples of the class, take it out of the other part, or draw a part to test on from all samples (data.test_share = 0.2)");
+    insta::assert_snapshot!(open_images(&root), @"[root]/train/cat: expected at least one image (png, jpg, jpeg, bmp, webp), found none. Add samples of the class, take it out of the other part, or draw a part to test on from all samples (data.test_fraction = 0.2)");
 }
 
 #[test]

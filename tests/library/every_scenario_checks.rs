@@ -211,7 +211,7 @@ fn paths_are_relative_to_where_they_are_written() {
     assert_eq!(read(&[Override::new(format!("data.path={named}"))]), Path::new(named));
 }
 
-const BASE: &str = "schema = 1\n[data]\nsource = \"digits\"\n[tasks]\ncount = 5\n[partition]\n\
+const BASE: &str = "schema = 2\n[data]\nsource = \"digits\"\n[tasks]\ncount = 5\n[partition]\n\
                     kind = \"iid\"\n[method]\nname = \"hgp\"\n";
 
 fn hash(text: &str, overrides: &[&str]) -> String {
@@ -234,8 +234,8 @@ fn the_hash_knows_content_from_form() {
         "seed.partition=1",
         "federation.clients=11",
         "federation.idle_clients=1",
-        "client.optimiser.lr=0.002",
-        "client.optimiser.kind=sgd",
+        "client.optimizer.lr=0.002",
+        "client.optimizer.kind=sgd",
         "client.round_schedule.kind=cosine",
         "method.tau=0.2",
         "method.name=fedavg",
@@ -250,7 +250,7 @@ fn the_hash_knows_content_from_form() {
         assert_ne!(hash(BASE, &[other]), base, "{other}");
     }
     let at = |path: &str| {
-        let source = ["data.source=folder", "data.store=8"].map(str::to_owned);
+        let source = ["data.source=folder", "data.stored_size=8"].map(str::to_owned);
         let overrides = [&source[..], &[format!("data.path={path}")]].concat();
         read(BASE, "/folder", &overrides).unwrap_or_else(|e| panic!("{e}")).scenario.hash()
     };
@@ -259,7 +259,8 @@ fn the_hash_knows_content_from_form() {
     // Of a name all counts: owners and revisions have repositories of the same name.
     assert_ne!(at("hf:datasets/a/set"), at("hf:datasets/b/set"));
     let listed = |path: &str| {
-        let source = ["data.source=folder", "data.path=/a", "data.store=8"].map(str::to_owned);
+        let source =
+            ["data.source=folder", "data.path=/a", "data.stored_size=8"].map(str::to_owned);
         let overrides = [&source[..], &[format!("data.split.list={path}")]].concat();
         read(BASE, "/folder", &overrides).unwrap_or_else(|e| panic!("{e}")).scenario.hash()
     };
@@ -371,13 +372,13 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
         integer("seed.partition", 0, i64::MAX),
         one_of("data.nominal", &["{classes=10,train=100,test=10}"]),
         one_of("data.statistics.transform", &["raw", "train", "test"]),
-        one_of("data.train.normalise", &["none", "clip", "{mean=[0.1,0.2,0.3],std=[1,0.2,0.3]}"]),
+        one_of("data.train.normalize", &["none", "clip", "{mean=[0.1,0.2,0.3],std=[1,0.2,0.3]}"]),
         one_of(
             "data.train.interpolation",
             &["bicubic", "bicubic-torch", "bicubic-antialias", "bilinear"],
         ),
         one_of("data.train.jitter", &["{brightness=0.247}", "{contrast=0.1,saturation=2}"]),
-        number("data.validation", 0.01, 0.99),
+        number("data.validation_fraction", 0.01, 0.99),
         number("data.train.flip", 0.0, 1.0),
         one_of("data.train.scale", &["[0.2,0.7]", "[1,1]"]),
         one_of("tasks", &["{sizes=[3,3,4]}", "{count=3}", "{count=2,order=\"seeded\"}"]),
@@ -386,7 +387,7 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
             &[
                 "{kind=\"dirichlet\",beta=0.05}",
                 "{kind=\"quantity\",classes_per_client=2}",
-                "{kind=\"extended\",beta=1,picks=3}",
+                "{kind=\"extended\",beta=1,reserved_samples=3}",
                 "{kind=\"iid\",min_samples=0}",
             ],
         ),
@@ -402,11 +403,14 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
         one_of("method", &["{name=\"x\",tau=0.1,list=[1,2],inner={a=true,b=\"c\"}}"]),
         integer("federation.clients", 1, 1_000_000),
         one_of("federation.on_bad_update", &["drop", "abort"]),
-        one_of("participation", &["{count=1}", "{fraction=0.3,unit=\"task\"}", "{kind=\"all\"}"]),
-        integer("client.epochs", 1, 100),
-        number("client.clip", 0.0, 10.0),
         one_of(
-            "client.optimiser",
+            "participation",
+            &["{count=1}", "{fraction=0.3,draw_every=\"task\"}", "{kind=\"all\"}"],
+        ),
+        integer("client.epochs", 1, 100),
+        number("client.max_grad_norm", 0.0, 10.0),
+        one_of(
+            "client.optimizer",
             &["{kind=\"sgd\",lr=1e-9,momentum=0.9}", "{lr=3e-4,betas=[0.8,0.99],eps=1e-12}"],
         ),
         one_of("preset", &["cross-silo", "production"]),
@@ -424,9 +428,9 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
             &[
                 "{close=\"deadline\",deadline_s=9}",
                 "{close=\"quorum\",quorum=0.5}",
-                "{close=\"first\",deadline_s=1,least=0.2}",
+                "{close=\"first\",deadline_s=1,min_fraction=0.2}",
                 "{close=\"deadline\",deadline_s=9,late=\"fold\",max_staleness=3}",
-                "{close=\"buffer\",buffer=1,staleness_power=1}",
+                "{close=\"buffer\",buffer_size=1,staleness_exponent=1}",
             ],
         ),
         one_of(
@@ -445,7 +449,7 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
         number("time.ms_per_sample", 0.0, 1e6),
         one_of("links.preset", &["ideal", "mobile"]),
         number("links.down_mb_per_s", 1e-9, 1e9),
-        number("links.loss", 0.0, 1.0),
+        number("links.loss_rate", 0.0, 1.0),
         one_of(
             "faults",
             &[
@@ -455,7 +459,7 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
                 "[]",
             ],
         ),
-        one_of("wire", &["verify", "{form=\"lean\",cache=\"task\"}"]),
+        one_of("wire", &["verify", "{form=\"lean\",asset_cache=\"task\"}"]),
         one_of("wire.up", &["{codec=\"int8\"}", "{codec=\"f16\",kinds={head=\"f32\"}}"]),
         one_of("devices.workers", &["auto", "1", "8"]),
         one_of("record.metrics", &["[\"federated-bias\"]", "[]"]),

@@ -14,7 +14,7 @@ const BASE: &str = include_str!("frozen/base.toml");
 const CHANGES: [(&str, &str); 4] = [
     ("participation", "participation.fraction=0.5"),
     ("federation.rounds", "federation.rounds=3"),
-    ("client", "client.optimiser.lr=0.02"),
+    ("client", "client.optimizer.lr=0.02"),
     ("client.epochs", "client.epochs=2"),
 ];
 
@@ -81,8 +81,8 @@ fn a_first_method_uses_them_in_the_first_task() {
 #[test]
 fn a_method_that_counts_its_own_steps_ignores_epochs_alone() {
     let steps = [
-        "method={name=\"gradma\",train=\"head\",steps=5,memory=2}",
-        "client.optimiser={kind=\"sgd\",lr=0.1}",
+        "method={name=\"gradma\",train=\"head\",steps=5,memory_clients=2}",
+        "client.optimizer={kind=\"sgd\",lr=0.1}",
     ];
     assert_eq!(ignores(&steps), ["used", "used", "used", "ignored"]);
 }

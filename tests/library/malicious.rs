@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::{
-    Digests, Entry, Event, FederationError, FoldRule, Interrupt, MemorySink, Setup, simulate,
+    AggregationRule, Digests, Entry, Event, FederationError, Interrupt, MemorySink, Setup, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::quantity::ClientId;
@@ -13,18 +13,18 @@ use fedcast::scenario::{Override, Scenario};
 
 /// Logistic regression on all digits, ten clients that are alike.
 const BASE: &str = r#"
-    schema = 1
-    data = { source = "digits", train = { normalise = "half" } }
+    schema = 2
+    data = { source = "digits", train = { normalize = "half" } }
     tasks = { count = 1 }
     partition = { kind = "iid" }
     backbone = { kind = "pixels" }
     method = { name = "fedavg" }
     federation = { clients = 10, rounds = 6 }
-    client = { epochs = 2, batch = 16, optimiser = { kind = "sgd", lr = 0.1 } }
+    client = { epochs = 2, batch_size = 16, optimizer = { kind = "sgd", lr = 0.1 } }
 "#;
 
 /// Three of them send ten times their update, the other way.
-const FLIPPED: &str = r#"faults=[{kind="malicious",how="sign-flipped",factor=10,share=0.3}]"#;
+const FLIPPED: &str = r#"faults=[{kind="malicious",how="sign-flipped",factor=10,fraction=0.3}]"#;
 
 struct Ran {
     entries: Vec<Entry>,
@@ -85,16 +85,17 @@ fn a_mean_collapses_under_flipped_updates_and_robust_folds_hold() {
     assert!(mean.accuracy() < 0.4, "{}", mean.accuracy());
     // Clipped liars still pull: three of ten leave four tenths of every step.
     for (fold, worse) in [
-        (&["federation.fold=median"][..], 0.08),
-        (&["federation.fold=trimmed-mean", "federation.trim=0.3"], 0.08),
-        (&["federation.fold=norm-clipped", "federation.clip_norm=1"], 0.25),
+        (&["federation.aggregation=median"][..], 0.08),
+        (&["federation.aggregation=trimmed-mean", "federation.trim_fraction=0.3"], 0.08),
+        (&["federation.aggregation=norm-clipped", "federation.clip_norm=1"], 0.25),
     ] {
         let robust = under_attack(fold);
         assert!(robust.accuracy() > honest - worse, "{fold:?}: {}", robust.accuracy());
         assert_eq!(robust.figure("fold_updates"), Some(10.0));
         assert_eq!(robust.forged(), mean.forged(), "the same clients lie");
     }
-    let trimmed = under_attack(&["federation.fold=trimmed-mean", "federation.trim=0.3"]);
+    let trimmed =
+        under_attack(&["federation.aggregation=trimmed-mean", "federation.trim_fraction=0.3"]);
     assert_eq!(trimmed.figure("fold_trimmed"), Some(6.0));
 }
 
@@ -130,7 +131,7 @@ fn what_is_forged_is_what_is_folded() {
 #[test]
 fn a_robust_fold_without_anything_to_do_changes_no_event_and_no_digest_of_the_model() {
     let mean = ran(&[]);
-    let clipped = ran(&["federation.fold=norm-clipped", "federation.clip_norm=1e9"]);
+    let clipped = ran(&["federation.aggregation=norm-clipped", "federation.clip_norm=1e9"]);
     assert_eq!(clipped.digests.events, mean.digests.events);
     assert_eq!(clipped.figure("fold_clipped"), Some(0.0));
     let states = |ran: &Ran| -> Vec<_> {
@@ -143,7 +144,7 @@ fn a_robust_fold_without_anything_to_do_changes_no_event_and_no_digest_of_the_mo
 #[test]
 fn digests_do_not_depend_on_workers_or_on_when_they_finish() {
     for fold in ["median", "trimmed-mean"] {
-        let overrides = [FLIPPED, &format!("federation.fold={fold}"), "federation.rounds=2"];
+        let overrides = [FLIPPED, &format!("federation.aggregation={fold}"), "federation.rounds=2"];
         let base = ran(&overrides).digests;
         for (workers, seed) in [(1, 3), (3, 4)] {
             let shaken = Setup { workers: workers.into(), shaker: Some(seed), ..setup(&overrides) };
@@ -160,7 +161,7 @@ fn a_setup_whose_method_folds_no_mean_is_refused() {
         let other = r#"method={name="stsa",first={name="none"}}"#;
         Setup { method: self::setup(&[other]).method, name: name.to_string(), ..setup }
     };
-    for overrides in [&["federation.fold=median"], &[FLIPPED]] {
+    for overrides in [&["federation.aggregation=median"], &[FLIPPED]] {
         let refused = simulate(
             method(overrides, "stsa"),
             Box::new(MemorySink::default()),
@@ -170,5 +171,5 @@ fn a_setup_whose_method_folds_no_mean_is_refused() {
         let is = |error: &FederationError| error.to_string().contains("`stsa`");
         assert!(refused.as_ref().is_err_and(is), "{refused:?}");
     }
-    assert_eq!(setup(&[]).rules.fold, FoldRule::Mean);
+    assert_eq!(setup(&[]).rules.fold, AggregationRule::Mean);
 }

@@ -148,7 +148,7 @@ fn a_memory_that_does_not_hold_one_client_ends_the_run() {
     let end = simulate(setup, Box::new(MemorySink::default()), Box::new(()), Interrupt::default());
     let error = end.expect_err("cannot go on");
     assert!(matches!(&error, FederationError::Memory(_)), "{error}");
-    assert!(error.to_string().contains("lower client.batch"), "{error}");
+    assert!(error.to_string().contains("lower client.batch_size"), "{error}");
 }
 
 const HGP: &str = r#""hgp", prompt_len = 4, n_blocks = 1"#;
@@ -159,13 +159,13 @@ fn scenario(method: &str, pack: &str, more: &str) -> Setup {
     let methods = Registry::builtin();
     let text = format!(
         r#"
-        schema = 1
+        schema = 2
         data = {{ source = "digits", subset = 8 }}
         tasks = {{ sizes = [5, 5] }}
         partition = {{ kind = "dirichlet", beta = 0.5 }}
         method = {{ name = {method} }}
         federation = {{ clients = 5, rounds = 1 }}
-        client = {{ epochs = 1, batch = 4 }}
+        client = {{ epochs = 1, batch_size = 4 }}
         devices = {{ pack = {pack} }}
         {more}
     "#

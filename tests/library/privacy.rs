@@ -16,14 +16,14 @@ use fedcast::scenario::Scenario;
 use fedcast::wire::Kind;
 
 const BASE: &str = r#"
-    schema = 1
+    schema = 2
     data = { source = "digits", subset = 12 }
     tasks = { sizes = [5, 5] }
     partition = { kind = "iid", min_samples = 2 }
     backbone = { kind = "pixels" }
     method = { name = "fedavg", train = "head" }
     federation = { clients = 5, rounds = 2 }
-    client = { epochs = 1, batch = 16 }
+    client = { epochs = 1, batch_size = 16 }
 "#;
 const SECURE: &str = "[privacy]\nsecure_aggregation = true";
 

@@ -15,14 +15,14 @@ use fedcast::scenario::{Override, Scenario};
 
 /// Logistic regression, two tasks; whose shards are given by the test. One sample per client needs no shuffling.
 const BASE: &str = r#"
-    schema = 1
+    schema = 2
     data = { source = "digits" }
     tasks = { count = 2 }
     partition = { kind = "iid", min_samples = 1 }
     backbone = { kind = "pixels" }
     method = { name = "fedavg" }
     federation = { clients = 8, rounds = 3 }
-    client = { epochs = 2, batch = 1, optimiser = { kind = "sgd", lr = 0.05 } }
+    client = { epochs = 2, batch_size = 1, optimizer = { kind = "sgd", lr = 0.05 } }
 "#;
 
 fn setup(overrides: &[&str], shard: impl Fn(u32, u32) -> Shard) -> Setup {
@@ -58,7 +58,9 @@ fn permuting_the_clients_changes_no_weight() {
         let shard = |task, client| [sample(&data, task, (3 * client + turn) % 8)].into();
         weights(setup(overrides, shard))
     };
-    for overrides in [&[][..], &["federation.fold=median"], &["method.weights=uniform"]] {
+    for overrides in
+        [&[][..], &["federation.aggregation=median"], &["method.client_weighting=uniform"]]
+    {
         let straight = with(0, overrides);
         assert_eq!(straight.len(), 6);
         for turn in 1..4 {
@@ -73,7 +75,7 @@ fn identical_clients_are_one_client() {
     let same = |task, _| -> Shard { [sample(&data, task, 0)].into() };
     let one = weights(setup(&["federation.clients=1"], same));
     for fold in ["mean", "median", "trimmed-mean"] {
-        let fold = format!("federation.fold={fold}");
+        let fold = format!("federation.aggregation={fold}");
         assert_eq!(weights(setup(&[&fold], same)), one, "{fold}");
     }
 }
@@ -88,9 +90,9 @@ fn a_teacher_that_is_kept_teaches_as_one_that_is_sent() {
             let shard = |task, client| [sample(&data, task, client % 8)].into();
             weights(setup(&[&method, cache], shard))
         };
-        let sent = of("wire.cache=none");
+        let sent = of("wire.asset_cache=none");
         assert_eq!(sent.len(), 6);
-        for kept in ["wire.cache=task", "wire.cache=run"] {
+        for kept in ["wire.asset_cache=task", "wire.asset_cache=run"] {
             assert_eq!(of(kept), sent, "{method} {kept}");
         }
     }

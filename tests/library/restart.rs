@@ -178,12 +178,12 @@ fn secure_sums_and_restarts_exclude_each_other() {
 }
 
 const DIGITS: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits", subset = 8 }
 tasks = { sizes = [5, 5] }
 partition = { kind = "capped", beta = 1.0, min_samples = 2 }
 federation = { clients = 4, rounds = 3 }
-client = { epochs = 1, batch = 16 }
+client = { epochs = 1, batch_size = 16 }
 time = { preset = "mobile" }
 links = { preset = "mobile" }
 "#;

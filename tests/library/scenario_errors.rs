@@ -6,7 +6,7 @@ use std::path::Path;
 use fedcast::methods::Registry;
 use fedcast::scenario::{AnyMethod, Loaded, Override, Scenario, ScenarioError};
 
-const GOOD: &str = r#"schema = 1
+const GOOD: &str = r#"schema = 2
 
 [data]
 source = "digits"
@@ -94,7 +94,27 @@ fn missing_tables_and_keys_are_named() {
 
 #[test]
 fn another_schema_is_refused() {
-    insta::assert_snapshot!(refusal(&changed("schema = 1", "schema = 2"), &[]));
+    insta::assert_snapshot!(refusal(&changed("schema = 2", "schema = 1"), &[]));
+}
+
+#[test]
+fn names_of_schema_1_get_their_new_names() {
+    let old = changed("schema = 2", "schema = 1")
+        .replace("name = \"hgp\"", "name = \"ccvr\"\nmemory = \"task\"");
+    let old = format!(
+        "{old}[client]\nbatch = 8\noptimiser.lr = 0.1\n[round]\nclose = \"quorum\"\nlate = \"fold\"\n"
+    );
+    let told = refusal(&old, &["federation.units.rule=even", "data.train.crop=centre"]);
+    for new in [
+        "`fedcast migrate FILE`",
+        "`client.batch` is called `client.batch_size` since schema 2",
+        "`client.optimiser` is called `client.optimizer` since schema 2",
+        "`federation.units` is called `federation.dummy_clients` since schema 2",
+        "\"fold\" is called \"aggregate\" since schema 2",
+        "\"centre\" is called \"center\" since schema 2",
+    ] {
+        assert!(told.contains(new), "{new}\n{told}");
+    }
 }
 
 #[test]
@@ -120,7 +140,7 @@ fn impossible_participation() {
     let text = format!("{GOOD}[participation]\nkind = \"all\"\nfraction = 0.1\n");
     insta::assert_snapshot!(refusal(&text, &[]));
     let text = format!(
-        "{GOOD}[participation]\npopulation = \"fresh\"\nunit = \"task\"\n[wire]\ncache = \"run\"\n"
+        "{GOOD}[participation]\npopulation = \"fresh\"\ndraw_every = \"task\"\n[wire]\nasset_cache = \"run\"\n"
     );
     insta::assert_snapshot!(refusal(&text, &[]));
 }
@@ -157,7 +177,7 @@ fn images_of_another_size_than_the_backbone_takes() {
     );
     insta::assert_snapshot!(refusal(&text, &["data.train.resize=64"]));
     insta::assert_snapshot!(refusal(&text, &["backbone.resolution=60", "backbone.heads=5"]));
-    let crop = ["data.train.resize=16", "data.test.crop=centre", "data.test.size=32"];
+    let crop = ["data.train.resize=16", "data.test.crop=center", "data.test.size=32"];
     insta::assert_snapshot!(refusal(GOOD, &crop));
 }
 
@@ -193,7 +213,7 @@ fn overrides_change_what_the_file_says() {
             "name=a bare name",
             "wire=verify",
             "wire.form=lean",
-            "client.optimiser={kind=\"sgd\", lr=1}",
+            "client.optimizer={kind=\"sgd\", lr=1}",
             "method.tau = 0.2",
         ],
     );
@@ -203,7 +223,7 @@ fn overrides_change_what_the_file_says() {
     assert_eq!(scenario.name, "a bare name");
     assert!(scenario.wire.verify);
     assert_eq!(scenario.wire.form, fedcast::scenario::WireForm::Lean);
-    assert_eq!(scenario.client.optimiser.lr(), 1.0);
+    assert_eq!(scenario.client.optimizer.lr(), 1.0);
     assert_eq!(scenario.method.parameters()["tau"].as_float(), Some(0.2));
 }
 
@@ -217,9 +237,10 @@ fn a_missing_file_is_named() {
 
 #[test]
 fn what_is_found_later_is_shown_where_it_was_written() {
-    let loaded = read(&format!("{GOOD}[client]\nbatch = 16\n"), &[]).unwrap();
-    let at_key = loaded.error_at("client.batch", "too large", "needs 3 GB", "use 8");
-    let at_table = loaded.error_at("client.clip", "not for this method", "", "leave it out");
+    let loaded = read(&format!("{GOOD}[client]\nbatch_size = 16\n"), &[]).unwrap();
+    let at_key = loaded.error_at("client.batch_size", "too large", "needs 3 GB", "use 8");
+    let at_table =
+        loaded.error_at("client.max_grad_norm", "not for this method", "", "leave it out");
     insta::assert_snapshot!(format!("{at_key}\n{at_table}"));
 }
 
@@ -387,24 +408,24 @@ fn impossible_closing_rules() {
         (&["round={close=\"quorum\"}"], "[round] lacks the key `quorum`"),
         (&["round.deadline_s=5"], "`round.deadline_s` has no meaning with `close = \"all\"`"),
         (
-            &["round={close=\"first\",least=0.5}"],
-            "`round.least` has no meaning with `close = \"first\"`",
+            &["round={close=\"first\",min_fraction=0.5}"],
+            "`round.min_fraction` has no meaning with `close = \"first\"`",
         ),
         (&["round={close=\"quorum\",quorum=1.5}"], "must be above 0 and at most 1"),
-        (&["round={close=\"buffer\"}"], "[round] lacks the key `buffer`"),
-        (&["round={close=\"buffer\",buffer=900}"], "a buffer of 900 updates never fills"),
-        (&["round.late=\"fold\""], "`round.late` has no meaning with `close = \"all\"`"),
+        (&["round={close=\"buffer\"}"], "[round] lacks the key `buffer_size`"),
+        (&["round={close=\"buffer\",buffer_size=900}"], "a buffer of 900 updates never fills"),
+        (&["round.late=\"aggregate\""], "`round.late` has no meaning with `close = \"all\"`"),
         (
             &["round={close=\"deadline\",deadline_s=9,max_staleness=2}"],
             "`round.max_staleness` has no meaning with `late = \"drop\"`",
         ),
         (
-            &["round={close=\"deadline\",deadline_s=9,late=\"fold\",stragglers=\"skip\"}"],
+            &["round={close=\"deadline\",deadline_s=9,late=\"aggregate\",stragglers=\"skip\"}"],
             "`round.stragglers` has no meaning with `late = \"fold\"`",
         ),
         (
             &[
-                "round={close=\"quorum\",quorum=0.5,late=\"fold\"}",
+                "round={close=\"quorum\",quorum=0.5,late=\"aggregate\"}",
                 "privacy.secure_aggregation=true",
             ],
             "late uploads cannot be aggregated",
@@ -433,10 +454,10 @@ fn faults_are_judged_one_by_one() {
         ("{kind=\"bad-update\"}", "[faults] lacks the key `how`"),
         ("{kind=\"malicious\"}", "[faults] lacks the key `how`"),
         ("{kind=\"malicious\",how=\"noise\",factor=2}", "`faults.factor` has no meaning"),
-        ("{kind=\"malicious\",how=\"scaled\",share=1.5}", "must be above 0 and at most 1"),
+        ("{kind=\"malicious\",how=\"scaled\",fraction=1.5}", "must be above 0 and at most 1"),
         (
-            "{kind=\"lose\",share=0.5,clients=[1]}",
-            "`share` contradicts `clients`, which names the clients of this fault",
+            "{kind=\"lose\",fraction=0.5,clients=[1]}",
+            "`fraction` contradicts `clients`, which names the clients of this fault",
         ),
         ("{kind=\"lose\",rate=0}", "must be above 0 and at most 1"),
         ("{kind=\"lose\",rounds=[0]}", "`faults.rounds` must be at least 1"),
@@ -461,7 +482,7 @@ fn an_arrival_takes_its_own_parameters() {
     for (table, wanted) in [
         ("count=5,arrival=\"per-client\"", "needs `lag_s` or `file`"),
         ("count=5,arrival=\"paced\",lag_s=3", "`tasks.lag_s` has no meaning"),
-        ("count=5,arrival=\"paced\",lead=0", "must be above 0 and at most 1"),
+        ("count=5,arrival=\"paced\",lead_fraction=0", "must be above 0 and at most 1"),
         ("count=5,arrival=\"per-client\",lag_s=-3", "`tasks.lag_s`"),
         ("count=5,arrival=\"per-client\",file=\"no.csv\"", "cannot read"),
         ("count=5,arrival=\"per-client\",file=\"no.csv\",lag_s=3", "`tasks.lag_s` has no meaning"),
@@ -482,21 +503,27 @@ fn an_arrival_takes_its_own_parameters() {
 #[test]
 fn a_fold_takes_its_own_parameters() {
     for (overrides, wanted) in [
-        (vec!["federation.fold=medain"], "did you mean \"median\"?"),
-        (vec!["federation.fold=norm-clipped"], "lacks the key `clip_norm`"),
-        (vec!["federation.fold=trimmed-mean", "federation.trim=0.5"], "at least 0 and below 0.5"),
-        (vec!["federation.fold=median", "federation.trim=0.2"], "`federation.trim` has no meaning"),
+        (vec!["federation.aggregation=medain"], "did you mean \"median\"?"),
+        (vec!["federation.aggregation=norm-clipped"], "lacks the key `clip_norm`"),
         (
-            vec!["federation.fold=median", "privacy.secure_aggregation=true"],
+            vec!["federation.aggregation=trimmed-mean", "federation.trim_fraction=0.5"],
+            "at least 0 and below 0.5",
+        ),
+        (
+            vec!["federation.aggregation=median", "federation.trim_fraction=0.2"],
+            "`federation.trim_fraction` has no meaning",
+        ),
+        (
+            vec!["federation.aggregation=median", "privacy.secure_aggregation=true"],
             "only shows the server the sum of uploads",
         ),
     ] {
         let told = refusal(GOOD, &overrides);
         assert!(told.contains(wanted), "{overrides:?} gives\n{told}");
     }
-    let loaded = read(GOOD, &["federation.fold=norm-clipped", "federation.clip_norm=2"]);
+    let loaded = read(GOOD, &["federation.aggregation=norm-clipped", "federation.clip_norm=2"]);
     let effective = loaded.expect("is right").scenario.to_effective_toml();
-    assert!(effective.contains("fold = \"norm-clipped\"\nclip_norm = 2.0"), "{effective}");
+    assert!(effective.contains("aggregation = \"norm-clipped\"\nclip_norm = 2.0"), "{effective}");
 }
 
 #[cfg(unix)]
@@ -526,16 +553,16 @@ fn transforms_that_make_no_sense_are_refused() {
         ("train = { jitter = { hue = 0.1 } }", "unknown key `hue` in [data.train.jitter]"),
         ("train = { jitter = { contrast = -0.1 } }", "must be at least 0"),
         ("test = { jitter = { contrast = 0.1 } }", "[data.test] must not draw"),
-        ("store = \"orginal\"", "did you mean \"original\"?"),
-        ("store = { shorter = 256, interpolation = \"bicubic-torch\" }", "kept as bytes"),
-        ("store = { longer = 256 }", "lacks the key `shorter`"),
-        ("store = { shorter = 224 }", "[data.train] does not make images square"),
+        ("stored_size = \"orginal\"", "did you mean \"original\"?"),
+        ("stored_size = { shorter = 256, interpolation = \"bicubic-torch\" }", "kept as bytes"),
+        ("stored_size = { longer = 256 }", "lacks the key `shorter`"),
+        ("stored_size = { shorter = 224 }", "[data.train] does not make images square"),
         (
-            "store = \"original\"\ntrain = { crop = \"random-resized\", size = 224 }\ntest = { resize = 224 }",
+            "stored_size = \"original\"\ntrain = { crop = \"random-resized\", size = 224 }\ntest = { resize = 224 }",
             "[data.test] does not make images square",
         ),
         (
-            "store = { shorter = 200 }\ntrain = { squash = 224 }\ntest = { crop = \"centre\", size = 224 }",
+            "stored_size = { shorter = 200 }\ntrain = { squash = 224 }\ntest = { crop = \"center\", size = 224 }",
             "a crop of 224 pixels does not fit into an image of 200",
         ),
         ("train = { squash = 256 }", "[data.train] gives images of 256 pixels"),
@@ -548,12 +575,15 @@ fn transforms_that_make_no_sense_are_refused() {
 #[test]
 fn images_may_keep_their_shape_until_they_are_cropped() {
     let crops = "train = { crop = \"random-resized\", size = 224, jitter = { brightness = 0.247 } }\n\
-        test = { resize = 256, crop = \"centre\", size = 224, interpolation = \"bilinear\" }";
+        test = { resize = 256, crop = \"center\", size = 224, interpolation = \"bilinear\" }";
     for (store, kept) in [
-        ("store = \"original\"", "store = \"original\""),
-        ("store = { shorter = 256 }", "[data.store]\nshorter = 256\ninterpolation = \"bicubic\""),
-        ("store = 224", "store = 224"),
-        ("", "store = 224"),
+        ("stored_size = \"original\"", "stored_size = \"original\""),
+        (
+            "stored_size = { shorter = 256 }",
+            "[data.stored_size]\nshorter = 256\ninterpolation = \"bicubic\"",
+        ),
+        ("stored_size = 224", "stored_size = 224"),
+        ("", "stored_size = 224"),
     ] {
         let text = of_folder(&format!("{store}\n{crops}"));
         let scenario = read(&text, &[]).expect("is right").scenario;
@@ -567,10 +597,10 @@ fn images_may_keep_their_shape_until_they_are_cropped() {
 
 #[test]
 fn a_split_and_a_validation_set_say_one_thing_each() {
-    const CROPS: &str = "train = { crop = \"centre\", size = 224 }\ntest = { squash = 224 }";
+    const CROPS: &str = "train = { crop = \"center\", size = 224 }\ntest = { squash = 224 }";
     for (lines, wanted) in [
-        ("test_share = 1", "must be above 0 and below 1"),
-        ("test_seed = 1", "`data.test_seed` has no meaning with `no `test_share``"),
+        ("test_fraction = 1", "must be above 0 and below 1"),
+        ("test_seed = 1", "`data.test_seed` has no meaning with `no `test_fraction``"),
         ("split = {}", "lacks the key `list`"),
         ("split = { share = 0.8, seed = 0 }", "`data.split` has no key `share`"),
         (
@@ -580,10 +610,10 @@ fn a_split_and_a_validation_set_say_one_thing_each() {
         ("client = \"folder\"\nlayout = \"domains\"", "`data.layout` has no meaning with `client`"),
         ("split = { train = \"a.yaml\" }", "lacks the key `test`"),
         ("split = { list = \"a.json\", seed = 1 }", "unknown key `seed` in [data.split]"),
-        ("test_share = 0.5\nlayout = \"domain\"", "did you mean \"domains\"?"),
-        ("validation = 0", "must be above 0 and below 1"),
-        ("evaluate = \"validation\"", "`evaluate = \"validation\"` needs `validation`"),
-        ("validation = 0.2\nevaluate = \"valid\"", "did you mean \"validation\"?"),
+        ("test_fraction = 0.5\nlayout = \"domain\"", "did you mean \"domains\"?"),
+        ("validation_fraction = 0", "must be above 0 and below 1"),
+        ("evaluate = \"validation\"", "`evaluate = \"validation\"` needs `validation_fraction`"),
+        ("validation_fraction = 0.2\nevaluate = \"valid\"", "did you mean \"validation\"?"),
     ] {
         let told = refusal(&of_folder(&format!("{lines}\n{CROPS}")), &[]);
         assert!(told.contains(wanted), "{lines} gives\n{told}");
@@ -597,11 +627,14 @@ fn a_split_and_a_validation_set_say_one_thing_each() {
             "[data.split]\ntrain = \"/a.yaml\"\ntest = \"/b/c.yaml\"",
         ),
         (
-            "test_share = 0.2\ntest_drawn = \"together\"\nlayout = \"domains\"",
-            "test_share = 0.2\ntest_drawn = \"together\"\ntest_seed = 0\nlayout = \"domains\"",
+            "test_fraction = 0.2\ntest_drawn = \"together\"\nlayout = \"domains\"",
+            "test_fraction = 0.2\ntest_drawn = \"together\"\ntest_seed = 0\nlayout = \"domains\"",
         ),
-        ("validation = 0.25", "validation = 0.25\nstore"),
-        ("validation = 0.25\nevaluate = \"validation\"", "0.25\nevaluate = \"validation\""),
+        ("validation_fraction = 0.25", "validation_fraction = 0.25\nstored_size"),
+        (
+            "validation_fraction = 0.25\nevaluate = \"validation\"",
+            "0.25\nevaluate = \"validation\"",
+        ),
     ] {
         let text = of_folder(&format!("{lines}\n{CROPS}"));
         let scenario = read(&text, &[]).expect("is right").scenario;

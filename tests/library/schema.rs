@@ -188,14 +188,14 @@ fn shipped_studies_fit() {
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(judge.complaint(&text), None, "{}", path.display());
     }
-    assert!(judge.complaint("schema = 1\nbase = \"a.toml\"\nreplicats = 3").is_some());
-    assert!(judge.complaint("schema = 1").is_some(), "a study has a base");
+    assert!(judge.complaint("schema = 2\nbase = \"a.toml\"\nreplicats = 3").is_some());
+    assert!(judge.complaint("schema = 2").is_some(), "a study has a base");
 }
 
 #[test]
 fn what_an_editor_should_mark_does_not_fit() {
     let judge = Judge::of(Scenario::json_schema(&Registry::builtin()));
-    let good = "schema = 1\ndata.source = \"digits\"\ntasks.count = 5\npartition.kind = \"iid\"\n\
+    let good = "schema = 2\ndata.source = \"digits\"\ntasks.count = 5\npartition.kind = \"iid\"\n\
                 method.name = \"hgp\"\n";
     assert_eq!(judge.complaint(good), None);
     for more in [
@@ -227,7 +227,7 @@ fn what_an_editor_should_mark_does_not_fit() {
     ] {
         assert_eq!(judge.complaint(&format!("{good}{more}")), None, "{more}");
     }
-    assert!(judge.complaint("schema = 1").is_some(), "a scenario has tasks and a method");
+    assert!(judge.complaint("schema = 2").is_some(), "a scenario has tasks and a method");
     assert_eq!(judge.complaint("extends = \"base.toml\"\nfederation.clients = 3"), None);
 }
 

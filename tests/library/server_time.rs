@@ -8,7 +8,7 @@ use fedcast::methods::Registry;
 use fedcast::scenario::{Override, Scenario};
 
 const SCENARIO: &str = r#"
-schema = 1
+schema = 2
 preset = "mobile"
 data.source = "digits"
 tasks.count = 2

@@ -19,22 +19,22 @@ fn read(
     let (mut arrival, mut more) = ("", "");
     match service {
         Some(Capability::LateUpdates) => {
-            more = "round = { close = \"quorum\", quorum = 0.5, late = \"fold\" }";
+            more = "round = { close = \"quorum\", quorum = 0.5, late = \"aggregate\" }";
         }
         Some(Capability::MixedTasks) => arrival = ", arrival = \"paced\"",
-        Some(Capability::RobustAggregation) => more = "federation.fold = \"median\"",
+        Some(Capability::RobustAggregation) => more = "federation.aggregation = \"median\"",
         Some(Capability::SecureAggregation) => more = "privacy.secure_aggregation = true",
         Some(Capability::MaliciousClients) => {
-            more = "faults = [{ kind = \"malicious\", how = \"scaled\", share = 0.2 }]";
+            more = "faults = [{ kind = \"malicious\", how = \"scaled\", fraction = 0.2 }]";
         }
         None => {}
     }
     // Plain SGD is for all of them, and some read gradients off its steps. As many keys as the network that ships with the program is wide.
     let keys = if ["coda-prompt", "fed-cprompt"].contains(&method) { ", pool = 60" } else { "" };
     let text = format!(
-        "schema = 1\ndata = {{ source = \"digits\", auxiliary = {{ share = 0.2 }} }}\ntasks = {{ count = {tasks}{arrival} }}\n\
+        "schema = 2\ndata = {{ source = \"digits\", auxiliary = {{ fraction = 0.2 }} }}\ntasks = {{ count = {tasks}{arrival} }}\n\
          partition = {{ kind = \"iid\" }}\nmethod = {{ name = \"{method}\"{keys} }}\n\
-         client.optimiser = {{ kind = \"sgd\", lr = 0.1 }}\n\
+         client.optimizer = {{ kind = \"sgd\", lr = 0.1 }}\n\
          federation.clients = {clients}\n{more}\n"
     );
     let loaded = Scenario::from_toml(&text, "s", Path::new("."), &[], &Registry::builtin());

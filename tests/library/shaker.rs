@@ -8,14 +8,14 @@ use fedcast::methods::Registry;
 use fedcast::scenario::Scenario;
 
 const DIGITS: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits", subset = 8 }
 tasks = { sizes = [5, 5] }
 partition = { kind = "capped", beta = 1.0, min_samples = 2 }
 federation = { clients = 4, rounds = 2 }
-client = { epochs = 1, batch = 16 }
+client = { epochs = 1, batch_size = 16 }
 time = { preset = "mobile" }
-links = { preset = "mobile", loss = 0.05 }
+links = { preset = "mobile", loss_rate = 0.05 }
 "#;
 
 fn run(method: &str, shaker: Option<u64>) -> Digests {

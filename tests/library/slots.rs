@@ -16,14 +16,14 @@ use fedcast::scenario::{Override, Scenario};
 
 /// Three periods of two rounds, five clients with four of the ten digits each.
 const SCENARIO: &str = r#"
-    schema = 1
+    schema = 2
     data = { source = "digits", subset = 20 }
-    tasks = { count = 3, arrival = "powder", slot_classes = 4 }
+    tasks = { count = 3, arrival = "client-tasks", classes_per_client_task = 4 }
     partition = { kind = "slices" }
     backbone = { kind = "pixels" }
     method = { name = "fedavg" }
     federation = { clients = 5, rounds = 2 }
-    client = { epochs = 1, batch = 16 }
+    client = { epochs = 1, batch_size = 16 }
 "#;
 
 fn read(overrides: &[&str]) -> Result<Scenario, String> {
@@ -84,10 +84,10 @@ fn methods_that_know_no_slots_run_and_digests_depend_on_no_worker() {
     let vit = "backbone={kind=\"vit\",weights=\"embedded\"}";
     for overrides in [&[][..], &["wire.form=\"lean\""], &[coda, vit, "wire.form=\"lean\""]] {
         let mut overrides = overrides.to_vec();
-        overrides.push("federation.load=1");
+        overrides.push("federation.load_clients=1");
         if overrides.contains(&coda) {
             overrides.extend([
-                "tasks={count=2,arrival=\"powder\",slot_classes=2}",
+                "tasks={count=2,arrival=\"client-tasks\",classes_per_client_task=2}",
                 "data.subset=10",
                 "federation.rounds=1",
                 "record.evaluate=task",
@@ -110,7 +110,7 @@ fn a_plan_knows_the_slots() {
     let owned = [
         "method={name=\"coda-prompt\",ownership=\"slot\",slot_components=2,prompt_len=2,n_blocks=1}",
         "backbone={kind=\"vit\",weights=\"embedded\"}",
-        "tasks={count=2,arrival=\"powder\",slot_classes=2}",
+        "tasks={count=2,arrival=\"client-tasks\",classes_per_client_task=2}",
         "data.subset=10",
         "federation.rounds=1",
         "record.evaluate=task",
@@ -143,7 +143,7 @@ fn slots_are_told_in_the_same_way_whatever_else_is_asked() {
     };
     for method in ["method={name=\"fedavg\"}", "wire.form=\"lean\""] {
         let both = slots_of(&[method]);
-        let known = slots_of(&[method, "record.slots=\"known\""]);
+        let known = slots_of(&[method, "record.client_tasks=\"known\""]);
         assert!(both.len() > 30 && both.len() == known.len());
         assert!(both.iter().any(|score| score.correct.unwrap() < score.within), "{method}");
         for (both, known) in both.iter().zip(&known) {
@@ -208,27 +208,33 @@ fn what_contradicts_slots_is_told_at_its_place() {
     for (override_, why) in [
         ("partition.kind=\"iid\"", "client tasks need partition"),
         ("tasks={count=3}", "needs client tasks"),
-        ("tasks.slot_classes=11", "the data set has only 10"),
+        ("tasks.classes_per_client_task=11", "the data set has only 10"),
         ("tasks.overlap=5", "`overlap = 5` is more than the 4 classes"),
-        ("tasks.moving=0.1", "is 0, rounded down"),
+        ("tasks.switch_fraction=0.1", "is 0, rounded down"),
         ("tasks.order=\"seeded\"", "the classes of client tasks are drawn"),
-        ("partition.share=0.01", "is 0, rounded down"),
+        ("partition.fraction=0.01", "is 0, rounded down"),
         ("federation.clients=500000", "the head has"),
         ("method={name=\"stsa\",first={name=\"none\"}}", "on different tasks"),
         ("privacy.secure_aggregation=true", "uploads of the same shape"),
-        ("record.direct=a.csv", "cannot read"),
-        ("record.slots=\"all\"", "`both` or `known`"),
+        ("record.single_task=a.csv", "cannot read"),
+        ("record.client_tasks=\"all\"", "`both` or `known`"),
         ("partition.by=\"week\"", "`client`"),
         ("method={name=\"coda-prompt\",ownership=\"slot\",pool=5}", "`pool` has no meaning"),
         ("method={name=\"coda-prompt\",slot_components=5}", "`slot_components` has no meaning"),
-        ("tasks={count=3,ahead=0.5,arrival=\"powder\",slot_classes=4}", "no meaning"),
-        ("tasks={sizes=[5,5],arrival=\"powder\",slot_classes=4}", "have `slot_classes` classes"),
+        (
+            "tasks={count=3,early_fraction=0.5,arrival=\"client-tasks\",classes_per_client_task=4}",
+            "no meaning",
+        ),
+        (
+            "tasks={sizes=[5,5],arrival=\"client-tasks\",classes_per_client_task=4}",
+            "have `classes_per_client_task` classes",
+        ),
     ] {
         let told = read(&[override_]).expect_err(override_);
         assert!(told.contains(why), "{override_}: {told}");
     }
     for (override_, why) in [
-        ("record.slots=\"known\"", "`record.slots` needs client tasks"),
+        ("record.client_tasks=\"known\"", "`record.client_tasks` needs client tasks"),
         ("method={name=\"powder\",similarity=\"server\"}", "finds the images of a client task"),
         ("method={name=\"coda-prompt\",ownership=\"slot\"}", "have no owner"),
     ] {

@@ -93,7 +93,7 @@ fn the_features_are_the_adapters() {
 #[test]
 fn a_client_counts_once_or_by_its_samples() {
     let mean = |weights: ClientWeighting| {
-        let method = adapter_of(|c| c.weights = weights);
+        let method = adapter_of(|c| c.client_weighting = weights);
         let mean = mean_of(&*method, 0.5, &[(1.0, 30), (4.0, 10), (100.0, 0)]);
         mean.get(CosineHead::SIGMA).unwrap().values[0]
     };

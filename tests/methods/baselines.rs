@@ -257,7 +257,7 @@ fn all_outputs_may_be_distilled() {
 
 /// FedHAF's module with these batch norms and dropout.
 fn upon_module(norms: BatchNormMode, dropout: f64) -> FedAvg {
-    FedAvg { norms, dropout, ..base(Train::Module) }
+    FedAvg { batch_norm: norms, dropout, ..base(Train::Module) }
 }
 
 fn running(set: &ParameterSet, part: &str) -> ParameterSet {
@@ -271,10 +271,17 @@ fn teachers_upon_a_module_normalise_as_the_student() {
     let ends = |norms, teacher_norms| {
         let (alpha, beta, gamma) = (0.0, 0.0, Some(1.0));
         let fedavg = upon_module(norms, 0.0);
-        let method = FedLwf2t { fedavg, alpha, beta, gamma, teacher_norms, ..Default::default() };
+        let method = FedLwf2t {
+            fedavg,
+            alpha,
+            beta,
+            gamma,
+            teacher_batch_norm: teacher_norms,
+            ..Default::default()
+        };
         last_exchange(&run(built(method, &facts()), 2, 1, &sgd()), 0).map(learnt)
     };
-    for norms in [BatchNormMode::Batch, BatchNormMode::Settled] {
+    for norms in [BatchNormMode::Batch, BatchNormMode::Running] {
         let [down, up] = ends(norms, TeacherBatchNormMode::Student);
         assert_eq!(down, up, "{norms:?}");
         let pull = distance(ends(norms, TeacherBatchNormMode::Running));
@@ -297,7 +304,7 @@ fn baselines_upon_the_module_have_its_norms_and_dropout() {
         ]
     };
     let runs = |norms, dropout| all(norms, dropout).map(|method| run(method, 2, 1, &sgd()));
-    let (batch, settled) = (runs(BatchNormMode::Batch, 0.0), runs(BatchNormMode::Settled, 0.0));
+    let (batch, settled) = (runs(BatchNormMode::Batch, 0.0), runs(BatchNormMode::Running, 0.0));
     let dropped = runs(BatchNormMode::Batch, 0.3);
     for (at, ((batch, settled), dropped)) in batch.iter().zip(&settled).zip(&dropped).enumerate() {
         let [down, up] = last_exchange(settled, 0);

@@ -118,7 +118,7 @@ fn hgp_sends_the_bytes_of_its_card() {
 #[test]
 fn fedavg_sends_the_bytes_of_its_card() {
     let bytes = |train: Train, head: HeadForm, task: usize| {
-        let method = FedAvg { train, head, ..FedAvg::default() };
+        let method = FedAvg { train, head_form: head, ..FedAvg::default() };
         let sketch = on_cifar100(task, WireForm::Full, method);
         (payload(&sketch.down), payload(&sketch.up))
     };
@@ -133,7 +133,7 @@ fn fedavg_sends_the_bytes_of_its_card() {
 #[test]
 fn fisheravg_sends_the_bytes_of_its_card() {
     let bytes = |head: HeadForm, task: usize| {
-        let fedavg = FedAvg { head, ..FedAvg::default() };
+        let fedavg = FedAvg { head_form: head, ..FedAvg::default() };
         let sketch = on_cifar100(task, WireForm::Full, FisherAvg { fedavg, ..Default::default() });
         (payload(&sketch.down), payload(&sketch.up))
     };
@@ -147,7 +147,7 @@ fn fisheravg_sends_the_bytes_of_its_card() {
 fn lwf_sends_the_bytes_of_its_card() {
     for sigmoids in [false, true] {
         let bytes = |head: HeadForm, task: usize| {
-            let fedavg = FedAvg { head, ..FedAvg::default() };
+            let fedavg = FedAvg { head_form: head, ..FedAvg::default() };
             match sigmoids {
                 false => on_cifar100(task, WireForm::Full, Lwf { fedavg, ..Lwf::default() }),
                 true => {
@@ -184,7 +184,7 @@ fn l2p_sends_keys_back_that_something_pulls() {
 #[test]
 fn fedproto_sends_the_bytes_of_its_card() {
     let bytes = |head: HeadForm, round: u32, task: usize, weight: f64| {
-        let fedavg = FedAvg { head, ..FedProto::default().fedavg };
+        let fedavg = FedAvg { head_form: head, ..FedProto::default().fedavg };
         let method = FedProto { fedavg, weight, ..FedProto::default() };
         in_round(round, task, WireForm::Full, method).bytes()
     };
@@ -200,7 +200,7 @@ fn fedproto_sends_the_bytes_of_its_card() {
 #[test]
 fn ccvr_sends_the_bytes_of_its_card() {
     let bytes = |head: HeadForm, task: usize, covariance: CovarianceForm| {
-        let fedavg = FedAvg { head, ..FedAvg::default() };
+        let fedavg = FedAvg { head_form: head, ..FedAvg::default() };
         let method = Ccvr { fedavg, covariance, ..Ccvr::default() };
         on_cifar100(task, WireForm::Full, method).bytes()
     };
@@ -291,8 +291,8 @@ fn controlled_methods_send_the_bytes_of_their_cards() {
     assert_eq!(held(built(by_server, &vit)), (102, 0));
     let by_server = FedDc { keeping, ..FedDc::default() };
     assert_eq!(held(built(by_server, &vit)), (203, 0));
-    assert_eq!(held(built(GradMa { memory: 30, ..GradMa::default() }, &vit)), (32, 0));
-    assert_eq!(held(built(GradMa { memory: 300, ..GradMa::default() }, &vit)), (102, 0));
+    assert_eq!(held(built(GradMa { memory_clients: 30, ..GradMa::default() }, &vit)), (32, 0));
+    assert_eq!(held(built(GradMa { memory_clients: 300, ..GradMa::default() }, &vit)), (102, 0));
 }
 
 /// STSA card, section 4: 1,189,632 adapter parameters and a head of 10 x 768 + 1, each way; up with the
@@ -375,9 +375,9 @@ fn regmean_sends_the_bytes_of_its_card() {
     };
     assert_eq!(bytes(&|_| (), 10), (343_502_224, 883_781_012));
     assert_eq!(bytes(&|own| own.statistics.symmetric = true, 1), (343_502_224, 613_772_180));
-    let growing = bytes(&|own| own.fedavg.head = HeadForm::Growing, 1);
+    let growing = bytes(&|own| own.fedavg.head_form = HeadForm::Growing, 1);
     assert_eq!(growing, (343_502_224 - 276_840, 883_781_012 - 276_840));
-    assert_eq!(bytes(&|own| own.fedavg.head = HeadForm::Growing, 10), bytes(&|_| (), 10));
+    assert_eq!(bytes(&|own| own.fedavg.head_form = HeadForm::Growing, 10), bytes(&|_| (), 10));
     let diagonal = |own: &mut RegMean| {
         (own.statistics.gamma_backbone, own.statistics.gamma_head) = (0.0, 0.0);
     };
@@ -418,7 +418,7 @@ fn lorm_sends_the_bytes_of_its_card() {
         let sketch = in_round(0, 1, WireForm::Full, method);
         (payload(&sketch.down), payload(&sketch.up))
     };
-    let growing = with(&|own| own.head = HeadForm::Growing);
+    let growing = with(&|own| own.head_form = HeadForm::Growing);
     assert_eq!(growing, (897_424 - 276_840, 3_256_724 - 276_840));
     let whole = with(&|own| own.statistics.gamma_backbone = 1.0);
     assert_eq!(whole, (897_424, 3_256_724 + 4 * (134_479_872 - 64_512)));

@@ -23,7 +23,13 @@ const CLIENTS: usize = 5;
 
 fn fedavg(train: Train) -> FedAvg {
     let (weights, head) = (ClientWeighting::Uniform, HeadForm::Growing);
-    FedAvg { train, weights, head, old_logits: OldLogits::Keep, ..FedAvg::default() }
+    FedAvg {
+        train,
+        client_weighting: weights,
+        head_form: head,
+        old_logits: OldLogits::Keep,
+        ..FedAvg::default()
+    }
 }
 
 fn small(change: impl Fn(&mut Cfed)) -> Cfed {
@@ -106,7 +112,7 @@ fn who_reviews_itself_stays_where_it_is() {
                 |c| {
                     all_review(c);
                     c.fedavg.train = train;
-                    c.fedavg.head = HeadForm::Fixed;
+                    c.fedavg.head_form = HeadForm::Fixed;
                 },
                 tasks,
                 1,
@@ -129,7 +135,8 @@ fn reviewers_drop_what_learners_drop() {
         let of = |tasks| {
             let method = small(|c| {
                 (c.division.learners, c.division.reviewers) = (0.0, 1.0);
-                let fedavg = FedAvg { head: HeadForm::Fixed, dropout, ..fedavg(Train::Adapter) };
+                let fedavg =
+                    FedAvg { head_form: HeadForm::Fixed, dropout, ..fedavg(Train::Adapter) };
                 c.fedavg = FedAvg { bottleneck: 8, ..fedavg };
                 c.review_weight = 1.0;
             });
@@ -251,7 +258,7 @@ fn every_key_of_cfed_counts() {
         |c: &mut Cfed| c.division.reviewers = 0.2,
         |c: &mut Cfed| c.temperature = 1.0,
         |c: &mut Cfed| c.review_weight = 1.0,
-        |c: &mut Cfed| c.fedavg.head = HeadForm::Fixed,
+        |c: &mut Cfed| c.fedavg.head_form = HeadForm::Fixed,
     ]
     .into_iter()
     .enumerate()

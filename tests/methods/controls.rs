@@ -27,7 +27,7 @@ use crate::{built, client_passes, engine, far, head, values};
 use fedcast::data::ClassOrder;
 
 fn base(train: Train) -> FedAvg {
-    FedAvg { train, weights: ClientWeighting::Uniform, ..FedAvg::default() }
+    FedAvg { train, client_weighting: ClientWeighting::Uniform, ..FedAvg::default() }
 }
 
 fn scaffold(train: Train, change: impl Fn(&mut Scaffold)) -> Arc<dyn Method> {
@@ -226,7 +226,7 @@ fn a_task_starts_as_it_is_told() {
         assert_eq!(zero, [reset == Reset::Task; 2]);
     }
     let growing = |method: &mut Scaffold| {
-        (method.keeping.reset, method.fedavg.head) = (Reset::Keep, HeadForm::Growing);
+        (method.keeping.reset, method.fedavg.head_form) = (Reset::Keep, HeadForm::Growing);
     };
     let run = run(scaffold(Train::Head, growing), 2, 2, &sgd());
     let of_task = |task: usize| {
@@ -273,12 +273,12 @@ fn rows_of_other_tasks_stay() {
 #[test]
 fn lean_and_growing_messages_change_no_model() {
     let scaffold = |head: HeadForm, keeper: Keeper, facts: &ModelFacts| {
-        let fedavg = FedAvg { head, ..base(Train::Head) };
+        let fedavg = FedAvg { head_form: head, ..base(Train::Head) };
         let keeping = VectorKeeping { reset: Reset::Keep, keeper };
         built(Scaffold { fedavg, keeping, ..Scaffold::default() }, facts)
     };
     let feddc = |head: HeadForm, keeper: Keeper, facts: &ModelFacts| {
-        let fedavg = FedAvg { head, ..base(Train::Head) };
+        let fedavg = FedAvg { head_form: head, ..base(Train::Head) };
         let keeping = VectorKeeping { reset: Reset::Keep, keeper };
         built(FedDc { fedavg, keeping, ..FedDc::default() }, facts)
     };

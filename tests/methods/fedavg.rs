@@ -122,7 +122,7 @@ fn rows_of_other_tasks_never_change() {
 fn without_the_mask_rows_of_earlier_tasks_move() {
     let method = FedAvg {
         train: Train::All,
-        weights: Uniform,
+        client_weighting: Uniform,
         old_logits: OldLogits::Keep,
         ..FedAvg::default()
     };
@@ -149,7 +149,7 @@ fn without_the_mask_rows_of_earlier_tasks_move() {
 #[test]
 fn weights_are_counts_or_equal() {
     for (weights, mean) in [(BySamples, 4.0), (Uniform, 3.0)] {
-        let method = FedAvg { train: Train::Head, weights, ..FedAvg::default() };
+        let method = FedAvg { train: Train::Head, client_weighting: weights, ..FedAvg::default() };
         let uploads = [(1.0, 10), (5.0, 30), (100.0, 0)];
         let folded = mean_of(&*built(method, &facts()), 0.0, &uploads);
         assert_eq!(folded.len(), 2);
@@ -158,7 +158,7 @@ fn weights_are_counts_or_equal() {
         }
         let mut turned = uploads;
         turned.reverse();
-        let method = FedAvg { train: Train::Head, weights, ..FedAvg::default() };
+        let method = FedAvg { train: Train::Head, client_weighting: weights, ..FedAvg::default() };
         assert_eq!(mean_of(&*built(method, &facts()), 0.0, &turned), folded, "{weights:?}");
     }
 }
@@ -167,7 +167,7 @@ fn weights_are_counts_or_equal() {
 #[test]
 fn seats_of_two_tasks_are_sent_their_own_rows() {
     let head = HeadForm::Growing;
-    let method = FedAvg { train: Train::Head, head, ..FedAvg::default() };
+    let method = FedAvg { train: Train::Head, head_form: head, ..FedAvg::default() };
     let mut run = engine(built(method, &facts()), 3).tasks(2, 2, 1);
     let round = RoundContext {
         round: Round(9),

@@ -283,7 +283,7 @@ fn second_task(change: impl Fn(&mut FedHaf)) -> [f64; 3] {
     let mut run = engine(
         fedhaf_with(|config| {
             (config.retention, config.dropout, config.squares) = (1.0, 0.0, Squares::Sum);
-            (config.norms, config.exemplars_in_ce) = (BatchNormMode::Settled, false);
+            (config.batch_norm, config.exemplars_in_ce) = (BatchNormMode::Running, false);
             change(config);
         }),
         2,
@@ -350,7 +350,7 @@ fn every_loss_pulls_where_it_should() {
 /// teaches is the one that was learned. A server that is loaded within a task does not draw again.
 #[test]
 fn networks_can_be_drawn_anew_at_each_task() {
-    let run = trained(|c| (c.reinitialise, c.norms) = (true, BatchNormMode::Batch), 2, 2);
+    let run = trained(|c| (c.reinitialise, c.batch_norm) = (true, BatchNormMode::Batch), 2, 2);
     let begun = |task: usize| {
         let first = run.exchanges.iter().find(|exchange| exchange.task == task).unwrap();
         parameters_of(&first.down).unwrap()
@@ -399,7 +399,7 @@ fn lean_and_growing_messages_change_no_result() {
             module_hidden: 24,
             module_width: 12,
             head_hidden: 10,
-            head,
+            head_form: head,
             ..FedHaf::default()
         };
         let method = built(config, &facts);

@@ -20,7 +20,7 @@ use crate::{built, engine, far, values};
 const DIM: usize = 16;
 
 fn fedavg(train: Train, weights: ClientWeighting) -> FedAvg {
-    FedAvg { train, weights, prompt_len: 6, ..FedAvg::default() }
+    FedAvg { train, client_weighting: weights, prompt_len: 6, ..FedAvg::default() }
 }
 
 /// FedProto with this pull.
@@ -71,7 +71,7 @@ fn without_a_pull_fedproto_is_fedavg() {
         };
         assert!(far(&all(&none), &all(&plain(ClientWeighting::BySamples))) < 1e-4, "{train:?}");
     }
-    assert_eq!(FedProto::default().fedavg.weights, ClientWeighting::Uniform);
+    assert_eq!(FedProto::default().fedavg.client_weighting, ClientWeighting::Uniform);
     let uneven = |weights| {
         let mut run = engine(built(fedavg(Train::Head, weights), &facts()), 3);
         let shards = uneven(&run.lab);

@@ -131,7 +131,7 @@ fn a_fisher_travels_beside_every_number_that_trains() {
 fn growing_and_lean_fisher_means_are_the_same() {
     let of = |form: WireForm, head: HeadForm| {
         let facts = ModelFacts { form, ..facts() };
-        let fedavg = FedAvg { head, ..base(Train::Prompt) };
+        let fedavg = FedAvg { head_form: head, ..base(Train::Prompt) };
         let method = built(FisherAvg { fedavg, fisher: FisherForm::Expected }, &facts);
         Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 2).server.save().digest()
     };
@@ -145,7 +145,7 @@ fn growing_and_lean_fisher_means_are_the_same() {
 #[test]
 fn uniform_weights_divide_a_fisher_by_its_samples() {
     let of = |weights| {
-        let fedavg = FedAvg { weights, ..base(Train::Head) };
+        let fedavg = FedAvg { client_weighting: weights, ..base(Train::Head) };
         let method = built(FisherAvg { fedavg, fisher: FisherForm::Truth }, &facts());
         first_round(&run(method, 1, 2, 1), 2).remove(0).1
     };
@@ -268,7 +268,7 @@ fn a_task_ends_with_the_fisher_of_the_global_model() {
 #[test]
 fn a_server_of_ewc_survives_a_checkpoint() {
     for head in [HeadForm::Fixed, HeadForm::Growing] {
-        let method = || ewc(|c| (c.lambda, c.fedavg.head) = (5.0, head));
+        let method = || ewc(|c| (c.lambda, c.fedavg.head_form) = (5.0, head));
         let mut straight = engine(method(), 3);
         straight.lab.training = sgd();
         let mut again = engine(method(), 3);

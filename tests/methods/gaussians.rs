@@ -263,7 +263,7 @@ fn gaussians_last_for_a_round_or_a_task_or_while_their_cohort_is_asked() {
         (GaussianLifetime::Task, vec![8, 7, 4, 5, 3]),
         (GaussianLifetime::Cohort, vec![8, 7]),
     ] {
-        let mut run = engine(small(|c| c.memory = memory));
+        let mut run = engine(small(|c| c.gaussian_lifetime = memory));
         let mut taken = [0; CLASSES];
         let first = samples(&run.lab, &mut taken, &[(0, 8)]);
         let none = Shard::from([]);

@@ -26,11 +26,17 @@ use crate::{built, engine};
 
 fn fedavg(train: Train) -> FedAvg {
     let (weights, head) = (ClientWeighting::Uniform, HeadForm::Growing);
-    FedAvg { train, weights, head, old_logits: OldLogits::Keep, ..FedAvg::default() }
+    FedAvg {
+        train,
+        client_weighting: weights,
+        head_form: head,
+        old_logits: OldLogits::Keep,
+        ..FedAvg::default()
+    }
 }
 
 fn small(change: impl Fn(&mut Glfc)) -> Glfc {
-    let mut method = Glfc { fedavg: fedavg(Train::Head), budget: 18, ..Glfc::default() };
+    let mut method = Glfc { fedavg: fedavg(Train::Head), memory_size: 18, ..Glfc::default() };
     method.lr_schedule = RateSchedule::Client;
     change(&mut method);
     method
@@ -137,7 +143,8 @@ fn memories_are_what_the_card_says() {
 /// never fires again, and on a new task as far as answers are less sure.
 #[test]
 fn entropy_signals_what_is_new() {
-    let method = |threshold| glfc(|c| (c.signal, c.threshold) = (Signal::Entropy, threshold));
+    let method =
+        |threshold| glfc(|c| (c.task_detection, c.threshold) = (Signal::Entropy, threshold));
     let signals = |run: &Engine| -> Vec<f64> {
         let of = |name| move |(found, value): &(&str, f64)| (*found == name).then_some(*value);
         run.exchanges.iter().filter_map(|e| e.metrics.iter().find_map(of("signal"))).collect()
@@ -178,7 +185,7 @@ fn who_is_compensated_forgets_less() {
         engine.run(2, 2).accuracy(CLASSES)
     };
     let plain = glfc(|c| {
-        c.budget = 0;
+        c.memory_size = 0;
         c.terms.relation = 0.0;
     });
     let (plain, glfc) = (of(plain), of(glfc(|_| ())));
@@ -193,13 +200,13 @@ fn every_key_of_glfc_counts() {
     let of = |change: fn(&mut Glfc)| digest(&run(glfc(change), 2, 2));
     let default = of(|_| ());
     for (at, change) in [
-        |c: &mut Glfc| c.budget = 6,
+        |c: &mut Glfc| c.memory_size = 6,
         |c: &mut Glfc| c.repeats = false,
         |c: &mut Glfc| c.terms.balance = Balance::None,
         |c: &mut Glfc| c.terms.labels = 0.3,
         |c: &mut Glfc| c.terms.relation = 0.3,
         |c: &mut Glfc| c.lr_schedule = RateSchedule::Code,
-        |c: &mut Glfc| c.fedavg.weights = ClientWeighting::BySamples,
+        |c: &mut Glfc| c.fedavg.client_weighting = ClientWeighting::BySamples,
     ]
     .into_iter()
     .enumerate()
@@ -216,7 +223,7 @@ fn models_count_alike_or_by_samples() {
     for (weights, share) in
         [(ClientWeighting::Uniform, 1.0 / 2.0), (ClientWeighting::BySamples, 2.0 / 3.0)]
     {
-        let mut engine = engine(glfc(|c| c.fedavg.weights = weights), 3);
+        let mut engine = engine(glfc(|c| c.fedavg.client_weighting = weights), 3);
         engine.lab.training = plan(OptimizerConfig::sgd(0.5));
         let [one, other, third] = &deal(&engine.lab, &engine.view(0), 3)[..] else {
             panic!("three")
@@ -264,8 +271,8 @@ fn with_proxy(method: Glfc) -> Arc<dyn Method> {
 }
 
 fn small_lga() -> Glfc {
-    let Glfc { fedavg, budget, lr_schedule, .. } = small(|_| ());
-    Glfc { fedavg, budget, lr_schedule, ..Glfc::default_lga() }
+    let Glfc { fedavg, memory_size: budget, lr_schedule, .. } = small(|_| ());
+    Glfc { fedavg, memory_size: budget, lr_schedule, ..Glfc::default_lga() }
 }
 
 /// Section 6: on a signal every class's gradient goes up, from whichever part is trained; the proxy server finds as

@@ -24,20 +24,20 @@ const BUDGET: usize = 30;
 
 /// Three periods of three rounds, five clients with four of the ten digits each, and the settings of the port.
 const SCENARIO: &str = r#"
-    schema = 1
+    schema = 2
     data = { source = "digits", subset = 20 }
-    tasks = { count = 3, arrival = "powder", slot_classes = 4 }
+    tasks = { count = 3, arrival = "client-tasks", classes_per_client_task = 4 }
     partition = { kind = "slices" }
     backbone = { kind = "pixels" }
     federation = { clients = 5, rounds = 3 }
-    client = { epochs = 2, batch = 8, epoch_schedule = "quarter-cosine", optimiser = { kind = "adamw", lr = 0.005, weight_decay = 0.0 } }
+    client = { epochs = 2, batch_size = 8, epoch_schedule = "quarter-cosine", optimizer = { kind = "adamw", lr = 0.005, weight_decay = 0.0 } }
     record.evaluate = "task"
 
     [method]
     name = "glfc"
     train = "head"
-    head = "fixed"
-    budget = 30
+    head_form = "fixed"
+    memory_size = 30
     compensate = false
     label_weight = 1.0
     relation_weight = 1.0
@@ -289,9 +289,9 @@ fn every_key_of_the_port_counts() {
         "method.outputs=seen",
         "method.rows=mean",
         "method.compensate=true",
-        "method.budget=8",
+        "method.memory_size=8",
         "method.label_weight=0.2",
-        "method.head=growing",
+        "method.head_form=growing",
         "seed.run=8",
     ] {
         assert_ne!(ran(&[key]).digests, port, "{key}");
@@ -308,12 +308,12 @@ fn what_slots_cannot_have_is_refused() {
         ),
         (&["method.old_model=task-end"], &["different tasks", "old_model = \"received\""]),
         (&["method.old_model=proxy"], &["proxy server", "old_model = \"received\""]),
-        (&["method.signal=entropy"], &["different tasks", "signal = \"task\""]),
+        (&["method.task_detection=entropy"], &["different tasks", "task_detection = \"task\""]),
         (
             &["tasks={count=2}", "partition={kind=\"iid\"}"],
             &["rows = \"mean\"", "arrival = \"powder\""],
         ),
-        (&["federation.fold=median"], &["robustly"]),
+        (&["federation.aggregation=median"], &["robustly"]),
         (&["privacy.secure_aggregation=true"], &["by secure aggregation"]),
         (&["participation.population=fresh"], &["population"]),
     ] {

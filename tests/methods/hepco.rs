@@ -204,7 +204,7 @@ fn clients_count_alike_or_by_their_samples() {
     for (weights, share) in
         [(ClientWeighting::Uniform, 0.5), (ClientWeighting::BySamples, 4.0 / 48.0)]
     {
-        let client = FedAvgPrompt { weights, ..pools() };
+        let client = FedAvgPrompt { client_weighting: weights, ..pools() };
         let plain = built(client, &facts());
         let averaging = hepco_with(|c| {
             c.client = client;
@@ -243,7 +243,7 @@ fn a_loaded_hepco_goes_on() {
 fn lean_messages_teach_the_same() {
     let run = |form: WireForm, head: fedcast::methods::HeadForm| {
         let facts = ModelFacts { form, ..facts() };
-        let method = built(small(|c| c.client.head = head), &facts);
+        let method = built(small(|c| c.client.head_form = head), &facts);
         Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 1)
     };
     use fedcast::methods::HeadForm::{Fixed, Growing};

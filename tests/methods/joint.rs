@@ -143,7 +143,7 @@ fn joint_refuses_other_federations() {
     let registry = Registry::builtin();
     let text = |clients: u32, tasks: u32| {
         format!(
-            "schema = 1\n[data]\nsource = \"digits\"\n[tasks]\ncount = {tasks}\n[method]\nname = \"joint\"\n\
+            "schema = 2\n[data]\nsource = \"digits\"\n[tasks]\ncount = {tasks}\n[method]\nname = \"joint\"\n\
              [backbone]\nweights = \"embedded\"\n[federation]\nclients = {clients}\n[partition]\nkind = \"iid\"\n"
         )
     };

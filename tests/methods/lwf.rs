@@ -24,7 +24,7 @@ fn lwf(train: Train, columns: Columns, weight: f64) -> Lwf {
 
 /// FedLwF.MC, on a head or a whole network.
 pub fn multi_class(train: Train) -> Arc<dyn Method> {
-    let fedavg = FedAvg { train, weights: ClientWeighting::Uniform, ..FedAvg::default() };
+    let fedavg = FedAvg { train, client_weighting: ClientWeighting::Uniform, ..FedAvg::default() };
     let class_reduction = ClassReduction::Mean;
     built(FedLwfMc { fedavg, class_reduction, ..FedLwfMc::default() }, &facts())
 }

@@ -292,7 +292,7 @@ fn pip_sends_the_bytes_of_its_card() {
             counts: &counts,
         };
         let mut method = Pip::default();
-        method.base.prompted.head = head;
+        method.base.prompted.head_form = head;
         let method = built(method, &model);
         (
             payload(&method.message_spec(MessageKind::Download, &facts).body()),

@@ -8,7 +8,7 @@ use fedcast::scenario::{Override, Scenario};
 
 /// Ten digits in two tasks, and a transformer of two blocks.
 const SCENARIO: &str = r#"
-    schema = 1
+    schema = 2
     data = { source = "digits", subset = 20 }
     tasks = { count = 2 }
     partition = { kind = "iid" }
@@ -36,7 +36,7 @@ fn read_well(overrides: &[&str]) {
 
 #[test]
 fn shares_and_weights_add_up_to_one_at_most() {
-    let auxiliary = "data.auxiliary={share=0.1}";
+    let auxiliary = "data.auxiliary={fraction=0.1}";
     let apart = "method={name=\"cfed\",drawn=\"apart\",learners=0.7,reviewers=0.4}";
     refused(&[apart, auxiliary], "`learners` and `reviewers` sum to more than 1");
     read_well(&["method={name=\"cfed\",drawn=\"apart\",learners=0.6,reviewers=0.4}", auxiliary]);
@@ -49,14 +49,14 @@ fn shares_and_weights_add_up_to_one_at_most() {
 #[test]
 fn samples_that_belong_to_nobody_are_where_they_are_needed() {
     let distils = "method={name=\"cfed\",server_distils=true}";
-    refused(&[distils, "data.auxiliary={share=0.1}"], "the server distills on samples");
-    read_well(&[distils, "data.auxiliary={share=0.1,server=true}"]);
+    refused(&[distils, "data.auxiliary={fraction=0.1}"], "the server distills on samples");
+    read_well(&[distils, "data.auxiliary={fraction=0.1,server=true}"]);
     let sent = "method={name=\"cfed\",surrogate=\"sent\"}";
-    read_well(&[sent, "data.auxiliary={share=0.1}"]);
+    read_well(&[sent, "data.auxiliary={fraction=0.1}"]);
     // Each has its own size.
-    let crop = "{crop=\"centre\",size=8}";
+    let crop = "{crop=\"center\",size=8}";
     let images = format!(
-        "data={{source=\"folder\",path=\"x\",store=\"original\",auxiliary={{share=0.1}},train={crop},test={crop}}}"
+        "data={{source=\"folder\",path=\"x\",stored_size=\"original\",auxiliary={{fraction=0.1}},train={crop},test={crop}}}"
     );
     refused(&[sent, &images], "only images of one size can be sent");
     read_well(&["method={name=\"cfed\"}", &images]);
@@ -80,17 +80,19 @@ fn who_is_sent_one_expert_cannot_look_for_the_nearest() {
 
 #[test]
 fn units_act_in_phases_that_a_method_has() {
-    let unit = |phase: &str| format!("federation.units={{count=2,phases=[\"{phase}\"]}}");
+    let unit = |phase: &str| format!("federation.dummy_clients={{count=2,phases=[\"{phase}\"]}}");
     refused(&[&unit("dream"), "federation.clients=10"], "has no phase `dream`");
     read_well(&[&unit("train"), "federation.clients=10"]);
-    read_well(&["federation.units={count=1,phases=[\"dream\"]}", "federation.clients=10"]);
+    read_well(&["federation.dummy_clients={count=1,phases=[\"dream\"]}", "federation.clients=10"]);
 }
 
 /// A pool has no meaning if every client task has its own components, nor the other way round.
 #[test]
 fn what_says_nothing_of_components_is_refused() {
-    let client_tasks =
-        ["tasks={count=2,arrival=\"powder\",slot_classes=4}", "partition={kind=\"slices\"}"];
+    let client_tasks = [
+        "tasks={count=2,arrival=\"client-tasks\",classes_per_client_task=4}",
+        "partition={kind=\"slices\"}",
+    ];
     let of =
         |said: &str| format!("method={{name=\"coda-prompt\",ownership=\"slot\",n_blocks=1{said}}}");
     let plain = of("");
@@ -100,9 +102,9 @@ fn what_says_nothing_of_components_is_refused() {
         ("mu", "0.1"),
         ("attention_softmax", "true"),
         ("orthogonal", "\"once\""),
-        ("components", "\"growing\""),
+        ("component_form", "\"growing\""),
         ("weights", "\"uniform\""),
-        ("head", "\"growing\""),
+        ("head_form", "\"growing\""),
     ] {
         let said = of(&format!(",{key}={value}"));
         refused(&[&said, client_tasks[0], client_tasks[1]], &format!("`{key}` has no meaning"));
@@ -120,16 +122,16 @@ fn clients_that_keep_something_come_back() {
         "partition={kind=\"ratios\",category=0.5,split=0.5,imbalance=0.2}",
     ];
     for (keeps, keeps_nothing) in [
-        ("name=\"er\"", "name=\"er\",buffer=0"),
-        ("name=\"der\"", "name=\"der\",buffer=0"),
-        ("name=\"icarl\"", "name=\"icarl\",budget=0"),
+        ("name=\"er\"", "name=\"er\",buffer_size=0"),
+        ("name=\"der\"", "name=\"der\",buffer_size=0"),
+        ("name=\"icarl\"", "name=\"icarl\",memory_size=0"),
         ("name=\"ewc\",site=\"client\"", "name=\"ewc\""),
         ("name=\"fedlwf-2t\"", "name=\"fedlwf-2t\",first_teacher=\"server\""),
         ("name=\"fedhaf\"", "name=\"fedhaf\",retention=0.0"),
         ("name=\"scaffold\"", "name=\"fedavg\""),
         ("name=\"feddc\"", "name=\"fedprox\""),
     ] {
-        let sgd = "client.optimiser={kind=\"sgd\",lr=0.1}";
+        let sgd = "client.optimizer={kind=\"sgd\",lr=0.1}";
         let of = |said: &str| format!("method={{{said}}}");
         refused(&[&of(keeps), sgd, fresh[0], fresh[1]], "its clients never come back");
         read_well(&[&of(keeps), sgd]);

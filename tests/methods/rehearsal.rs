@@ -35,7 +35,7 @@ fn der(change: impl Fn(&mut Der)) -> Arc<dyn Method> {
 }
 
 fn icarl(change: impl Fn(&mut Icarl)) -> Arc<dyn Method> {
-    let mut method = Icarl { fedavg: base(Train::Head), budget: 18, ..Icarl::default() };
+    let mut method = Icarl { fedavg: base(Train::Head), memory_size: 18, ..Icarl::default() };
     change(&mut method);
     built(method, &facts())
 }
@@ -185,7 +185,7 @@ fn exemplars_of_icarl_fill_their_budget() {
         assert_eq!(kept.method.state_bytes(state).unwrap(), 18 * 64);
     }
     let first = |run: &Engine| run.exchanges[0].up.as_ref().unwrap().digest();
-    let none = run(icarl(|c| c.budget = 0), 3, 1);
+    let none = run(icarl(|c| c.memory_size = 0), 3, 1);
     assert_eq!(first(&kept), first(&none));
     assert!(none.states.values().all(|state| none.method.state_bytes(state).unwrap() == 0));
     let everything = run(icarl(|c| c.keep = Keeps::Everything), 3, 1);

@@ -133,7 +133,7 @@ fn a_kept_momentum_leaves_rows_of_earlier_tasks_alone() {
     for head in [HeadForm::Fixed, HeadForm::Growing] {
         let of = |tasks, reset| {
             let change = move |method: &mut FedAvgM| {
-                (method.reset, method.fedavg.head) = (reset, head);
+                (method.reset, method.fedavg.head_form) = (reset, head);
             };
             theta(&run(fedavgm(Train::Prompt, change), tasks, 2))
         };

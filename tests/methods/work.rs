@@ -102,7 +102,7 @@ fn near(found: f64, wanted: f64) {
 fn icarl_trains_on_exemplars_herds_and_describes() {
     let classes = facts().classes / 3;
     let icarl = |change: fn(&mut Icarl)| {
-        let mut method = Icarl { budget: 60, ..Icarl::default() };
+        let mut method = Icarl { memory_size: 60, ..Icarl::default() };
         change(&mut method);
         built(method, &facts())
     };
@@ -244,7 +244,7 @@ fn who_remembers_trains_on_what_it_draws() {
     let of = |method: Arc<dyn Method>| client(&method, &round(&method, 1, 0, 1), 40);
     let er = |draw, size| {
         let mut method = Er::default();
-        (method.buffer.draw, method.buffer.size) = (draw, size);
+        (method.buffer.replay_batch_size, method.buffer.size) = (draw, size);
         of(built(method, &facts()))
     };
     near(er(None, 200), 80.0 * 2.0);
@@ -253,7 +253,7 @@ fn who_remembers_trains_on_what_it_draws() {
     near(er(None, 0), 80.0);
     let der = |alpha, beta, draw| {
         let mut method = Der { alpha, beta, ..Der::default() };
-        method.buffer.draw = draw;
+        method.buffer.replay_batch_size = draw;
         of(built(method, &facts()))
     };
     near(der(0.5, 0.5, None), 80.0 * 3.0);
@@ -282,7 +282,7 @@ fn who_reviews_is_asked_once_and_trains_on_what_is_nobody_s() {
 fn gradma_solves_programs_on_both_sides() {
     let gradma = |change: fn(&mut GradMa)| {
         let fedavg = FedAvg { train: Train::Head, ..FedAvg::default() };
-        let mut method = GradMa { fedavg, memory: 3, ..GradMa::default() };
+        let mut method = GradMa { fedavg, memory_clients: 3, ..GradMa::default() };
         change(&mut method);
         let facts = fedcast::policy::ModelFacts { clients: 20, ..facts() };
         built(method, &facts)
@@ -394,7 +394,7 @@ fn lorm_inverts_what_the_factor_of_the_round_needs() {
 fn glfc_chooses_exemplars_and_says_gradients_on_its_signal() {
     let classes = facts().classes / 3;
     let glfc = |change: fn(&mut Glfc)| {
-        let mut method = Glfc { budget: 60, ..Glfc::default() };
+        let mut method = Glfc { memory_size: 60, ..Glfc::default() };
         change(&mut method);
         built(method, &facts())
     };
@@ -406,7 +406,7 @@ fn glfc_chooses_exemplars_and_says_gradients_on_its_signal() {
     let chosen = 40.0 / 3.0 + passes(40 * each * DIM);
     near(of(&method, 1, 0), 2.0 * 80.0 * 4.0 / 3.0 + chosen);
     // A client with its own rows shares its budget among as many as it has seen.
-    let own = glfc(|method| (method.outputs, method.budget) = (Outputs::Own, 12));
+    let own = glfc(|method| (method.outputs, method.memory_size) = (Outputs::Own, 12));
     assert_eq!(classes, 2);
     for (task, each) in [(1, 12 / 2), (2, 12 / 4)] {
         let chosen = 40.0 / 3.0 + passes(40 * each * DIM);
@@ -414,7 +414,7 @@ fn glfc_chooses_exemplars_and_says_gradients_on_its_signal() {
     }
     let random = glfc(|method| method.exemplars = Exemplars::Random);
     near(of(&random, 1, 0), 2.0 * 80.0 * 4.0 / 3.0);
-    let entropy = glfc(|method| method.signal = Signal::Entropy);
+    let entropy = glfc(|method| method.task_detection = Signal::Entropy);
     near(of(&entropy, 1, 1), 2.0 * 80.0 * 4.0 / 3.0 + 40.0 / 3.0);
     assert_eq!(server_passes(&method, &round(&method, 1, 0, 0), 3), 0.0);
 

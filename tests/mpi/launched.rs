@@ -9,14 +9,14 @@ use serde_json::Value;
 
 /// A small federation whose rounds take a moment.
 pub const SMALL: &str = r#"
-schema = 1
+schema = 2
 name = "small"
 data = { source = "digits", subset = 12 }
 tasks = { sizes = [5, 5] }
 partition = { kind = "iid", min_samples = 2 }
 method = { name = "hgp", prompt_len = 4 }
 federation = { clients = 6, rounds = 2 }
-client = { epochs = 1, batch = 8 }
+client = { epochs = 1, batch_size = 8 }
 devices = { workers = 1 }
 "#;
 

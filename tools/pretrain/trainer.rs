@@ -68,7 +68,7 @@ pub fn pretrain(
         config,
     };
     let rule = OptimizerConfig::adamw(config.learning_rate).weight_decay(config.weight_decay);
-    let mut optimiser = rule.over(variables.iter().map(|(_, v)| v.clone()).collect());
+    let mut optimizer = rule.over(variables.iter().map(|(_, v)| v.clone()).collect());
     for step in 0..config.steps {
         let lesson = student.lesson(u64::from(step), workers)?;
         if !lesson.loss.is_finite() {
@@ -76,7 +76,7 @@ pub fn pretrain(
         }
         let norm = lesson.gradients.iter().map(|g| sum_of_squares(g)).sum::<f64>().sqrt();
         let rate = rate(config, step);
-        optimiser.step_slices(&lesson.gradients, rate, clip_factor(norm, 1.0))?;
+        optimizer.step_slices(&lesson.gradients, rate, clip_factor(norm, 1.0))?;
         let accuracy = 100.0 * lesson.correct as f64 / config.batch as f64;
         report(Progress { step: step + 1, steps: config.steps, loss: lesson.loss, accuracy });
     }

@@ -53,12 +53,12 @@ fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<ScenarioAns
         }
         let clients = wishes.clients;
         let question = "clients sampled per round";
-        let sampled = asked(answers, question, clients, |sampled| {
-            positive(sampled)?;
-            let enough = *sampled <= clients;
+        let cohort_size = asked(answers, question, clients, |cohort_size| {
+            positive(cohort_size)?;
+            let enough = *cohort_size <= clients;
             enough.then_some(()).ok_or_else(|| format!("there are only {clients} clients"))
         })?;
-        wishes.sampled = (sampled < clients).then_some(sampled);
+        wishes.cohort_size = (cohort_size < clients).then_some(cohort_size);
         let question = "Dirichlet beta: 0.1 is very uneven, 100 nearly even";
         wishes.beta = asked(answers, question, wishes.beta, |beta: &f64| {
             let usable = beta.is_finite() && *beta > 0.0;
@@ -207,7 +207,7 @@ mod tests {
         .unwrap();
         assert_eq!(wishes.data, Data::Folder(PathBuf::from(&birds)));
         assert_eq!((&*wishes.method, wishes.tasks, wishes.clients), ("fedavg", 4, 7));
-        assert_eq!((wishes.rounds, wishes.sampled, wishes.beta), (5, Some(3), 10.0));
+        assert_eq!((wishes.rounds, wishes.cohort_size, wishes.beta), (5, Some(3), 10.0));
         assert_eq!(wishes.weights, None);
         assert!(answers(&["digits"]).is_err());
     }
@@ -215,6 +215,6 @@ mod tests {
     #[test]
     fn clients_that_cannot_all_have_samples_are_asked_for_again() {
         let wishes = answers(&["", "", "", "900", "2", "", "", "3", "", ""]).unwrap();
-        assert_eq!((wishes.clients, wishes.rounds, wishes.sampled), (3, 2, None));
+        assert_eq!((wishes.clients, wishes.rounds, wishes.cohort_size), (3, 2, None));
     }
 }

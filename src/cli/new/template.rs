@@ -17,7 +17,7 @@ pub(super) struct ScenarioAnswers {
     pub tasks: u32,
     pub clients: u32,
     pub rounds: u32,
-    pub sampled: Option<u32>,
+    pub cohort_size: Option<u32>,
     pub beta: f64,
     /// Additions that the method needs.
     pub needs: Vec<Need>,
@@ -51,7 +51,7 @@ impl Default for ScenarioAnswers {
             tasks: 5,
             clients: 10,
             rounds: 5,
-            sampled: None,
+            cohort_size: None,
             beta: 0.5,
             needs: Vec::new(),
         }
@@ -69,7 +69,7 @@ impl ScenarioAnswers {
             tasks: args.tasks.unwrap_or(usual.tasks),
             clients: args.clients.unwrap_or(usual.clients),
             rounds: args.rounds.unwrap_or(usual.rounds),
-            sampled: args.sampled,
+            cohort_size: args.cohort_size,
             beta: args.beta.unwrap_or(usual.beta),
             needs: Vec::new(),
         }
@@ -82,7 +82,7 @@ impl ScenarioAnswers {
         let tasks = if method == "joint" { 1 } else { *tasks };
         let mut text = format!(
             "# Made by `fedcast new`. Every key: `fedcast keys`. What the method does: `fedcast methods show {method}`.\n\
-             schema = 1\n\n[data]\n{}{}\n[tasks]\ncount = {tasks}                # number of tasks, of equal numbers of classes\n\n",
+             schema = 2\n\n[data]\n{}{}\n[tasks]\ncount = {tasks}                # number of tasks, of equal numbers of classes\n\n",
             self.data(folder),
             self.of_nobody(),
         );
@@ -95,15 +95,15 @@ impl ScenarioAnswers {
         text.push_str(&format!(
             "[federation]\nclients = {clients}\nrounds = {rounds}               # per task\n\n"
         ));
-        if let Some(sampled) = self.sampled {
+        if let Some(cohort_size) = self.cohort_size {
             text.push_str(&format!(
-                "[participation]\ncount = {sampled}                # clients sampled per round\n\n"
+                "[participation]\ncount = {cohort_size}                # clients sampled per round\n\n"
             ));
         }
-        text.push_str("[client]\nepochs = 5               # per round\nbatch = 16\n");
+        text.push_str("[client]\nepochs = 5               # per round\nbatch_size = 16\n");
         if self.needs.contains(&Need::PlainSgd) {
             text.push_str(
-                "optimiser = { kind = \"sgd\", lr = 0.05 }   # the method reads gradients from its steps\n",
+                "optimizer = { kind = \"sgd\", lr = 0.05 }   # the method reads gradients from its steps\n",
             );
         }
         text.push_str(
@@ -116,7 +116,7 @@ impl ScenarioAnswers {
     fn of_nobody(&self) -> &'static str {
         match self.needs.contains(&Need::SamplesOfNobody) {
             true => {
-                "\n[data.auxiliary]\nshare = 0.1              # of every class, given to no client: the method distills on it\n"
+                "\n[data.auxiliary]\nfraction = 0.1              # of every class, given to no client: the method distills on it\n"
             }
             false => "",
         }
@@ -160,7 +160,7 @@ impl ScenarioAnswers {
         let split = match found.divided {
             true => "",
             false => {
-                "test_share = 0.2         # of every class, for tests; the rest is for training\n"
+                "test_fraction = 0.2      # of every class, for tests; the rest is for training\n"
             }
         };
         let nominal = match found.classes {
@@ -178,7 +178,7 @@ impl ScenarioAnswers {
              path = {path}\n{split}{nominal}\n\
              [data.train]\nresize = {shorter}             # the shorter side; then a random crop, mirrored half of the time\n\
              crop = \"random\"\nsize = {size}\nflip = 0.5\n\n\
-             [data.test]\nresize = {shorter}\ncrop = \"centre\"\nsize = {size}\n"
+             [data.test]\nresize = {shorter}\ncrop = \"center\"\nsize = {size}\n"
         )
     }
 
@@ -246,7 +246,7 @@ mod tests {
         for data in ["digits", "cifar10", "cifar100", "/elsewhere/birds"] {
             let wishes = ScenarioAnswers {
                 data: Data::of(data),
-                sampled: Some(3),
+                cohort_size: Some(3),
                 ..ScenarioAnswers::default()
             };
             let scenario = read(&wishes);

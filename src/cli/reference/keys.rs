@@ -15,7 +15,7 @@ use crate::scenario::{Scenario, below, sections};
 Examples:
   fedcast keys                        every key with its default and meaning
   fedcast keys participation          one section, with the meaning of every value
-  fedcast keys client.optimiser.lr    one key
+  fedcast keys client.optimizer.lr    one key
   fedcast keys method.hgp             keys of [method] with name = \"hgp\"
   fedcast keys --format json          the same as JSON
 

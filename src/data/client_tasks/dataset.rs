@@ -29,8 +29,8 @@ impl ClientTasks {
     /// Returns the number by which the slice of a client task is counted.
     fn slice_of(&self, client_task: ClientTask) -> usize {
         match self.rules.slices {
-            SliceBy::Period => client_task.stage.index(),
-            SliceBy::Slot => {
+            SliceBy::Stage => client_task.stage.index(),
+            SliceBy::ClientTask => {
                 client_task.client.index() * self.rules.stages + client_task.stage.index()
             }
             SliceBy::Client => client_task.client.index(),

@@ -1,5 +1,5 @@
 //! Client tasks: tasks of which every client has its own (Powder's asynchronous benchmark,
-//! `[tasks] arrival = "powder"`).
+//! `[tasks] arrival = "client-tasks"`).
 //!
 //! A client task is a pair of a period and a client, with its own classes; a class that comes again in another client
 //! task is another label there, with a separate head row. All clients work on the client tasks of the first period.
@@ -15,9 +15,10 @@
 //! first client task from all, for every other one `u` of those of a client task drawn before it, with `u` uniform from
 //! `overlap` to all, and the rest from the other classes. So clients share classes in every period, the first one too.
 //!
-//! Training images of a class are cut into slices of size `share`; which one a client task has is counted by its period
-//! (clients that share a class in a period have the same images, and one that meets a class again has others), by its
-//! number or by its client ([`SliceBy`]). Test images are all of them. Source: Powder's release, `fl_main_hard.py`.
+//! Training images of a class are cut into slices of size `fraction`; which one a client task has is counted by its
+//! period (clients that share a class in a period have the same images, and one that meets a class again has others),
+//! by its number or by its client ([`SliceBy`]). Test images are all of them. Source: Powder's release,
+//! `fl_main_hard.py`.
 //!
 //! The labels are those of a data set of their own ([`Dataset::for_slots`](super::Dataset::for_slots)), in which
 //! the class ids are head rows; nothing else has to know that a class may have several.
@@ -25,7 +26,7 @@
 //! ```
 //! use fedcast::data::{SliceBy, ClientTask, ClientTaskRules, ClientTasks};
 //! use fedcast::quantity::{ClientId, TaskId};
-//! let rules = ClientTaskRules { stages: 5, clients: 5, classes: 20, overlap: 0, moving: 0.5, share: 0.2, slices: SliceBy::Period,
+//! let rules = ClientTaskRules { stages: 5, clients: 5, classes: 20, overlap: 0, moving: 0.5, share: 0.2, slices: SliceBy::Stage,
 //!     seed: 7 };
 //! let slots = ClientTasks::draw(rules, 200)?;
 //! assert_eq!((slots.count(), slots.rows()), (25, 500));

@@ -8,7 +8,7 @@ use crate::data::{TaskSequence, digits};
 
 fn rules() -> ClientTaskRules {
     let (periods, clients, classes) = (5, 5, 20);
-    let slices = SliceBy::Period;
+    let slices = SliceBy::Stage;
     ClientTaskRules {
         stages: periods,
         clients,
@@ -206,7 +206,7 @@ fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
     };
     let at = |period: usize, client: usize| period * 5 + client;
     let by_client = draw(SliceBy::Client, 0.2, 3);
-    let by_slot = draw(SliceBy::Slot, 0.2, 3);
+    let by_slot = draw(SliceBy::ClientTask, 0.2, 3);
     for (period, client) in (0..3).flat_map(|period| (0..5).map(move |client| (period, client))) {
         assert_eq!(by_client[at(period, client)], by_client[at(0, client)]);
         assert!(
@@ -217,7 +217,7 @@ fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
     }
     assert_eq!(by_slot[at(2, 1)], by_slot[at(0, 0)]);
     assert!(by_slot[at(1, 0)].is_disjoint(&by_slot[at(0, 0)]));
-    let enough = draw(SliceBy::Slot, 0.06, 3);
+    let enough = draw(SliceBy::ClientTask, 0.06, 3);
     assert!(enough.iter().all(|images| !images.is_empty()));
     let all: BTreeSet<u32> = enough.iter().flatten().copied().collect();
     assert_eq!(all.len(), enough.iter().map(BTreeSet::len).sum::<usize>());

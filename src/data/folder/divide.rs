@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::division::Division;
 use super::entries::{Census, differ, folders_in, holds_classes, sub_folders};
 use super::{FolderLayout, FolderOptions, SplitSection, list, published};
-use crate::data::undivided::TestShare;
+use crate::data::undivided::TestFraction;
 use crate::data::{Cause, DataError};
 
 /// Folders that stand for `test/` where that is missing, in this order.
@@ -22,7 +22,7 @@ impl Division {
     /// # Errors
     /// Missing folders and images, lists that contradict themselves, classes in one part only.
     pub fn of(root: &Path, options: &FolderOptions) -> Result<Division, DataError> {
-        match (&options.split, options.test_share) {
+        match (&options.split, options.test_fraction) {
             (Some(SplitSection::List { list }), _) => list::read(root, list, list),
             (Some(SplitSection::Lists { train, test }), _) => list::read(root, train, test),
             (None, Some(share)) => drawn(root, share, options.layout),
@@ -64,7 +64,7 @@ fn measured(root: &Path, learnt: &Classes) -> Result<(PathBuf, Vec<String>), Dat
                 path: test,
                 expected: "a folder with one sub-folder of images per class, or `val` in its place"
                     .to_owned(),
-                advice: "Add it, or draw a part of train/ to test on: data.test_share = 0.2"
+                advice: "Add it, or draw a part of train/ to test on: data.test_fraction = 0.2"
                     .to_owned(),
             });
         }
@@ -96,7 +96,7 @@ fn undivided(root: &Path) -> DataError {
                 root.display(),
                 folders.len()
             ),
-            advice: "draw a part to test on (data.test_share = 0.2: of every class a fifth), or name the published \
+            advice: "draw a part to test on (data.test_fraction = 0.2: of every class a fifth), or name the published \
                      lists in data.split"
                 .to_owned(),
         },
@@ -159,17 +159,17 @@ fn numbered(mut classes: Classes, names: &[String]) -> Vec<(PathBuf, u32)> {
 }
 
 /// Draws a test fraction: of the folders in `train` where there are no others, else of those in `root`.
-fn drawn(root: &Path, share: TestShare, layout: FolderLayout) -> Result<Division, DataError> {
+fn drawn(root: &Path, share: TestFraction, layout: FolderLayout) -> Result<Division, DataError> {
     let train = root.join("train");
     let folder = if holds_classes(&train)? { train } else { root.to_owned() };
     let others = ["test"].into_iter().chain(VALIDATION).map(|name| root.join(name));
     if let Some(other) = others.into_iter().find(|other| folder != root && other.is_dir()) {
         return Err(DataError::unfit(
             format!(
-                "{} is there already, and data.test_share would draw another one",
+                "{} is there already, and data.test_fraction would draw another one",
                 other.display()
             ),
-            "remove data.test_share to measure on it, or set data.path to the folder `train`",
+            "remove data.test_fraction to measure on it, or set data.path to the folder `train`",
         ));
     }
     let mut census = Census::default();
@@ -205,8 +205,8 @@ mod tests {
     }
 
     fn together(share: f64, seed: u64, layout: FolderLayout) -> FolderOptions {
-        let test_share = Some(TestShare { share, drawn: TestDraw::Together, seed });
-        FolderOptions { test_share, layout, ..FolderOptions::default() }
+        let test_fraction = Some(TestFraction { fraction: share, drawn: TestDraw::Together, seed });
+        FolderOptions { test_fraction, layout, ..FolderOptions::default() }
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
 
     fn tested(share: f64) -> FolderOptions {
         FolderOptions {
-            test_share: Some(TestShare::of_every_class(share)),
+            test_fraction: Some(TestFraction::of_every_class(share)),
             ..FolderOptions::default()
         }
     }
@@ -309,7 +309,7 @@ mod tests {
     fn a_part_that_is_there_is_not_drawn_again() {
         let root = folder(&[("train/a", 4), ("val/a", 2)]);
         let error = Division::of(root.path(), &tested(0.5)).unwrap_err();
-        assert!(error.to_string().contains("remove data.test_share"), "{error}");
+        assert!(error.to_string().contains("remove data.test_fraction"), "{error}");
         std::fs::remove_dir_all(root.path().join("val")).unwrap();
         let made = Division::of(root.path(), &tested(0.5)).unwrap();
         assert_eq!((made.class_names, made.test.len()), (vec!["a".to_owned()], 2));
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(Division::of(root.path(), &plain).unwrap().test.len(), 3);
         let root = folder(&[("train/a", 4), ("test/images", 3)]);
         let error = Division::of(root.path(), &plain).unwrap_err().to_string();
-        assert!(error.contains("test_share = 0.2"), "{error}");
+        assert!(error.contains("test_fraction = 0.2"), "{error}");
         let root = folder(&[("train/a", 4), ("val/a", 2), ("test/a", 1)]);
         let made = Division::of(root.path(), &plain).unwrap();
         assert_eq!((made.test.len(), made.notes.len()), (1, 1));
@@ -366,11 +366,11 @@ mod tests {
         let root = folder(&[("a", 4), ("b", 2)]);
         let error = Division::of(root.path(), &FolderOptions::default()).unwrap_err().to_string();
         assert!(
-            error.contains("2 other folders") && error.contains("data.test_share = 0.2"),
+            error.contains("2 other folders") && error.contains("data.test_fraction = 0.2"),
             "{error}"
         );
         let root = folder(&[("train/a", 4)]);
         let error = Division::of(root.path(), &FolderOptions::default()).unwrap_err().to_string();
-        assert!(error.contains("test: not found") && error.contains("test_share"), "{error}");
+        assert!(error.contains("test: not found") && error.contains("test_fraction"), "{error}");
     }
 }

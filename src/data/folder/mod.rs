@@ -6,7 +6,7 @@
 //! | Tiny-ImageNet as it is downloaded | `val/val_annotations.txt` |
 //! | CUB-200-2011 as it is downloaded | `train_test_split.txt` next to `images.txt` |
 //! | DomainNet as it is downloaded | `DOMAIN_train.txt` and `DOMAIN_test.txt` |
-//! | anything undivided | the published lists of a [split](SplitSection), or a [share that is drawn](TestShare) |
+//! | anything undivided | the published lists of a [split](SplitSection), or a [share that is drawn](TestFraction) |
 //!
 //! Class ids are the class folders sorted by name (byte order), samples the files sorted by class, then name, so a
 //! copy of the folder on another system gives the same data set; a published list brings its own classes and order.
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::store::Encoded;
-pub use super::undivided::TestShare;
+pub use super::undivided::TestFraction;
 use super::{DataError, Dataset, Split, normal_form};
 pub use crate::scenario::{FolderLayout, Orientation, SplitSection, StoredSize};
 pub(super) use decode::{decode, store};
@@ -48,7 +48,7 @@ pub struct FolderOptions {
     /// Division into training and test images; `None`: by the folders `train` and `test`.
     pub split: Option<SplitSection>,
     /// Test fraction of images without a division.
-    pub test_share: Option<TestShare>,
+    pub test_fraction: Option<TestFraction>,
     /// Layout of the folders.
     pub layout: FolderLayout,
     /// True if the folder above a class's, with [`FolderLayout::Domains`], names the owner: `train/CLIENT/CLASS/*`.
@@ -66,7 +66,7 @@ impl Default for FolderOptions {
             size: StoredSize::Original,
             orientation: Orientation::Ignored,
             split: None,
-            test_share: None,
+            test_fraction: None,
             layout: FolderLayout::Classes,
             clients: false,
             subset: None,

@@ -23,13 +23,13 @@ impl Partitioner {
             KindKey::Quantity { classes_per_client } => {
                 PartitionKind::Quantity { classes: classes_per_client as usize }
             }
-            KindKey::Extended { beta, picks, picks_beta } => {
+            KindKey::Extended { beta, reserved_samples: picks, reserved_beta: picks_beta } => {
                 PartitionKind::Extended { beta, reserve_beta: picks_beta, picks }
             }
             KindKey::Slices { .. } => {
                 return Err(DataError::unfit(
                     "slices need clients with their own tasks",
-                    "set tasks.arrival = \"powder\", or choose another partition",
+                    "set tasks.arrival = \"client-tasks\", or choose another partition",
                 ));
             }
             // To plan with while the data are not there, see `NaturalClients::from_scenario`.
@@ -63,7 +63,7 @@ impl NaturalClients {
         split: &Split,
     ) -> Result<Option<NaturalClients>, DataError> {
         match section.kind {
-            KindKey::Natural { rest } => {
+            KindKey::Natural { leftover: rest } => {
                 NaturalClients::new(split, clients, section.min_samples, rest).map(Some)
             }
             KindKey::File { .. } => {

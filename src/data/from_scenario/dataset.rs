@@ -74,7 +74,7 @@ impl Dataset {
                 (data, Some(taken))
             }
         };
-        if section.validation.is_none() {
+        if section.validation_fraction.is_none() {
             return Ok((data, taken));
         }
         let held = |samples| section.held_out(samples);
@@ -100,19 +100,21 @@ impl Dataset {
         budget: usize,
     ) -> Result<Dataset, DataError> {
         let subset = section.subset.map(|n| n as usize);
-        let (size, test_share) = (section.store, section.test_share);
+        let (size, test_fraction) = (section.stored_size, section.test_fraction);
         let orientation = section.orientation.unwrap_or_default();
         let mut data = match section.source {
             DataSource::Digits => digits::embedded()?,
             DataSource::Cifar10 => cifar::open(Cifar::Ten, &path(section)?)?,
             DataSource::Cifar100 => cifar::open(Cifar::Hundred, &path(section)?)?,
             DataSource::Idx => idx::open(&path(section)?)?,
-            DataSource::Leaf => leaf::open(&path(section)?, test_share)?,
-            DataSource::Table => table::open(&path(section)?, &table_names(section), test_share)?,
+            DataSource::Leaf => leaf::open(&path(section)?, test_fraction)?,
+            DataSource::Table => {
+                table::open(&path(section)?, &table_names(section), test_fraction)?
+            }
             DataSource::Parquet => {
                 let TableNames { input, label, client, .. } = table_names(section);
                 let form = StoredForm { size, orientation };
-                let options = PackedOptions { form, input, label, client, test_share, budget };
+                let options = PackedOptions { form, input, label, client, test_fraction, budget };
                 packed::open(&path(section)?, &options)?
             }
             DataSource::Play => {
@@ -126,7 +128,7 @@ impl Dataset {
                     size,
                     orientation,
                     split,
-                    test_share,
+                    test_fraction,
                     layout,
                     clients,
                     subset,
@@ -157,10 +159,10 @@ fn table_names(section: &DataSection) -> TableNames {
 
 fn play_options(section: &TextSection) -> PlayOptions {
     PlayOptions {
-        context: section.context as usize,
+        context: section.sequence_length as usize,
         stride: section.stride as usize,
-        symbols: section.symbols as usize,
-        fold_case: section.fold_case,
+        symbols: section.vocabulary_size as usize,
+        lowercase: section.lowercase,
         test: section.test,
     }
 }

@@ -29,18 +29,23 @@ impl TaskSequence {
 impl ClientTaskRules {
     /// Returns the settings of a scenario whose clients have own tasks.
     pub fn from_scenario(scenario: &Scenario) -> Option<ClientTaskRules> {
-        let ArrivalChoice::Powder { slot_classes, overlap, moving } = scenario.tasks.arrival else {
+        let ArrivalChoice::ClientTasks {
+            classes_per_client_task,
+            overlap,
+            switch_fraction: moving,
+        } = scenario.tasks.arrival
+        else {
             return None;
         };
         let (share, slices) = match scenario.partition.kind {
-            KindKey::Slices { share, by } => (share, by),
+            KindKey::Slices { fraction: share, by } => (share, by),
             // Refused when the scenario is read.
-            _ => (1.0, SliceBy::Period),
+            _ => (1.0, SliceBy::Stage),
         };
         Some(ClientTaskRules {
             stages: scenario.tasks.count() as usize,
             clients: scenario.federation.clients,
-            classes: slot_classes as usize,
+            classes: classes_per_client_task as usize,
             overlap: overlap as usize,
             moving,
             share,

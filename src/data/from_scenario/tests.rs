@@ -5,7 +5,7 @@ use crate::data::text::Tokeniser;
 use crate::data::{Dataset, Jitter, Kernel, Normalization, Split, Step};
 use crate::scenario::FolderLayout;
 use crate::scenario::{
-    AnyMethod, Crop, DataSection, DataSource, Evaluated, JitterSection, NominalSizes, Normalise,
+    AnyMethod, Crop, DataSection, DataSource, Evaluated, JitterSection, NominalSizes, Normalize,
     Scenario, Seeds, StatisticsTransform, StoredSize, TransformSection,
 };
 
@@ -13,7 +13,7 @@ fn plain() -> TransformSection {
     TransformSection {
         resize: Some(256),
         squash: None,
-        crop: Crop::Centre,
+        crop: Crop::Center,
         size: Some(224),
         padding: 0,
         scale: [0.08, 1.0],
@@ -21,7 +21,7 @@ fn plain() -> TransformSection {
         flip: 0.0,
         jitter: None,
         interpolation: Kernel::Pillow,
-        normalise: Normalise::Half,
+        normalize: Normalize::Half,
     }
 }
 
@@ -30,11 +30,11 @@ fn digits_section() -> DataSection {
         source: DataSource::Digits,
         path: None,
         subset: None,
-        validation: None,
+        validation_fraction: None,
         evaluate: Evaluated::Test,
-        store: StoredSize::Square(224),
+        stored_size: StoredSize::Square(224),
         orientation: None,
-        test_share: None,
+        test_fraction: None,
         layout: FolderLayout::Classes,
         width: None,
         input: None,
@@ -128,8 +128,8 @@ fn a_data_set_without_a_path_says_so() {
 #[test]
 fn validation_takes_the_place_of_the_test_set_only_where_it_is_asked_for() {
     let scenario = |evaluate, partition| {
-        let data = DataSection { validation: Some(0.2), evaluate, ..digits_section() };
-        let text = "schema = 1\n[data]\nsource = \"digits\"\n[tasks]\ncount = 5\n[partition]\n\
+        let data = DataSection { validation_fraction: Some(0.2), evaluate, ..digits_section() };
+        let text = "schema = 2\n[data]\nsource = \"digits\"\n[tasks]\ncount = 5\n[partition]\n\
             kind = \"iid\"\n[method]\nname = \"any\"\n";
         let read = Scenario::from_toml(text, "t", Path::new("/"), &[], &AnyMethod).unwrap();
         let seed = Seeds { partition, ..read.scenario.seed };
@@ -162,8 +162,9 @@ fn validation_takes_the_place_of_the_test_set_only_where_it_is_asked_for() {
 
 #[test]
 fn one_sample_at_least_is_held_out_and_never_all() {
-    let held =
-        |share, samples| DataSection { validation: share, ..digits_section() }.held_out(samples);
+    let held = |share, samples| {
+        DataSection { validation_fraction: share, ..digits_section() }.held_out(samples)
+    };
     assert_eq!([held(Some(0.2), 4), held(Some(0.2), 10), held(Some(0.2), 14)], [1, 2, 2]);
     assert_eq!([held(Some(0.99), 3), held(Some(0.5), 1), held(None, 10)], [2, 0, 0]);
 }

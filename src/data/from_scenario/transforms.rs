@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::data::{Jitter, Normalization, Step, Transform};
 use crate::scenario::{
-    Crop, DataSection, JitterSection, Normalise, StatisticsTransform, TransformSection,
+    Crop, DataSection, JitterSection, Normalize, StatisticsTransform, TransformSection,
 };
 
 /// The three pipelines of a run.
@@ -65,7 +65,7 @@ impl Transform {
             let side = side as usize;
             match section.crop {
                 Crop::None => {}
-                Crop::Centre => steps.push(Step::CenterCrop { side }),
+                Crop::Center => steps.push(Step::CenterCrop { side }),
                 Crop::Random => {
                     steps.push(Step::RandomCrop { side, padding: section.padding as usize });
                 }
@@ -84,13 +84,13 @@ impl Transform {
             steps.push(Step::Jitter(Jitter { brightness, contrast, saturation }));
         }
         let narrow = |values: &[f64]| values.iter().map(|&v| v as f32).collect();
-        let normalise = match &section.normalise {
-            Normalise::None => Normalization::None,
-            Normalise::Half => Normalization::Half,
-            Normalise::Imagenet => Normalization::ImageNet,
-            Normalise::Clip => Normalization::Clip,
-            Normalise::Cifar => Normalization::Cifar100,
-            Normalise::Explicit { mean, std } => {
+        let normalise = match &section.normalize {
+            Normalize::None => Normalization::None,
+            Normalize::Half => Normalization::Half,
+            Normalize::Imagenet => Normalization::ImageNet,
+            Normalize::Clip => Normalization::Clip,
+            Normalize::Cifar => Normalization::Cifar100,
+            Normalize::Explicit { mean, std } => {
                 Normalization::Explicit { mean: narrow(mean), deviation: narrow(std) }
             }
         };

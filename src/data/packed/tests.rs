@@ -88,7 +88,7 @@ fn options() -> PackedOptions {
         input: "image".into(),
         label: "label".into(),
         client: Some("writer".into()),
-        test_share: None,
+        test_fraction: None,
         budget: 1 << 20,
     }
 }
@@ -186,10 +186,10 @@ fn what_is_wrong_is_named() {
     );
     let error = told(&root, &PackedOptions { input: "label".into(), ..options() });
     assert!(error.contains("bytes in the column `label`, found values of type INT64"), "{error}");
-    let share = Some(TestShare::of_every_class(0.5));
+    let share = Some(TestFraction::of_every_class(0.5));
     assert!(
-        told(&root, &PackedOptions { test_share: share, ..options() })
-            .contains("remove data.test_share")
+        told(&root, &PackedOptions { test_fraction: share, ..options() })
+            .contains("remove data.test_fraction")
     );
     let bad = hub(&[(png(1, 4, 4), 0, 1), (vec![1, 2, 3], 1, 1)], true);
     std::fs::write(root.path().join("data/train-00001-of-00002.parquet"), bad).unwrap();
@@ -210,8 +210,8 @@ fn one_file_is_divided_by_a_share() {
     let root = tempfile::tempdir().unwrap();
     let rows: Vec<_> = (0..8).map(|i| (png(i * 9, 4, 4), i64::from(i % 2), 1)).collect();
     std::fs::write(root.path().join("all.parquet"), hub(&rows, true)).unwrap();
-    let share = Some(TestShare::of_every_class(0.25));
-    let options = PackedOptions { test_share: share, ..options() };
+    let share = Some(TestFraction::of_every_class(0.25));
+    let options = PackedOptions { test_fraction: share, ..options() };
     let data = open(&root.path().join("all.parquet"), &options).unwrap();
     assert_eq!((data.train.len(), data.test.len()), (6, 2));
     for split in [&data.train, &data.test] {

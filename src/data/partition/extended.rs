@@ -11,9 +11,9 @@ pub(super) type Reserved = Vec<Vec<Option<u32>>>;
 
 /// Reserves positions of classes for each client.
 ///
-/// `V` (classes x clients) has rows from Dirichlet(`beta`). Every client picks `picks` classes from its normalized
-/// column of `V`; of each class it then takes as many positions **with replacement**, client after client. A later
-/// client takes a position over, so one may end with fewer than `picks`.
+/// `V` (classes x clients) has rows from Dirichlet(`beta`). Every client picks `reserved_samples` classes from its
+/// normalized column of `V`; of each class it then takes as many positions **with replacement**, client after client. A
+/// later client takes a position over, so one may end with fewer than `reserved_samples`.
 pub(super) fn reserve(
     rng: &mut impl RngCore,
     sizes: &[usize],

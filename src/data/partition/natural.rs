@@ -67,7 +67,7 @@ impl NaturalClients {
         if let Some(least) = sizes.iter().min().filter(|least| **least < min_samples) {
             return Err(DataError::unfit(
                 format!("one of {clients} clients would hold {least} samples of {min_samples}"),
-                "set fewer federation.clients, partition.rest = \"merge\" or a smaller partition.min_samples",
+                "set fewer federation.clients, partition.leftover = \"merge\" or a smaller partition.min_samples",
             ));
         }
         let client_of = owners.iter().map(|owner| client_of.get(owner).copied()).collect();

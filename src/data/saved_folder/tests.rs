@@ -9,7 +9,7 @@ use crate::data::arrow_file::tests::{images, stream};
 use crate::data::folder::{Orientation, StoredForm, StoredSize};
 use crate::data::packed::{self, PackedOptions};
 use crate::data::table::{self, TableNames};
-use crate::data::{Dataset, TestShare};
+use crate::data::{Dataset, TestFraction};
 
 /// Writes a part of these files, which stand in its list in this order.
 fn part(folder: &Path, files: &[(&str, Vec<u8>)]) {
@@ -48,7 +48,7 @@ fn open_images(root: &Path) -> Result<Dataset, DataError> {
         input: "image".into(),
         label: "label".into(),
         client: None,
-        test_share: None,
+        test_fraction: None,
         budget: 1 << 20,
     };
     packed::open(root, &options)
@@ -66,7 +66,7 @@ fn of_numbers(order: [&str; 3], rows: &[i64]) -> Vec<u8> {
     stream(&[&order.map(|name| (name, column(name)))], None)
 }
 
-fn open_table(path: &Path, share: Option<TestShare>) -> Result<Dataset, String> {
+fn open_table(path: &Path, share: Option<TestFraction>) -> Result<Dataset, String> {
     let names =
         TableNames { width: 2, input: "features".into(), label: "label".into(), client: None };
     table::open(path, &names, share).map_err(|error| error.to_string())
@@ -113,12 +113,12 @@ fn one_part_is_divided_by_a_share() {
     let root = tempfile::tempdir().unwrap();
     let name = "data-00000-of-00001.arrow";
     part(root.path(), &[(name, of_numbers(["label", "a", "b"], &[0, 1, 2, 3, 4, 5, 6, 7]))]);
-    let share = Some(TestShare::of_every_class(0.25));
+    let share = Some(TestFraction::of_every_class(0.25));
     // The folder, and its only file.
     for path in [root.path().to_owned(), root.path().join(name)] {
         let data = open_table(&path, share).unwrap();
         assert_eq!((data.train.len(), data.test.len()), (6, 2));
-        assert!(open_table(&path, None).unwrap_err().contains("data.test_share = 0.2"));
+        assert!(open_table(&path, None).unwrap_err().contains("data.test_fraction = 0.2"));
     }
 }
 
@@ -134,7 +134,7 @@ fn selections_and_broken_lists_are_refused_with_their_file() {
     list(root.path(), r#"["left", "right"]"#);
     let error = told();
     assert!(error.contains("dataset_dict.json: expected a part `train`, found the parts left"));
-    assert!(error.contains("data.path = \"[root]/left\" with data.test_share"), "{error}");
+    assert!(error.contains("data.path = \"[root]/left\" with data.test_fraction"), "{error}");
     list(root.path(), r#"["train"]"#);
     assert!(told().contains("[root]/train/state.json: not found"));
     let train = root.path().join("train");

@@ -29,7 +29,7 @@ use super::foreign::foreign;
 use super::part_files::{self, FileForms, PartFiles, has_ending};
 use super::parts::{Part, PartFile, Parts, Reference};
 use super::store::Store;
-use super::{Cause, DataError, Dataset, TestShare};
+use super::{Cause, DataError, Dataset, TestFraction};
 pub use rows::TableNames;
 use rows::{Role, Rows, wide};
 
@@ -50,7 +50,7 @@ const FORMS: FileForms = FileForms {
 pub fn open(
     path: &Path,
     names: &TableNames,
-    share: Option<TestShare>,
+    share: Option<TestFraction>,
 ) -> Result<Dataset, DataError> {
     let name = path.file_stem().map_or("table".into(), |name| name.to_string_lossy().into_owned());
     let mut notes = Vec::new();

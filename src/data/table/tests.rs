@@ -20,7 +20,7 @@ fn told(
     names: &TableNames,
     share: Option<f64>,
 ) -> Result<Dataset, String> {
-    let share = share.map(TestShare::of_every_class);
+    let share = share.map(TestFraction::of_every_class);
     open(&root.join(path), names, share)
         .map_err(|error| error.to_string().replace(&root.display().to_string(), "[root]"))
 }
@@ -66,11 +66,11 @@ fn one_file_is_divided_by_a_share() {
         }
     }
     let error = told(root.path(), "all.csv", &names, None).unwrap_err();
-    assert!(error.contains("data.test_share = 0.2"), "{error}");
+    assert!(error.contains("data.test_fraction = 0.2"), "{error}");
     write(root.path(), "train.csv", TRAIN);
     write(root.path(), "val.csv", TEST);
     assert!(
-        told(root.path(), "", &names, Some(0.3)).unwrap_err().contains("remove data.test_share")
+        told(root.path(), "", &names, Some(0.3)).unwrap_err().contains("remove data.test_fraction")
     );
     let noted = told(root.path(), "", &names, None).unwrap();
     assert!(noted.notes[0].contains("val.csv: there is no test part"), "{:?}", noted.notes);

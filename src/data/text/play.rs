@@ -27,7 +27,7 @@ pub struct PlayOptions {
     /// Number of classes: the most frequent characters.
     pub symbols: usize,
     /// True if capitals count as small letters.
-    pub fold_case: bool,
+    pub lowercase: bool,
     /// Share of a speaker's text that is tested, the last.
     pub test: f64,
 }
@@ -59,7 +59,7 @@ pub fn open(
         found,
         advice: "Name a file of this form in data.path, or correct this one".to_owned(),
     };
-    let speeches = speeches(&text, options.fold_case).map_err(corrupt)?;
+    let speeches = speeches(&text, options.lowercase).map_err(corrupt)?;
     let places: Vec<Places> = speeches.iter().map(|said| Places::of(said.len(), options)).collect();
     let trained = speeches.iter().zip(&places);
     let trained = trained.flat_map(|(said, places)| places.train.iter().map(|at| said[*at]));
@@ -71,7 +71,7 @@ pub fn open(
                 path.display(),
                 symbols.len()
             ),
-            format!("set data.text.symbols to at most that instead of {}", options.symbols),
+            format!("set data.text.vocabulary_size to at most that instead of {}", options.symbols),
         ));
     }
     let class_of: BTreeMap<char, u32> = symbols.iter().copied().zip(0..).collect();
@@ -128,7 +128,7 @@ impl Windows {
 }
 
 /// Returns the text of every speaker, longest first, of equals by name. An error says its place.
-fn speeches(text: &str, fold_case: bool) -> Result<Vec<Vec<char>>, String> {
+fn speeches(text: &str, folds: bool) -> Result<Vec<Vec<char>>, String> {
     let mut said: BTreeMap<&str, String> = BTreeMap::new();
     let mut last = None;
     let mut begins = true;
@@ -146,7 +146,7 @@ fn speeches(text: &str, fold_case: bool) -> Result<Vec<Vec<char>>, String> {
     if said.is_empty() {
         return Err("no speaker with any lines".to_owned());
     }
-    let fold = |c: char| if fold_case { lowercase(c) } else { c };
+    let fold = |c: char| if folds { lowercase(c) } else { c };
     let mut speakers: Vec<(&str, Vec<char>)> =
         said.into_iter().map(|(name, speech)| (name, speech.chars().map(fold).collect())).collect();
     speakers.sort_by(|a, b| b.1.len().cmp(&a.1.len()).then(a.0.cmp(b.0)));
@@ -202,7 +202,7 @@ C:
 ";
 
     fn options() -> PlayOptions {
-        PlayOptions { context: 4, stride: 1, symbols: 5, fold_case: true, test: 0.25 }
+        PlayOptions { context: 4, stride: 1, symbols: 5, lowercase: true, test: 0.25 }
     }
 
     fn read(play: &[u8], options: &PlayOptions) -> Result<Dataset, DataError> {
@@ -274,7 +274,7 @@ C:
         let error =
             |play: &[u8], options: &PlayOptions| read(play, options).unwrap_err().to_string();
         for (error, found) in [
-            (error(PLAY.as_bytes(), &few), "data.text.symbols"),
+            (error(PLAY.as_bytes(), &few), "data.text.vocabulary_size"),
             (
                 error(novel.as_bytes(), &options()),
                 "line 2 before any speaker: \"It was a dark night.\"",

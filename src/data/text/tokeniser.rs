@@ -79,6 +79,6 @@ mod tests {
     fn scenarios_are_checked_for_these_numbers() {
         assert_eq!(CHARACTER_TOKENS as usize, Tokeniser::CHARACTERS);
         let text = TextSection::default();
-        assert_eq!((text.tokens() - text.context) as usize, Tokeniser::FRAME);
+        assert_eq!((text.tokens() - text.sequence_length) as usize, Tokeniser::FRAME);
     }
 }

@@ -117,7 +117,7 @@ pub fn assemble(
     };
     let client = ClientSize {
         backbone: config,
-        batch: scenario.client.batch as usize,
+        batch: scenario.client.batch_size as usize,
         values: received_values(&*method, &facts, &task_sequence, rules.rounds),
     };
     let rules = Rules { pack: pack(&scenario.devices, &workers, &client)?, ..rules };

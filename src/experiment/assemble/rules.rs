@@ -22,12 +22,12 @@ pub fn rules(scenario: &Scenario, task_sequence: &TaskSequence) -> Rules {
         seed: scenario.seed.run,
         clients: scenario.federation.clients,
         idle: scenario.federation.idle_clients,
-        load: scenario.federation.load,
-        units: scenario.federation.units.clone(),
+        load: scenario.federation.load_clients,
+        units: scenario.federation.dummy_clients.clone(),
         rounds: scenario.federation.rounds,
         participation: scenario.participation.clone(),
         closing: closing(&scenario.round),
-        fold: scenario.federation.fold,
+        fold: scenario.federation.aggregation,
         arrivals: match &task_sequence.client_tasks {
             Some(client_tasks) => ArrivalRules::Slots(Arc::clone(client_tasks)),
             None => arrivals(&scenario.tasks.arrival),
@@ -36,14 +36,14 @@ pub fn rules(scenario: &Scenario, task_sequence: &TaskSequence) -> Rules {
         compute: compute(&scenario.time),
         links: links(&scenario.links),
         faults: FaultRules {
-            lose_down: scenario.links.loss,
-            lose_up: scenario.links.loss,
+            lose_down: scenario.links.loss_rate,
+            lose_up: scenario.links.loss_rate,
             entries: faults(scenario),
         },
         on_bad_update: scenario.federation.on_bad_update,
-        cache: scenario.wire.cache,
+        cache: scenario.wire.asset_cache,
         curve: scenario.record.evaluate,
-        slots: scenario.record.slots,
+        slots: scenario.record.client_tasks,
         evaluation_batch: scenario.devices.evaluation_batch as usize,
         bias: (scenario.record.metrics.contains(&Metric::FederatedBias))
             .then_some(scenario.record.bias),
@@ -74,7 +74,7 @@ fn faults(scenario: &Scenario) -> Vec<Fault> {
         let chosen =
             |share| Fault::chosen(share, scenario.federation.clients, scenario.seed.run, place);
         let named = || section.clients.iter().copied().map(ClientId).collect();
-        let clients = section.share.map_or_else(named, chosen);
+        let clients = section.fraction.map_or_else(named, chosen);
         Fault { clients, ..fault(section) }
     };
     scenario.faults.iter().enumerate().map(of).collect()
@@ -98,11 +98,11 @@ fn closing(section: &RoundSection) -> ClosingRules {
             Close::All | Close::Deadline => ClosingGoal::All,
             Close::Quorum => ClosingGoal::Share(section.quorum.unwrap_or(1.0)),
             Close::First => ClosingGoal::Target,
-            Close::Buffer => ClosingGoal::Buffer(section.buffer.unwrap_or(1)),
+            Close::Buffer => ClosingGoal::Buffer(section.buffer_size.unwrap_or(1)),
         },
         deadline: section.deadline_s.map(VirtualTime::from_seconds),
-        least: section.least.unwrap_or(0.0),
-        late: section.staleness_power.map_or(LatePolicy::Drop, |power| {
+        least: section.min_fraction.unwrap_or(0.0),
+        late: section.staleness_exponent.map_or(LatePolicy::Drop, |power| {
             LatePolicy::Fold(Staleness { power, most: section.max_staleness.unwrap_or(u32::MAX) })
         }),
         train_stragglers: section.stragglers == Some(Stragglers::Train),
@@ -112,7 +112,7 @@ fn closing(section: &RoundSection) -> ClosingRules {
 fn arrivals(choice: &ArrivalChoice) -> ArrivalRules {
     match choice {
         // Client tasks are rules of their own.
-        ArrivalChoice::Global | ArrivalChoice::Powder { .. } => ArrivalRules::Global,
+        ArrivalChoice::Global | ArrivalChoice::ClientTasks { .. } => ArrivalRules::Global,
         ArrivalChoice::Lag { lag_s } => ArrivalRules::Lag(lag_s.law()),
         ArrivalChoice::File { lines, .. } => {
             let of = |(client, task, at): &(u32, u16, f64)| {
@@ -120,7 +120,9 @@ fn arrivals(choice: &ArrivalChoice) -> ArrivalRules {
             };
             ArrivalRules::Trace(Arc::new(lines.iter().map(of).collect()))
         }
-        ArrivalChoice::Paced { ahead, lead } => ArrivalRules::Paced { ahead: *ahead, lead: *lead },
+        ArrivalChoice::Paced { early_fraction: ahead, lead_fraction: lead } => {
+            ArrivalRules::Paced { ahead: *ahead, lead: *lead }
+        }
     }
 }
 

@@ -5,10 +5,10 @@ use crate::learning::{OptimizerConfig, Schedule, TrainingPlan};
 use crate::methods::Registry;
 use crate::scenario::{ClientSection, EpochSchedule, OptimizerSection, RoundSchedule, Scenario};
 
-/// Local training of a run. Where `client.clip` is not set the method's own limit holds.
+/// Local training of a run. Where `client.max_grad_norm` is not set the method's own limit holds.
 pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
     let section = &scenario.client;
-    let optimizer = match section.optimiser {
+    let optimizer = match section.optimizer {
         OptimizerSection::Adamw { lr, weight_decay, betas, eps } => OptimizerConfig::Adam(Adam {
             learning_rate: lr,
             weight_decay,
@@ -28,7 +28,7 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
     TrainingPlan {
         epochs: section.epochs,
         steps: None,
-        batch: section.batch as usize,
+        batch: section.batch_size as usize,
         optimizer,
         schedule: epoch_schedule(section),
         round_schedule: match &section.round_schedule {
@@ -41,7 +41,7 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
         first_rate: None,
         round: None,
         // 0 is off, also where the method clips by default.
-        clip: section.clip.or(own).filter(|limit| *limit > 0.0),
+        clip: section.max_grad_norm.or(own).filter(|limit| *limit > 0.0),
     }
 }
 

@@ -29,7 +29,7 @@ pub struct Checkpoints {
 impl Checkpoints {
     /// Returns the checkpoints of a folder, which need not be there yet.
     pub fn new(disk: Disk, folder: PathBuf, section: &CheckpointSection) -> Checkpoints {
-        let (keep, share) = (section.keep as usize, section.share);
+        let (keep, share) = (section.keep as usize, section.max_time_fraction);
         Checkpoints { disk, folder, keep, share, began: Instant::now(), spent: Duration::ZERO }
     }
 

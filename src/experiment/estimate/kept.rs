@@ -64,7 +64,7 @@ pub fn cost_key(scenario: &Scenario, workers: usize) -> String {
         env!("CARGO_PKG_VERSION").to_owned(),
         machine.cpu,
         machine.vectors,
-        format!("workers {workers}, batch {}", scenario.client.batch),
+        format!("workers {workers}, batch {}", scenario.client.batch_size),
         section(&scenario.data),
         section(&scenario.backbone),
         section(&scenario.method),

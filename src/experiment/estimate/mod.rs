@@ -112,7 +112,7 @@ mod tests {
     /// Two tasks of five classes, three rounds of two epochs for four clients: 40 samples of every class.
     fn estimate(costs: &Costs, workers: usize, more: &str) -> Estimate {
         let text = format!(
-            "schema = 1\ndata = {{ source = \"digits\", subset = 40 }}\ntasks = {{ sizes = [5, 5] }}\n\
+            "schema = 2\ndata = {{ source = \"digits\", subset = 40 }}\ntasks = {{ sizes = [5, 5] }}\n\
              partition = {{ kind = \"iid\" }}\nmethod = {{ name = \"fedavg\", train = \"head\" }}\n\
              federation = {{ clients = 4, rounds = 3 }}\nclient = {{ epochs = 2 }}\n{more}"
         );
@@ -175,7 +175,7 @@ mod tests {
         let costs = Costs { state_bytes: 1_000, ..Costs::default() };
         let disk = |more: &str| {
             let text = format!(
-                "schema = 1\ndata = {{ source = \"digits\", subset = 40 }}\ntasks = {{ sizes = [5, 5] }}\n\
+                "schema = 2\ndata = {{ source = \"digits\", subset = 40 }}\ntasks = {{ sizes = [5, 5] }}\n\
                  partition = {{ kind = \"iid\" }}\nbackbone = {{ kind = \"pixels\" }}\n\
                  method = {{ name = \"stsa\", width = 300, first = {{ name = \"none\" }} }}\n\
                  federation = {{ clients = 4, rounds = 3 }}\n{more}"
@@ -203,7 +203,7 @@ mod tests {
     fn costs_belong_to_what_a_unit_of_work_depends_on() {
         let key = |more: &str| {
             let text = format!(
-                "schema = 1\ndata = {{ source = \"digits\" }}\ntasks = {{ count = 5 }}\n\
+                "schema = 2\ndata = {{ source = \"digits\" }}\ntasks = {{ count = 5 }}\n\
                  partition = {{ kind = \"iid\" }}\n{more}"
             );
             let methods = Registry::builtin();
@@ -214,7 +214,7 @@ mod tests {
         let same = key(&format!("{method}\nfederation.rounds = 9\nclient.epochs = 7"));
         assert_eq!(key(method), same);
         assert_ne!(key(method), key("method = { name = \"fedavg\", train = \"all\" }"));
-        assert_ne!(key(method), key(&format!("{method}\nclient.batch = 3")));
+        assert_ne!(key(method), key(&format!("{method}\nclient.batch_size = 3")));
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub enum ForkError {
     /// No checkpoint is there.
     #[error(
         "there is no checkpoint of the end of task {task}\n  help: --recompute computes it again; runs keep one per task \
-         with record.checkpoint.every = \"task\", record.checkpoint.keep = 99 and record.checkpoint.share = 1.0"
+         with record.checkpoint.every = \"task\", record.checkpoint.keep = 99 and record.checkpoint.max_time_fraction = 1.0"
     )]
     NotKept { task: u32 },
     /// State from which the run began, computed by another run.

@@ -14,7 +14,7 @@
 //! use fedcast::scenario::Scenario;
 //!
 //! let text = r#"
-//!     schema = 1
+//!     schema = 2
 //!     data = { source = "digits", subset = 6 }
 //!     tasks = { sizes = [5, 5] }
 //!     partition = { kind = "iid" }

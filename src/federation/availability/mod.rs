@@ -163,13 +163,17 @@ impl Availability {
                 Some(markov::next(key, *on_s, *off_s, at, on))
             }
             // On in every slot with probability `mean + depth sin(2 pi (time / period + phase))`.
-            AvailabilityPattern::Diurnal { period_s, mean, depth, slot_s, spread } => {
+            AvailabilityPattern::Diurnal { period_s, mean, depth, step_s: slot_s, spread } => {
                 let day = slots::Day { period: *period_s, mean: *mean, depth: *depth };
                 let phase = spread * crate::numerics::distributions::unit(&mut key.rng());
                 slots::next(key, *slot_s, |middle| day.share(middle, phase), at, on)
             }
             // On in every slot with probability `least + (1 - least) share^power`.
-            AvailabilityPattern::ByData { least, power, slot_s } => {
+            AvailabilityPattern::ByData {
+                min_fraction: least,
+                exponent: power,
+                step_s: slot_s,
+            } => {
                 let share = self.shares.get(client.index()).copied().unwrap_or(0.0);
                 let chance = least + (1.0 - least) * libm::pow(share, *power);
                 slots::next(key, *slot_s, |_| chance, at, on)
@@ -194,7 +198,7 @@ mod tests {
             period_s: 100.0,
             mean: 0.5,
             depth: 0.4,
-            slot_s: 5.0,
+            step_s: 5.0,
             spread: 1.0,
         };
         let trace = |repeat_s| AvailabilityPattern::Trace {
@@ -207,7 +211,7 @@ mod tests {
             pattern(AvailabilityPattern::Always),
             pattern(AvailabilityPattern::Markov { on_s: 4.0, off_s: 9.0 }),
             pattern(day.clone()),
-            pattern(AvailabilityPattern::ByData { least: 0.1, power: 1.0, slot_s: 3.0 }),
+            pattern(AvailabilityPattern::ByData { min_fraction: 0.1, exponent: 1.0, step_s: 3.0 }),
             pattern(trace(0.0)),
             pattern(trace(12.0)),
             AvailabilityRules {

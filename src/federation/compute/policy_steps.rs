@@ -9,7 +9,7 @@ use crate::federation::error::FederationError;
 use crate::federation::exchange::Exchange;
 use crate::federation::metric_value::{Digest, MetricValue};
 use crate::federation::privacy::Masking;
-use crate::federation::robust::{FoldRule, RobustMetrics};
+use crate::federation::robust::{AggregationRule, RobustMetrics};
 use crate::federation::simulation_context::SimulationContext;
 use crate::federation::sink::JobKind;
 use crate::federation::timesheet::count_as;
@@ -79,7 +79,7 @@ pub(in crate::federation) struct RoundAggregate {
     pub part: Option<PartialAggregate>,
     /// The agreement of the members of secure aggregation, and the exchange that all have in common.
     pub masking: Option<(Arc<Masking>, Arc<Exchange>)>,
-    pub rule: FoldRule,
+    pub rule: AggregationRule,
 }
 
 impl Restart {

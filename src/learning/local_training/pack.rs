@@ -20,7 +20,7 @@ use crate::model::ops::{self, Groups};
 
 /// Trains the members of a pack together.
 ///
-/// `trainables` hold the values of as many members as there are courses, one behind the other, and `optimiser` moves
+/// `trainables` hold the values of as many members as there are courses, one behind the other, and `optimizer` moves
 /// them in the same order. `forward` gives the mean loss of each member over its own samples, `(members)`, or `[]`
 /// for one member.
 ///

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `ACC_p` | mean over begun client tasks; Avg is that of the last point, AIA the mean over points |
 //! | `FM_p` | mean over begun client tasks of (best at an *earlier* point - now), 0 at a client task's first; may be negative |
-//! | `FT_p` | mean over the client tasks that finish now of `E[p][g]` - that of the same client tasks after one round alone ("direct") |
+//! | `FT_p` | mean over the client tasks that finish now of `E[p][g]` - that of the same client tasks after one round alone |
 //! | `BT_p` | mean over the client tasks that finished *before* of (now - when they finished), 0 for none |
 //! | `TT_p` | `FT_p + BT_p`, at the last point `FT_p` alone |
 //!

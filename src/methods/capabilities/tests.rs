@@ -10,7 +10,7 @@ fn read(method: &str, more: &str) -> Result<(), String> {
 
 fn read_tasks(method: &str, tasks: &str, more: &str) -> Result<(), String> {
     let text = format!(
-        "schema = 1\ndata = {{ source = \"digits\" }}\ntasks = {{ {tasks} }}\n\
+        "schema = 2\ndata = {{ source = \"digits\" }}\ntasks = {{ {tasks} }}\n\
          partition = {{ kind = \"iid\" }}\nmethod = {{ {method} }}\n{more}"
     );
     let loaded = Scenario::from_toml(&text, "s", Path::new("."), &[], &Registry::builtin());
@@ -32,8 +32,8 @@ const AVERAGED: [&str; 9] = [
 
 #[test]
 fn a_robust_fold_and_malicious_clients_need_a_mean() {
-    let median = "federation.fold = \"median\"";
-    let lie = "faults = [{ kind = \"malicious\", how = \"scaled\", share = 0.2 }]";
+    let median = "federation.aggregation = \"median\"";
+    let lie = "faults = [{ kind = \"malicious\", how = \"scaled\", fraction = 0.2 }]";
     for method in AVERAGED {
         assert_eq!(read(method, median), Ok(()), "{method}");
         assert_eq!(read(method, lie), Ok(()), "{method}");
@@ -47,7 +47,7 @@ fn a_robust_fold_and_malicious_clients_need_a_mean() {
     let secret = "[privacy]\nsecure_aggregation = true";
     let told = read("name = \"fedavg\"", &format!("{median}\n{secret}")).unwrap_err();
     assert!(
-        told.contains("federation.fold") || told.contains("only shows the server the sum"),
+        told.contains("federation.aggregation") || told.contains("only shows the server the sum"),
         "{told}"
     );
     assert_eq!(read("name = \"fedavg\"", &format!("{lie}\n{secret}")), Ok(()));
@@ -55,8 +55,8 @@ fn a_robust_fold_and_malicious_clients_need_a_mean() {
 
 #[test]
 fn late_uploads_count_where_they_are_differences() {
-    let buffer = "round = { close = \"buffer\", buffer = 5 }";
-    let fold = "round = { close = \"quorum\", quorum = 0.5, late = \"fold\" }";
+    let buffer = "round = { close = \"buffer\", buffer_size = 5 }";
+    let fold = "round = { close = \"quorum\", quorum = 0.5, late = \"aggregate\" }";
     for round in [buffer, fold] {
         for method in AVERAGED {
             assert_eq!(read(method, round), Ok(()), "{method}");

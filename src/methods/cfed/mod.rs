@@ -18,8 +18,8 @@
 //! the release. Powder's port, which the review of C2Prompt ran, reviews a client's own exemplars, and is not this
 //! method.
 //!
-//! The auxiliary samples also have an owner: a comparison has to name them. A client holds its shard from the
-//! start, or is sent it (`surrogate = "sent"`): once, if `wire.cache = "run"` lets clients keep what they were sent.
+//! The auxiliary samples also have an owner: a comparison has to name them. A client holds its shard from the start, or
+//! is sent it (`surrogate = "sent"`): once, if `wire.asset_cache = "run"` lets clients keep what they were sent.
 
 mod distillation;
 mod memory;

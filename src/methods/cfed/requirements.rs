@@ -10,7 +10,7 @@ pub(super) fn auxiliary(are_sent: bool) -> Requirement {
     let instead = "`method.reviewers = 0`";
     let violation = move |scenario: &Scenario| {
         let Some(section) = &scenario.data.auxiliary else {
-            let help = format!("add `[data.auxiliary]` with `share = 0.1`, or set {instead}");
+            let help = format!("add `[data.auxiliary]` with `fraction = 0.1`, or set {instead}");
             let message = "reviewers distill on samples that belong to no client";
             return Some(RequirementError::new("data.auxiliary", message, "there are none", help));
         };
@@ -18,7 +18,7 @@ pub(super) fn auxiliary(are_sent: bool) -> Requirement {
         let are_unsized = are_sent && (!data.is_square() || data.source == DataSource::Play);
         are_unsized.then(|| {
             let message = "only images of one size can be sent";
-            let help = "set `method.surrogate = \"held\"`, or a square `data.store`";
+            let help = "set `method.surrogate = \"held\"`, or a square `data.stored_size`";
             RequirementError::new("method.surrogate", message, "each has its own size", help)
         })
     };

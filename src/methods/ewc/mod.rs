@@ -141,7 +141,7 @@ impl AveragingMethod for Ewc {
 impl DownloadExtras<Importance> for Ewc {
     fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let parameters = self.fedavg.parameters(facts.model);
-        fisher_sketch(&parameters, self.fedavg.head, facts.view).into_iter().collect()
+        fisher_sketch(&parameters, self.fedavg.head_form, facts.view).into_iter().collect()
     }
 
     fn assets(
@@ -168,7 +168,7 @@ impl FinalExchange<OwnImportance, Importance> for Ewc {
     }
 
     fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
-        let rows = self.fedavg.head.down_rows(facts.view, facts.model.classes);
+        let rows = self.fedavg.head_form.down_rows(facts.view, facts.model.classes);
         let count = sample_count().summed(StalenessRule::Refuse);
         [count]
             .into_iter()
@@ -186,7 +186,7 @@ impl FinalExchange<OwnImportance, Importance> for Ewc {
         let model_there = (&member.received, shared.trained_rows(model, view));
         let sum = local_fisher(self.fisher, model_there, member.shard, ctx)?;
         let terms = NamedTensor::u32(SAMPLES, [], vec![sum.terms as u32])?;
-        let rows = self.fedavg.head.down_rows(view, model.classes);
+        let rows = self.fedavg.head_form.down_rows(view, model.classes);
         let all = sum.scaled(1.0, f64::INFINITY, &member.received);
         let numbers = fisher_section(&self.fedavg.parameters(model), &all, rows)?;
         let tensors = std::iter::once(terms).chain(numbers).collect();
@@ -212,7 +212,7 @@ impl ServerUpdate<Importance> for Ewc {
         stage: &Stage,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
-        memory.end_task(theta, stage, self.fedavg.head);
+        memory.end_task(theta, stage, self.fedavg.head_form);
         Ok(())
     }
 }

@@ -52,10 +52,10 @@ pub struct FedAvgPrompt {
     pub query: QueryView,
     /// Weight of a client in the mean.
     #[key(default = ClientWeighting::Uniform, source = "HePCo")]
-    pub weights: ClientWeighting,
+    pub client_weighting: ClientWeighting,
     /// Rows of the head in messages.
     #[key(default = HeadForm::Fixed, source = "HePCo")]
-    pub head: HeadForm,
+    pub head_form: HeadForm,
 }
 
 impl FedAvgPrompt {
@@ -111,7 +111,10 @@ impl Adaptation for FedAvgPrompt {
 impl FedAvgPrompt {
     /// Returns the parts of FedAvg on pools of prompts.
     pub fn base<S: ClientState, M: ServerState>(&self) -> Parts<'_, S, M> {
-        Parts::fedavg(self, AveragingConfig { weights: self.weights, head: self.head })
+        Parts::fedavg(
+            self,
+            AveragingConfig { weights: self.client_weighting, head: self.head_form },
+        )
     }
 }
 

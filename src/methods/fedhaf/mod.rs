@@ -20,12 +20,12 @@
 //! * `squares`: equations 2 and 3 sum squares over the 256 entries of a feature. By settled moments a step of that
 //!   size, at the paper's rate of 0.02, is beyond what is stable by an estimate of the curvature; by the moments of
 //!   batches it is stable;
-//! * `norms`: by the moments of small mixed batches a module that trains differs from the one that answers.
+//! * `batch_norm`: by the moments of small mixed batches a module that trains differs from the one that answers.
 //!
 //! But for dropout, which only the student has, a model learns nothing from itself (invariant 2 of any distillation) if
 //! both sides normalize alike: the previous model goes by the moments of the batch wherever the one that trains does,
-//! unless `teacher_norms` says otherwise. The study of FedHAF has what each of these is worth, and what is left without
-//! a second stage.
+//! unless `teacher_batch_norm` says otherwise. The study of FedHAF has what each of these is worth, and what is left
+//! without a second stage.
 
 mod exemplars;
 mod features;
@@ -86,11 +86,11 @@ pub struct FedHaf {
     #[key(default = 0.1, source = "not in the paper", at_least = 0.0, below = 1.0)]
     pub dropout: f64,
     /// Moments of the module's batch norms after the first task.
-    #[key(default = BatchNormMode::Settled, source = "not in the paper")]
-    pub norms: BatchNormMode,
+    #[key(default = BatchNormMode::Running, source = "not in the paper")]
+    pub batch_norm: BatchNormMode,
     /// Moments by which the previous model normalizes as teacher.
     #[key(default = TeacherBatchNormMode::Student, source = "not in the paper")]
-    pub teacher_norms: TeacherBatchNormMode,
+    pub teacher_batch_norm: TeacherBatchNormMode,
     /// Reduction of the squares of a feature's entries, in the module's losses.
     #[key(
         default = Squares::Mean,
@@ -132,18 +132,18 @@ pub struct FedHaf {
     pub herding: Herding,
     /// Weight of a client in the mean.
     #[key(default = ClientWeighting::BySamples, source = "section 3.3 and appendix C")]
-    pub weights: ClientWeighting,
+    pub client_weighting: ClientWeighting,
     /// Rows of the head in messages.
     #[key(default = HeadForm::Fixed)]
-    pub head: HeadForm,
+    pub head_form: HeadForm,
 }
 
 impl FedHaf {
     fn refuse_settled_redraws(&self, table: &mut TableReader<'_>) {
-        if self.reinitialise && self.norms == BatchNormMode::Settled {
-            let message = "a module with new start values has no settled moments";
-            let help = "set `norms = \"batch\"` too";
-            table.reject("reinitialise", message, "with settled norms", help);
+        if self.reinitialise && self.batch_norm == BatchNormMode::Running {
+            let message = "a module with new start values has no running moments";
+            let help = "set `batch_norm = \"batch\"` too";
+            table.reject("reinitialise", message, "with running statistics", help);
         }
     }
 
@@ -214,7 +214,7 @@ impl AveragingMethod for FedHaf {
     type Memory = ();
 
     fn parts(&self) -> Parts<'_, HeldSamples, ()> {
-        let averaging = AveragingConfig { weights: self.weights, head: self.head };
+        let averaging = AveragingConfig { weights: self.client_weighting, head: self.head_form };
         Parts {
             // Rows of old classes, too: exemplars move them.
             trains: TrainedRows::Seen,

@@ -82,13 +82,14 @@ impl TrainingPart {
     ) -> Result<(ParameterSet, TrainingReport), PolicyError> {
         let view = &member.participant.view;
         // In the first task there is nothing that could have settled.
-        let norms = if previous.is_some() { config.norms } else { BatchNormMode::Batch };
+        let norms = if previous.is_some() { config.batch_norm } else { BatchNormMode::Batch };
         let rows = 0..view.seen();
         let by_batch = ByBatch::training(self.trains, norms);
         let network = Network::new(shape, parameters, self.trains, rows, by_batch, &ctx.device)?;
         // The model to distill from answers for the old classes.
         let teacher = |set| {
-            let (rows, by_batch) = (0..view.rows.start, by_batch.taught_by(config.teacher_norms));
+            let (rows, by_batch) =
+                (0..view.rows.start, by_batch.taught_by(config.teacher_batch_norm));
             Network::new(shape, set, Trains::NOTHING, rows, by_batch, &ctx.device)
         };
         let previous = previous.map(teacher).transpose()?;

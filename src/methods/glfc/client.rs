@@ -60,7 +60,7 @@ impl Glfc {
         let received = Classifier::frozen(&ctx.backbone, &member.received)?;
         let signalled = self.is_signalled(&mut state, member, &received, ctx)?;
         if signalled {
-            let (budget, repeats) = (self.budget as usize, self.repeats);
+            let (budget, repeats) = (self.memory_size as usize, self.repeats);
             let choosing = Choosing { budget, repeats, by: self.exemplars };
             state.learn(view.task, &received, (choosing, member.key), ctx)?;
             // Who has learned nothing has nothing to hold.
@@ -90,7 +90,7 @@ impl Glfc {
             trained.vectors.insert(GRADIENTS, sent);
         }
         trained.metrics.push(("signal", f64::from(u8::from(signalled))));
-        if self.signal == Signal::Entropy {
+        if self.task_detection == Signal::Entropy {
             trained.metrics.push(("entropy", state.entropy));
         }
         trained.metrics.push(("learned_classes", state.rows.len() as f64));

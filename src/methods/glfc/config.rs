@@ -37,13 +37,13 @@ pub struct Glfc {
     pub fedavg: FedAvg,
     /// Number of exemplars of a client, of all learned classes together.
     #[key(default = 2_000, at_most = 1e7, source = release.source())]
-    pub budget: u32,
+    pub memory_size: u32,
     /// Repeated samples among the exemplars.
     #[key(default = true, source = release.source())]
     pub repeats: bool,
     /// Signal that begins a task for a client.
     #[key(default = Signal::Task, source = "Powder's port; the release has entropy")]
-    pub signal: Signal,
+    pub task_detection: Signal,
     /// Smallest jump of the entropy at a new task, in nats.
     #[key(default = 1.2, at_least = 0.0, source = release.source())]
     pub threshold: f64,

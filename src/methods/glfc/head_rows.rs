@@ -29,7 +29,7 @@ pub enum HeadRows {
     Mean,
     /// Last client of a round at a task for that task's classes; first client for all others.
     ///
-    /// The order of clients is drawn in every round. For `tasks.arrival = "powder"`.
+    /// The order of clients is drawn in every round. For `tasks.arrival = "client-tasks"`.
     Last,
 }
 

@@ -7,11 +7,11 @@
 //!            1/2 mean w BCE(z, y) + 1/2 mean BCE(z, tau)         (objective, compensation)
 //! server   the plain mean
 //! ```
-//! A signal is a task that the client had not met (`signal = "task"`), or a jump of the mean entropy of the received
-//! model's answers on its data (`"entropy"`, in nats: with ten outputs there are at most 2.3, with a hundred 4.6). In
-//! the release every registered client gets the model in every round, asks itself for a signal and chooses exemplars;
-//! here that is for the clients that are drawn, and a client that was not drawn in a task chooses from it when it is
-//! next asked, with the model that it then receives. Samples of tasks without a signal wait.
+//! A signal is a task that the client had not met (`task_detection = "task"`), or a jump of the mean entropy of the
+//! received model's answers on its data (`"entropy"`, in nats: with ten outputs there are at most 2.3, with a hundred
+//! 4.6). In the release every registered client gets the model in every round, asks itself for a signal and chooses
+//! exemplars; here that is for the clients that are drawn, and a client that was not drawn in a task chooses from it
+//! when it is next asked, with the model that it then receives. Samples of tasks without a signal wait.
 //!
 //! Paper and release differ, and there is a key for each: the release may choose an exemplar again (`repeats`), and
 //! begins every round at the whole rate (`lr_schedule`). It also gives clients all images of six of ten classes each,
@@ -139,11 +139,11 @@ impl LocalUpdate<GlfcClientState> for Glfc {
     /// gradients to a proxy server; a client that still works on an earlier task does not.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let Workload { model, participant, round, samples, .. } = *load;
-        let (view, budget) = (&participant.view, self.budget as usize);
+        let (view, budget) = (&participant.view, self.memory_size as usize);
         let (task, classes) = (view.task.index(), view.rows.len());
         let exemplars = exemplars_after(task, samples, budget);
         let training = load.with_teachers(1, load.passes_over(samples + exemplars));
-        let passes = u8::from(self.signal == Signal::Entropy) + u8::from(self.traces(view));
+        let passes = u8::from(self.task_detection == Signal::Entropy) + u8::from(self.traces(view));
         let every_round = training + f64::from(passes) * samples as f64 / 3.0;
         if round.round_in_phase > 0 || view.task != round.stage.task {
             return every_round;
@@ -187,7 +187,7 @@ impl LocalUpdate<GlfcClientState> for Glfc {
 
     /// An old model of the server's is of one task, and so is what a jump of the entropy would mean.
     fn restrictions(&self) -> Vec<Restriction> {
-        let why = match (self.old_model, self.signal) {
+        let why = match (self.old_model, self.task_detection) {
             (OldModel::TaskEnd, _) => {
                 "the old model that teaches is of one task (with `old_model = \"received\"` every \
                  client has its own)"
@@ -197,7 +197,7 @@ impl LocalUpdate<GlfcClientState> for Glfc {
                  \"received\"` every client has its own)"
             }
             (OldModel::Received, Signal::Entropy) => {
-                "outputs of other clients' tasks do not show a client's own task (use `signal = \"task\"`)"
+                "outputs of other clients' tasks do not show a client's own task (use `task_detection = \"task\"`)"
             }
             (OldModel::Received, Signal::Task) => return Vec::new(),
         };
@@ -262,7 +262,7 @@ impl DownloadExtras<Seen> for Glfc {
         let Some(before) = facts.view.task.0.checked_sub(1) else {
             return Vec::new();
         };
-        let growing = self.fedavg.head == HeadForm::Growing;
+        let growing = self.fedavg.head_form == HeadForm::Growing;
         let all = self.fedavg.parameters(facts.model);
         let shape = |one: &averaging::Parameter| {
             let mut shape = one.shape.clone();
@@ -321,7 +321,7 @@ impl ServerUpdate<Seen> for Glfc {
         if !self.has_proxy() {
             return Ok(());
         }
-        let growing = self.fedavg.head == HeadForm::Growing;
+        let growing = self.fedavg.head_form == HeadForm::Growing;
         self.proxy.end_task(memory, theta, (stage.task, stage.view.seen()), growing)
     }
 }

@@ -31,7 +31,7 @@ impl Glfc {
         ctx: &RunContext,
     ) -> Result<bool, PolicyError> {
         let view = &member.participant.view;
-        match self.signal {
+        match self.task_detection {
             Signal::Task => Ok(state.task != Some(view.task)),
             // Nothing answers on nothing: the entropy stays that of the last round with samples.
             Signal::Entropy if member.shard.is_empty() => Ok(false),

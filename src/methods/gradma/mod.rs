@@ -89,7 +89,7 @@ pub struct GradMa {
     pub memory_decay: f64,
     /// Number of clients whose updates the server remembers (`M`).
     #[key(default = 100, at_least = 1.0, source = CODE)]
-    pub memory: u32,
+    pub memory_clients: u32,
     /// Weight decay of all parameters but biases.
     #[key(default = 0.0, at_least = 0.0, source = CODE)]
     pub decay: f64,
@@ -191,7 +191,7 @@ impl ServerUpdate<UpdateMemory> for GradMa {
             aggregate.kept_uploads.iter().map(|kept| ClientDelta::of(&shared, model, kept));
         let answers = answers.collect::<Result<Vec<_>, _>>()?;
         let present: BTreeSet<_> = answers.iter().map(|answer| answer.client).collect();
-        memory.admit(&present, self.memory as usize);
+        memory.admit(&present, self.memory_clients as usize);
         answers.iter().for_each(|answer| memory.add(answer));
         let sum = |name: &str| aggregate.means.values().find_map(|mean| mean.sum(name));
         let turned = memory.step(self, before, sum, weight);
@@ -215,13 +215,13 @@ impl ServerUpdate<UpdateMemory> for GradMa {
             Reset::Keep => round.round.0,
         };
         let answered = updates.saturating_mul(rounds as usize + 1).min(model.clients);
-        let rows = answered.min(self.memory as usize);
+        let rows = answered.min(self.memory_clients as usize);
         let each = 1 + Program::multiplications(rows) + rows;
         model.passes(each as f64 * self.numbers(model) as f64)
     }
 
     fn memory_footprint(&self, model: &ModelFacts) -> Option<MemoryFootprint> {
-        let remembered = u64::from(self.memory).min(model.clients as u64);
+        let remembered = u64::from(self.memory_clients).min(model.clients as u64);
         let vectors = if self.at_server() { 1 + remembered } else { 0 };
         Some(Keeper::Client.memory_footprint(&self.parts().shared(), model, (vectors, 0)))
     }
@@ -244,7 +244,7 @@ pub(super) fn entry() -> MethodEntry {
                and updates, also of absent clients.",
         source: "Luo et al., GradMA: A Gradient-Memory-based Accelerated Federated Learning with \
                  Alleviated Catastrophic Forgetting, CVPR 2023, arXiv 2302.14307",
-        state: "server: the parameters, a momentum and the updates of at most `memory` clients, \
+        state: "server: the parameters, a momentum and the updates of at most `memory_clients` clients, \
                 each as large; client: nothing",
         ..MethodEntry::averaging("gradma", GradMa::read)
     }

@@ -116,7 +116,7 @@ fn golden_server_of_gradma() {
     let clients = Clients::of(&golden);
     let (n, chosen) = (golden.i64("n"), golden.i64("chosen"));
     for rho in [0.0, 0.05] {
-        let method = GradMa { server_margin: rho, memory: 3, ..GradMa::default() };
+        let method = GradMa { server_margin: rho, memory_clients: 3, ..GradMa::default() };
         let mut memory = UpdateMemory::default();
         let mut w = golden.f64("w0");
         let (mut path, mut momentum, mut raw) = (w.clone(), Vec::new(), Vec::new());

@@ -67,7 +67,7 @@ pub struct Hgp {
     pub cov_scale: f64,
     /// Time for which Gaussians of the current task are kept.
     #[key(default = GaussianLifetime::Round, source = "public code")]
-    pub memory: GaussianLifetime,
+    pub gaussian_lifetime: GaussianLifetime,
     /// Rebalancing of the head after a round.
     #[key(flatten)]
     pub rebalancing: Rebalancing,

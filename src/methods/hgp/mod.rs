@@ -129,7 +129,7 @@ impl ServerUpdate<Prototypes> for Hgp {
         ClosedRound { folded: aggregate, round, .. }: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        memory.take(&aggregate, self.memory, round.stage.view.rows.clone())?;
+        memory.take(&aggregate, self.gaussian_lifetime, round.stage.view.rows.clone())?;
         self.rebalancing.apply((memory, self.cov_scale), theta, round)?;
         Ok(Vec::new())
     }

@@ -16,7 +16,7 @@
 //! exemplar has none, and the head answers for it (`absent = "head"`) or it is lost. Sums over a few exemplars say more
 //! of single images than sums over whole classes do.
 //!
-//! The releases of LANDER, TARGET and STSA call something else iCaRL: `keep = "everything"` draws `budget` of all
+//! The releases of LANDER, TARGET and STSA call something else iCaRL: `keep = "everything"` draws `memory_size` of all
 //! earlier samples in every round, `loss = "softmax"` is the cross-entropy over all classes seen and that of the
 //! previous network's answers at temperature 2, and `classifier = "head"` answers.
 
@@ -85,8 +85,8 @@ pub struct Icarl {
     pub fedavg: FedAvg,
     /// Number of exemplars of a client, of all classes together.
     #[key(default = 2_000, at_most = 1e7, source = "Rebuffi et al.")]
-    pub budget: u32,
-    /// Rounding of a class's part of the budget.
+    pub memory_size: u32,
+    /// Rounding of a class's part of the memory.
     #[key(default = Quota::Floor, source = "floor: the paper; ceil: both releases")]
     pub quota: Quota,
     /// Samples of earlier tasks that a client keeps.
@@ -102,7 +102,7 @@ pub struct Icarl {
     )]
     pub bce: Reduction,
     /// Classifier at inference.
-    #[key(name = "answers", default = Answers::NearestMean)]
+    #[key(name = "inference", default = Answers::NearestMean)]
     pub classifier: Answers,
     /// Mirror images of exemplars in the means of classes.
     #[key(default = true, source = "the releases of iCaRL")]
@@ -125,14 +125,14 @@ impl Icarl {
         parameters: &ParameterSet,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        if self.budget == 0 || shard.is_empty() {
+        if self.memory_size == 0 || shard.is_empty() {
             return Ok(());
         }
         state.sample_bytes = ctx.dataset.train.sample_bytes()?;
         match self.keep {
             Keeps::Herding => {
                 let model = Classifier::frozen(&ctx.backbone, parameters)?;
-                state.herd(shard, &model, (self.quota, self.budget as usize), ctx)
+                state.herd(shard, &model, (self.quota, self.memory_size as usize), ctx)
             }
             Keeps::Everything => {
                 state.keep_all(shard, ctx);
@@ -144,7 +144,7 @@ impl Icarl {
     /// Returns the exemplars of earlier classes that take part in a round.
     fn replayed(&self, member: &PackClient<'_, Exemplars>) -> Vec<u32> {
         let old = member.state.by_class.below(member.participant.view.rows.start as u32);
-        let budget = self.budget as usize;
+        let budget = self.memory_size as usize;
         if self.keep == Keeps::Herding || old.len() <= budget {
             return old;
         }
@@ -233,16 +233,16 @@ impl LocalUpdate<Exemplars> for Icarl {
     /// Training on the task's samples and all exemplars, and the previous network's answers on them.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let (task, samples) = (load.participant.view.task.index(), load.samples);
-        let exemplars = exemplars_after(task, samples, self.budget as usize);
+        let exemplars = exemplars_after(task, samples, self.memory_size as usize);
         load.with_teachers(1, load.passes_over(samples + exemplars))
     }
 
     fn requirements(&self) -> Vec<Requirement> {
-        match self.budget {
+        match self.memory_size {
             0 => Vec::new(),
             _ => vec![Requirement::returning_clients(
                 "clients keep exemplars, but fresh clients never come back",
-                Some("`method.budget = 0`"),
+                Some("`method.memory_size = 0`"),
             )],
         }
     }
@@ -270,7 +270,7 @@ impl FinalExchange<Exemplars, Means> for Icarl {
 
     /// Herding, and a forward pass of all exemplars and of their mirror images.
     fn work(&self, model: &ModelFacts, view: &TaskView, samples: usize) -> f64 {
-        let budget = self.budget as usize;
+        let budget = self.memory_size as usize;
         let herds = self.keep == Keeps::Herding && budget > 0;
         let classes = (view.rows.len(), view.seen());
         let herding = if herds { choosing_work(model, samples, classes, budget) } else { 0.0 };

@@ -46,10 +46,10 @@ pub struct Lorm {
     pub head_init: HeadStart,
     /// Rows of the head in messages.
     #[key(default = HeadForm::Fixed)]
-    pub head: HeadForm,
+    pub head_form: HeadForm,
     /// Weight of a client in the mean of biases.
     #[key(default = ClientWeighting::BySamples, source = "the public code of LoRM")]
-    pub weights: ClientWeighting,
+    pub client_weighting: ClientWeighting,
 }
 
 impl Lorm {

@@ -82,7 +82,10 @@ impl AveragingMethod for Lorm {
             server: self,
             final_exchange: Some(self),
             answer: Some(self),
-            ..Parts::fedavg(self, AveragingConfig { weights: self.weights, head: self.head })
+            ..Parts::fedavg(
+                self,
+                AveragingConfig { weights: self.client_weighting, head: self.head_form },
+            )
         }
     }
 }

@@ -213,7 +213,7 @@ fn current_columns_need_a_fixed_head() {
         let section = crate::scenario::MethodSection::new("lwf", text.parse().unwrap());
         crate::methods::Registry::builtin().build(&section, &facts).is_err()
     };
-    assert!(refused("columns = \"current\"\nhead = \"growing\""));
+    assert!(refused("columns = \"current\"\nhead_form = \"growing\""));
     assert!(!refused("columns = \"current\""));
-    assert!(!refused("head = \"growing\""));
+    assert!(!refused("head_form = \"growing\""));
 }

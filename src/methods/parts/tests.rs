@@ -71,7 +71,7 @@ impl UploadExtras<()> for Demanding {
 
 #[test]
 fn trained_rows_are_sent_in_lean_uploads_only() {
-    let trainable = Trainable { head: HeadForm::Fixed, ..Trainable::default() };
+    let trainable = Trainable { head_form: HeadForm::Fixed, ..Trainable::default() };
     let head = |trains, form, direction| {
         let parts: Parts<'_, (), ()> = Parts { trains, ..trainable.base() };
         parts.shared().cut(&model(form), &second_task(), direction).head
@@ -88,8 +88,11 @@ fn trained_rows_are_sent_in_lean_uploads_only() {
 
 #[test]
 fn demands_and_costs_of_all_parts_count() {
-    let trainable =
-        Trainable { train: Train::Module, norms: BatchNormMode::Settled, ..Trainable::default() };
+    let trainable = Trainable {
+        train: Train::Module,
+        batch_norm: BatchNormMode::Running,
+        ..Trainable::default()
+    };
     let plain: Parts<'_, (), ()> = trainable.base();
     let parts = Parts { local: &Demanding, upload: &Demanding, ..plain };
     let plan = &TrainingPlan { epochs: 3, ..TrainingPlan::default() };

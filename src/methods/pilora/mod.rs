@@ -135,7 +135,7 @@ pub struct PiLora {
     pub unreported: Unreported,
     /// Weight of a client in the mean of pairs.
     #[key(default = ClientWeighting::BySamples, source = "the port in HGP's benchmark")]
-    pub weights: ClientWeighting,
+    pub client_weighting: ClientWeighting,
 }
 
 impl PiLora {
@@ -180,7 +180,7 @@ impl AveragingMethod for PiLora {
             upload: self,
             server: self,
             keeps_uploads: true,
-            ..Parts::fedavg(self, AveragingConfig { weights: self.weights, head })
+            ..Parts::fedavg(self, AveragingConfig { weights: self.client_weighting, head })
         }
     }
 }

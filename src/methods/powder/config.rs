@@ -21,12 +21,12 @@ pub enum Downlink {
 
 /// Client tasks whose components others use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
-pub enum Lend {
-    /// All client tasks that have begun.
+pub enum SourceTasks {
+    /// All client tasks that have started.
     ///
     /// Client tasks that begin together learn from each other at once, in the first stage too.
     #[default]
-    Begun,
+    Started,
     /// Client tasks that were trained before the stage began.
     ///
     /// In the first stage a client task only uses itself.
@@ -69,8 +69,8 @@ pub struct PowderConfig {
     #[key(default = true, source = "Powder; false is the ablation without")]
     pub transfer: bool,
     /// Client tasks whose components others use.
-    #[key(default = Lend::Begun, source = RELEASE)]
-    pub lend: Lend,
+    #[key(default = SourceTasks::Started, source = RELEASE)]
+    pub source_tasks: SourceTasks,
     /// Party that computes the similarities of client tasks.
     #[key(default = Similarity::Clients, source = "ours; the release looks at the server")]
     pub similarity: Similarity,

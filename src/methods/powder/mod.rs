@@ -19,8 +19,8 @@
 //! round but the run's first; `v`, a softmax over the batch, is larger for classes that have close relatives in other
 //! client tasks.
 //!
-//! Client tasks that begin in a stage take part in `W` and lend at once (`lend`), in the first stage too: what they
-//! lend is what their owners last sent.
+//! Client tasks that begin in a stage take part in `W` and lend at once (`source_tasks`), in the first stage too: what
+//! they lend is what their owners last sent.
 //!
 //! # What it needs besides training
 //! Scores of a client task's samples on the components of all client tasks, as each mixed them when it was last worked
@@ -59,7 +59,7 @@ mod vectors;
 
 use std::sync::Arc;
 
-pub use config::{Downlink, Lend, PowderConfig, Similarity};
+pub use config::{Downlink, PowderConfig, Similarity, SourceTasks};
 pub use distillation::{NotTrue, batch_shares};
 pub use learner::{Learner, Step, TrainingExtension};
 pub use messages::{ClientTaskDownload, SharedTable, SimilarityKeys, learnt};
@@ -171,7 +171,8 @@ impl Method for Powder {
     fn phases(&self, stage: &Stage, rounds: u32) -> Vec<Phase> {
         let (first, last) = (stage.task.index() == 0, stage.task.index() + 1 == stage.tasks);
         let similar = self.shape.form == ClientTaskForm::Tokens;
-        let mixes = self.config.transfer && (self.config.lend == Lend::Begun || !first);
+        let mixes =
+            self.config.transfer && (self.config.source_tasks == SourceTasks::Started || !first);
         let asks = similar && self.config.similarity == Similarity::Clients;
         let look = |rounds, cohort| Phase::new("look", rounds, cohort);
         let train = |rounds| Phase::train(rounds).packed(usize::MAX);

@@ -48,7 +48,7 @@ impl PowderServer {
 
     /// Computes `W` of the stage that begins for these client tasks.
     fn compare(&mut self, asked: &[usize]) {
-        self.table.compare(&self.method.likeness(), self.method.config.lend, asked);
+        self.table.compare(&self.method.likeness(), self.method.config.source_tasks, asked);
         self.note(asked);
     }
 
@@ -104,7 +104,7 @@ impl PowderServer {
     /// Returns the client tasks to be scored against, but for those that are `known`.
     fn looks(&self, known: &[u32]) -> SimilarityKeys {
         let Powder { shape, config, .. } = &*self.method;
-        let (client_tasks, parameters) = self.table.looks(shape, config.lend, known);
+        let (client_tasks, parameters) = self.table.looks(shape, config.source_tasks, known);
         SimilarityKeys { slots: client_tasks, parameters }
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::config::Lend;
+use super::config::SourceTasks;
 use super::messages::SharedTable;
 use super::shape::{ClientTaskForm, ClientTaskShape};
 use super::similarity::{Attention, Likeness, most_similar};
@@ -57,8 +57,8 @@ impl ClientTaskEntry {
     }
 
     /// Returns true if other client tasks may use it.
-    pub fn lends(&self, lend: Lend) -> bool {
-        lend == Lend::Begun || self.is_trained()
+    pub fn lends(&self, lend: SourceTasks) -> bool {
+        lend == SourceTasks::Started || self.is_trained()
     }
 }
 
@@ -143,7 +143,7 @@ impl ClientTaskTable {
     pub fn looks(
         &self,
         shape: &ClientTaskShape,
-        lend: Lend,
+        lend: SourceTasks,
         known: &[u32],
     ) -> (Vec<u32>, ParameterSet) {
         let lending = self.slots.iter().zip(0..).filter(|(client_task, _)| client_task.lends(lend));
@@ -167,7 +167,7 @@ impl ClientTaskTable {
     /// A stage begins: computes `W`, and for the client tasks of `asked`, on which a client works now, how alone their
     /// classes are. What other client tasks attend to in those of `asked` will not stay as it is: from now on it does
     /// not count.
-    pub fn compare(&mut self, likeness: &Likeness, lend: Lend, asked: &[usize]) {
+    pub fn compare(&mut self, likeness: &Likeness, lend: SourceTasks, asked: &[usize]) {
         let changing: Vec<u32> = asked.iter().map(|client_task| *client_task as u32).collect();
         for (number, client_task) in self.slots.iter_mut().enumerate() {
             if let (false, Some(attention)) = (asked.contains(&number), &mut client_task.attention)

@@ -88,7 +88,7 @@ impl ClientTaskVectors {
         asked.iter().for_each(|client_task| self.begin(*client_task));
         asked.iter().for_each(|client_task| self.look(period, *client_task, &[]));
         let places: Vec<usize> = asked.iter().map(|client_task| self.place(*client_task)).collect();
-        self.table.compare(&LIKENESS, Lend::Begun, &places);
+        self.table.compare(&LIKENESS, SourceTasks::Started, &places);
     }
 
     fn shares(&self, client_task: u32) -> Vec<f64> {

@@ -76,7 +76,7 @@ fn violations_of(recipe: &dyn Recipe, scenario: &Scenario) -> Vec<RequirementErr
 
 /// Units act in phases that the method has.
 fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<RequirementError> {
-    if scenario.federation.units.count < 2 {
+    if scenario.federation.dummy_clients.count < 2 {
         return None;
     }
     // Which phases there are depends on no dimension.
@@ -88,11 +88,11 @@ fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<RequirementEr
     };
     let known: BTreeSet<&str> =
         [phases(0), phases(1)].iter().flatten().map(|phase| phase.name).collect();
-    let named = &scenario.federation.units.phases;
+    let named = &scenario.federation.dummy_clients.phases;
     let unknown = named.iter().find(|name| !known.contains(name.as_str()))?;
     let known: Vec<&str> = known.into_iter().collect();
     Some(RequirementError {
-        key: "federation.units.phases",
+        key: "federation.dummy_clients.phases",
         message: format!("`{}` has no phase `{unknown}`", scenario.method.name),
         label: "no units there".into(),
         help: format!("its phases are {}", known.join(", ")),

@@ -28,11 +28,11 @@ const EPOCHS: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Keys)]
 pub struct Buffer {
     /// Largest number of samples that a client remembers.
-    #[key(name = "buffer", default = 200, at_most = 1e6, source = "fed-mammoth")]
+    #[key(name = "buffer_size", default = 200, at_most = 1e6, source = "fed-mammoth")]
     pub size: u32,
     /// Remembered samples drawn per step; default: the size of the batch.
     #[key(at_least = 1.0)]
-    pub draw: Option<u32>,
+    pub replay_batch_size: Option<u32>,
     /// Remembered samples in the weight of an upload, too.
     #[key(name = "count_buffer", default = false, source = "not in any release")]
     pub counts: bool,
@@ -41,7 +41,7 @@ pub struct Buffer {
 impl Buffer {
     /// Returns the number of samples that a step draws, for this batch size and memory.
     pub fn drawn(&self, batch: usize, remembered: usize) -> usize {
-        self.draw.map_or(batch, |draw| draw as usize).min(remembered)
+        self.replay_batch_size.map_or(batch, |draw| draw as usize).min(remembered)
     }
 }
 

@@ -10,8 +10,11 @@ use crate::methods::parts::AveragingMethod;
 use crate::model::Parameter;
 
 fn scaffold(change: impl Fn(&mut Scaffold)) -> Scaffold {
-    let fedavg =
-        FedAvg { train: Train::Head, weights: ClientWeighting::Uniform, ..FedAvg::default() };
+    let fedavg = FedAvg {
+        train: Train::Head,
+        client_weighting: ClientWeighting::Uniform,
+        ..FedAvg::default()
+    };
     let mut method = Scaffold { fedavg, ..Scaffold::default() };
     change(&mut method);
     method
@@ -89,7 +92,7 @@ fn golden_control_variates_of_scaffold() {
             }
             let method = scaffold(|method| {
                 (method.option, method.server_lr) = (option, server_lr);
-                (method.fedavg.weights, method.keeping.keeper) = (weights, variates);
+                (method.fedavg.client_weighting, method.keeping.keeper) = (weights, variates);
             });
             let mut simulation = World::new(method, golden_clients(&golden), &golden.f64("w0"));
             simulation.lab.training.clip = None;

@@ -104,7 +104,7 @@ pub struct Exact {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::units::{UnitRule, cut, key};
+    use crate::data::units::{DummyClientSplit, cut, key};
     use crate::methods::stsa::{Estimation, OneUnit, Unit, UnitCount, estimate};
     use crate::numerics::distributions::standard_normal;
     use crate::numerics::ridge::{Penalty, ridge};
@@ -159,7 +159,7 @@ mod tests {
             let parts = cut(
                 self.classes.len(),
                 count,
-                UnitRule::RemainderLast,
+                DummyClientSplit::RemainderLast,
                 key(self.seed, TaskId(0), ClientId(0)),
             );
             let unit = |places: &Vec<u32>| {

@@ -14,7 +14,7 @@
 //! ```
 //! One round a task. Any partition over any number of clients gives STSA the same head, that of
 //! the ridge regression on all data together. STSA-E's estimate is the better the more units
-//! there are, so few clients cut their shards at random into units (`federation.units`). What it misses
+//! there are, so few clients cut their shards at random into units (`federation.dummy_clients`). What it misses
 //! can be looked at: `diagnostics` compares its matrix, `head_error` its head with those of all samples
 //! ([`head_error()`] says with which bound); neither is anything that a server could know.
 //!

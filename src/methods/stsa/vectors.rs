@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::head::Scorer;
 use super::*;
-use crate::data::units::{self, UnitRule};
+use crate::data::units::{self, DummyClientSplit};
 use crate::golden::Golden;
 use crate::numerics::projection::Projection;
 use crate::numerics::ridge::{Penalty, ridge};
@@ -53,7 +53,7 @@ fn golden_released_estimates_and_heads() {
         for client in 0..CLIENTS {
             let samples = clients.iter().filter(|owner| **owner == client).count();
             let key = units::key(1, TaskId(task), ClientId(client));
-            let ours = units::cut(samples, PARTS as u32, UnitRule::RemainderLast, key);
+            let ours = units::cut(samples, PARTS as u32, DummyClientSplit::RemainderLast, key);
             let theirs = &units[client as usize * PARTS..][..PARTS];
             let sizes = |unit: &Unit| unit.counts.iter().sum::<f64>() as usize;
             assert_eq!(

@@ -35,20 +35,20 @@ impl<T: Readable + Clone> Setting<T> {
 /// Keys that a method on FedAvg has of those of [`Trainable`](super::Trainable), where methods differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrainableKeys {
-    /// `weights`.
-    pub weights: Setting<ClientWeighting>,
+    /// `client_weighting`.
+    pub client_weighting: Setting<ClientWeighting>,
     /// `old_logits`.
     pub old_logits: Setting<OldLogits>,
-    /// `head`.
-    pub head: Setting<HeadForm>,
-    /// True if `norms` and `dropout` are keys.
+    /// `head_form`.
+    pub head_form: Setting<HeadForm>,
+    /// True if `batch_norm` and `dropout` are keys.
     pub module: bool,
 }
 
 impl TrainableKeys {
     /// FedAvg's: all of them.
     pub const FEDAVG: TrainableKeys = TrainableKeys {
-        weights: Setting::Key {
+        client_weighting: Setting::Key {
             default: ClientWeighting::BySamples,
             source: Some("McMahan et al., algorithm 1"),
         },
@@ -56,33 +56,34 @@ impl TrainableKeys {
             default: OldLogits::Mask,
             source: Some("HGP; HePCo's FedAvg-FT has keep"),
         },
-        head: Setting::Key { default: HeadForm::Fixed, source: None },
+        head_form: Setting::Key { default: HeadForm::Fixed, source: None },
         module: true,
     };
 
     /// Keys of a site that trains alone: nothing is averaged or sent.
     pub const ALONE: TrainableKeys = TrainableKeys {
-        weights: Setting::Fixed(ClientWeighting::BySamples),
+        client_weighting: Setting::Fixed(ClientWeighting::BySamples),
         old_logits: Setting::Fixed(OldLogits::Mask),
-        head: Setting::Fixed(HeadForm::Fixed),
+        head_form: Setting::Fixed(HeadForm::Fixed),
         module: false,
     };
 
     /// Uses plain means of clients by default, as this source has it.
     pub const fn uniform(self, source: &'static str) -> TrainableKeys {
-        let weights = Setting::Key { default: ClientWeighting::Uniform, source: Some(source) };
-        TrainableKeys { weights, ..self }
+        let client_weighting =
+            Setting::Key { default: ClientWeighting::Uniform, source: Some(source) };
+        TrainableKeys { client_weighting, ..self }
     }
 
     /// Always uses plain means of clients.
     pub const fn always_uniform(self) -> TrainableKeys {
-        TrainableKeys { weights: Setting::Fixed(ClientWeighting::Uniform), ..self }
+        TrainableKeys { client_weighting: Setting::Fixed(ClientWeighting::Uniform), ..self }
     }
 
     /// Sends head rows of the classes seen so far by default, as this source has it.
     pub const fn growing(self, source: &'static str) -> TrainableKeys {
-        let head = Setting::Key { default: HeadForm::Growing, source: Some(source) };
-        TrainableKeys { head, ..self }
+        let head_form = Setting::Key { default: HeadForm::Growing, source: Some(source) };
+        TrainableKeys { head_form, ..self }
     }
 
     /// Makes all classes seen always compete in the loss.

@@ -5,7 +5,9 @@
 use super::Uses;
 use crate::numerics::share::share_of;
 use crate::policy::CohortRule;
-use crate::scenario::{Cadence, Close, EpochSchedule, FoldRule, Ignored, RoundSchedule, Scenario};
+use crate::scenario::{
+    AggregationRule, Cadence, Close, EpochSchedule, Ignored, RoundSchedule, Scenario,
+};
 
 impl Uses {
     /// Returns the keys of a scenario that wait for something that its rounds never reach.
@@ -41,43 +43,46 @@ impl Uses {
     /// Returns the maximum number of uploads that a round aggregates.
     fn most_uploads(&self, scenario: &Scenario) -> usize {
         let clients = scenario.federation.clients;
-        if let (Close::Buffer, Some(buffer)) = (scenario.round.close, scenario.round.buffer) {
+        if let (Close::Buffer, Some(buffer)) = (scenario.round.close, scenario.round.buffer_size) {
             return buffer as usize;
         }
         let sampled = self.phases.iter().all(|phase| phase.cohort == CohortRule::Sampled);
         let asked = if sampled { scenario.participation.participants.of(clients) } else { clients };
         let over = scenario.participation.over_selection();
         let asked = (f64::from(asked) * over).ceil().min(f64::from(clients)) as usize;
-        asked * scenario.federation.units.count as usize
+        asked * scenario.federation.dummy_clients.count as usize
     }
 
     /// A robust mean that is the plain one, or nearly, because a round has so few uploads.
     fn plain_mean(&self, scenario: &Scenario) -> Option<Ignored> {
         // Late uploads join those of a round, and their number is unknown.
-        if scenario.round.folds_late() && scenario.round.close != Close::Buffer {
+        if scenario.round.aggregates_late() && scenario.round.close != Close::Buffer {
             return None;
         }
         let most = self.most_uploads(scenario);
         let uploads = if most == 1 { "1 upload".to_owned() } else { format!("{most} uploads") };
-        let message = match scenario.federation.fold {
-            FoldRule::TrimmedMean { trim } if trim <= 0.0 => {
-                "federation.trim = 0 has no effect: nothing is left out of the mean".to_owned()
+        let message = match scenario.federation.aggregation {
+            AggregationRule::TrimmedMean { trim_fraction: trim } if trim <= 0.0 => {
+                "federation.trim_fraction = 0 has no effect: nothing is left out of the mean"
+                    .to_owned()
             }
-            FoldRule::TrimmedMean { trim } if FoldRule::cut(trim, most) == 0 => {
+            AggregationRule::TrimmedMean { trim_fraction: trim }
+                if AggregationRule::cut(trim, most) == 0 =>
+            {
                 let enough = least_trimmed(trim);
                 format!(
-                    "federation.trim = {trim} has no effect: of at most {uploads} per round it leaves out none; from \
+                    "federation.trim_fraction = {trim} has no effect: of at most {uploads} per round it leaves out none; from \
                      {enough} on it leaves out one at each end"
                 )
             }
-            FoldRule::Median if most <= 2 => format!(
-                "federation.fold = \"median\" has no effect against outliers: the median of at most {uploads} per \
+            AggregationRule::Median if most <= 2 => format!(
+                "federation.aggregation = \"median\" has no effect against outliers: the median of at most {uploads} per \
                  round is their unweighted mean"
             ),
             _ => return None,
         };
-        // Written or not, `trim` belongs to the rule.
-        Some(Ignored::new("federation.fold", message))
+        // Written or not, `trim_fraction` belongs to the rule.
+        Some(Ignored::new("federation.aggregation", message))
     }
 
     /// Returns the schedules of the learning rate that never come to change it.
@@ -155,8 +160,8 @@ mod tests {
     fn so_many_uploads_are_the_fewest_that_are_trimmed() {
         for trim in [0.1, 0.2, 0.25, 0.3, 0.34, 0.4, 0.49, 0.05, 0.01] {
             let least = least_trimmed(trim);
-            assert!(FoldRule::cut(trim, least) > 0, "{trim}: {least}");
-            assert_eq!(FoldRule::cut(trim, least - 1), 0, "{trim}: {least}");
+            assert!(AggregationRule::cut(trim, least) > 0, "{trim}: {least}");
+            assert_eq!(AggregationRule::cut(trim, least - 1), 0, "{trim}: {least}");
         }
         assert_eq!((least_trimmed(0.1), least_trimmed(0.34), least_trimmed(0.49)), (10, 3, 3));
     }

@@ -132,10 +132,11 @@ impl Carried {
         let [down, up] = &carried.directions;
         let mut ignored = codecs(name, Direction::Down, &wire.down, down);
         ignored.extend(codecs(name, Direction::Up, &wire.up, up));
-        if wire.cache != AssetCache::None && down.assets.is_empty() {
-            let message =
-                format!("wire.cache has no effect for `{name}`: its downloads name no assets");
-            ignored.push(Ignored::new("wire.cache", message));
+        if wire.asset_cache != AssetCache::None && down.assets.is_empty() {
+            let message = format!(
+                "wire.asset_cache has no effect for `{name}`: its downloads name no assets"
+            );
+            ignored.push(Ignored::new("wire.asset_cache", message));
         }
         if wire.form == WireForm::Lean && carried == build(WireForm::Full) {
             let message = format!(

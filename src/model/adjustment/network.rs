@@ -43,7 +43,7 @@ pub enum BatchNormMode {
     /// Running moments, as the first task left them.
     ///
     /// Scales and shifts train.
-    Settled,
+    Running,
     /// Moments of the batch; running moments are updated with every batch.
     Batch,
 }

@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 use crate::experiment::names;
 
-const STUDY: &str = r#"schema = 1
+const STUDY: &str = r#"schema = 2
 study = "shrunk"
 base = "base.toml"
 replicates = 2
@@ -22,7 +22,7 @@ fn run(folder: &Path, seed: u64) {
     });
     fs::create_dir_all(folder).unwrap();
     fs::write(folder.join(names::MANIFEST), manifest.to_string()).unwrap();
-    fs::write(folder.join(names::SCENARIO), "schema = 1\n").unwrap();
+    fs::write(folder.join(names::SCENARIO), "schema = 2\n").unwrap();
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn run_with(folder: &Path, method: &str, clients: u32) {
     let text = text.replace("\"method\":\"hgp\"", &format!("\"method\":\"{method}\""));
     fs::write(folder.join(names::MANIFEST), text).unwrap();
     let scenario = format!(
-        "schema = 1\nmethod = {{ name = \"{method}\" }}\nfederation = {{ clients = {clients} }}\n"
+        "schema = 2\nmethod = {{ name = \"{method}\" }}\nfederation = {{ clients = {clients} }}\n"
     );
     fs::write(folder.join(names::SCENARIO), scenario).unwrap();
 }
@@ -82,7 +82,7 @@ fn figures(content: &Content) -> Vec<(String, Vec<(usize, String)>)> {
 
 /// Writes a study with these axes and its runs; `of` reads method and clients from the path of a cell.
 fn study(root: &Path, axes: &str, of: impl Fn(&str) -> (String, u32)) -> Vec<PathBuf> {
-    let text = format!("schema = 1\nstudy = \"s\"\nbase = \"base.toml\"\n{axes}");
+    let text = format!("schema = 2\nstudy = \"s\"\nbase = \"base.toml\"\n{axes}");
     fs::write(root.join("study.effective.toml"), text).unwrap();
     let cells = ReportOptions::of(root).unwrap().cells;
     let paths: Vec<PathBuf> = cells.iter().map(|cell| root.join(&cell.path)).collect();

@@ -1,4 +1,4 @@
-//! `slots.csv`: accuracy on every client task at the end of every period.
+//! `client_tasks.csv`: accuracy on every client task at the end of every period.
 //!
 //! Periods count from 1, clients from 0. The file is written only if clients have tasks of their own. `own` counts
 //! predictions among the head rows of the client task, `all` those among the rows of all client tasks begun; `all` is

@@ -48,7 +48,7 @@ fn directory(folder: &Path) {
                    0,client,3,30\n4,client,1,12\n5,client,0,0\n9,load,3,0\n";
     for (name, text) in [
         (names::MANIFEST, manifest.to_string()),
-        (names::SCENARIO, "schema = 1\n[federation]\nclients = 6\n".to_owned()),
+        (names::SCENARIO, "schema = 2\n[federation]\nclients = 6\n".to_owned()),
         (names::SUMMARY, summary.to_string()),
         (names::ROUNDS, rounds.to_owned()),
         (names::CLIENTS, clients.to_owned()),

@@ -2,8 +2,9 @@
 
 use crate::scenario::distribution::DistributionSection;
 use crate::scenario::{
-    ArrivalChoice, AvailabilityPattern, ClassOrder, CohortSize, Compared, FaultKind, Forgery,
-    Ignored, Metric, Modulus, Population, Scenario, StatisticsTransform, Unit, UnitRule,
+    ArrivalChoice, AvailabilityPattern, ClassOrder, CohortSize, Compared, DrawInterval,
+    DummyClientSplit, FaultKind, Forgery, Ignored, Metric, Modulus, Population, Scenario,
+    StatisticsTransform,
 };
 
 impl Scenario {
@@ -27,7 +28,7 @@ impl Scenario {
 
     /// Notes seeds and transforms that are not used, and units that are whole shards.
     fn idle_data(&self, idle: &mut Vec<Ignored>) {
-        let powder = matches!(self.tasks.arrival, ArrivalChoice::Powder { .. });
+        let powder = matches!(self.tasks.arrival, ArrivalChoice::ClientTasks { .. });
         let seeds = &self.seed;
         // Unless it is written it is one of these.
         let own = ![seeds.partition, seeds.run, 0].contains(&seeds.class_order);
@@ -41,14 +42,14 @@ impl Scenario {
         {
             say(idle, "data.train", "client.augment is false, so clients train on [data.test]");
         }
-        let units = &self.federation.units;
+        let units = &self.federation.dummy_clients;
         if units.count == 1 {
             for (key, set) in [
-                ("federation.units.rule", units.rule != UnitRule::Even),
-                ("federation.units.phases", units.phases != ["statistics"]),
+                ("federation.dummy_clients.split", units.split != DummyClientSplit::Even),
+                ("federation.dummy_clients.phases", units.phases != ["statistics"]),
             ] {
                 if set {
-                    say(idle, key, "federation.units.count is 1");
+                    say(idle, key, "federation.dummy_clients.count is 1");
                 }
             }
         }
@@ -73,14 +74,14 @@ impl Scenario {
                 format!("{key} = {value} has no effect: it samples all of {clients} clients");
             idle.push(Ignored::new(key, message));
         }
-        if participation.unit == Unit::Task {
-            say(idle, "participation.unit", "every client is sampled in every round");
+        if participation.draw_every == DrawInterval::Task {
+            say(idle, "participation.draw_every", "every client is sampled in every round");
         }
     }
 
     /// Notes deadlines that every client meets.
     fn idle_round(&self, idle: &mut Vec<Ignored>) {
-        let lost = self.links.loss > 0.0 || !self.faults.is_empty();
+        let lost = self.links.loss_rate > 0.0 || !self.faults.is_empty();
         let stays = self.availability.pattern == AvailabilityPattern::Always
             && is_constant(&self.availability.stay_s, f64::INFINITY);
         if self.round.deadline_s.is_some() && self.is_timeless() && stays && !lost {
@@ -114,7 +115,7 @@ impl Scenario {
     fn idle_availability(&self, idle: &mut Vec<Ignored>) {
         let always = match self.availability.pattern {
             AvailabilityPattern::Diurnal { mean, depth, .. } => mean - depth >= 1.0,
-            AvailabilityPattern::ByData { least, .. } => least >= 1.0,
+            AvailabilityPattern::ByData { min_fraction: least, .. } => least >= 1.0,
             _ => false,
         };
         if always {

@@ -43,15 +43,17 @@ impl Scenario {
         }
     }
 
-    /// Reports `data.store` for data without image files. An effective scenario may have its default.
+    /// Reports `data.stored_size` for data without image files. An effective scenario may have its default.
     fn check_store(&self, checker: &mut Checker<'_>) {
-        if self.data.store == StoredSize::Square(224) {
+        if self.data.stored_size == StoredSize::Square(224) {
             return;
         }
         let source = self.data.source.word();
         checker.reject(
-            &["data.store"],
-            &format!("`data.store` is for image files, but \"{source}\" has images of one size"),
+            &["data.stored_size"],
+            &format!(
+                "`data.stored_size` is for image files, but \"{source}\" has images of one size"
+            ),
             "no effect here",
             "remove it; [data.train] and [data.test] can `resize` or `squash` them",
         );
@@ -73,7 +75,7 @@ impl Scenario {
         // What [data.train] says is inherited, and refused there.
         let test = defaults(|table| TransformSection::read(table, Some(&data.train)));
         for (key, given) in [
-            ("data.store", data.store != StoredSize::Square(224)),
+            ("data.stored_size", data.stored_size != StoredSize::Square(224)),
             ("data.train", data.train != train),
             ("data.test", data.test != test),
             ("data.statistics", data.statistics != StatisticsTransform::Test),
@@ -85,16 +87,17 @@ impl Scenario {
     }
 
     fn check_symbols(&self, checker: &mut Checker<'_>, text: &TextSection) {
-        let Some(nominal) = self.data.nominal.filter(|sizes| sizes.classes != text.symbols) else {
+        let Some(nominal) = self.data.nominal.filter(|sizes| sizes.classes != text.vocabulary_size)
+        else {
             return;
         };
         checker.reject(
             &["data.nominal"],
             &format!(
-                "`data.nominal.classes` is {}, but `data.text.symbols` is {}",
-                nominal.classes, text.symbols
+                "`data.nominal.classes` is {}, but `data.text.vocabulary_size` is {}",
+                nominal.classes, text.vocabulary_size
             ),
-            "not `data.text.symbols`",
+            "not `data.text.vocabulary_size`",
             "set both to the same number",
         );
     }
@@ -109,13 +112,13 @@ fn check_tokens(checker: &mut Checker<'_>, text: &TextSection, bert: &BertSectio
     let shape = bert.architecture;
     if text.tokens() > shape.positions {
         checker.reject(
-            &["data.text.context", "backbone.architecture.positions"],
+            &["data.text.sequence_length", "backbone.architecture.positions"],
             &format!(
                 "{} characters with a token on both sides are more than the {} positions of the backbone",
-                text.context, shape.positions
+                text.sequence_length, shape.positions
             ),
             "too long",
-            "lower `data.text.context`, or with random weights raise `backbone.architecture.positions`",
+            "lower `data.text.sequence_length`, or with random weights raise `backbone.architecture.positions`",
         );
     }
     if bert.weights == StartWeights::Random && shape.vocabulary < CHARACTER_TOKENS {

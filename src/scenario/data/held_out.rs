@@ -1,4 +1,4 @@
-//! `data.validation` and `data.evaluate`: samples held out of training, and samples that are tested.
+//! `data.validation_fraction` and `data.evaluate`: samples held out of training, and samples that are tested.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub enum Evaluated {
     /// Test set.
     #[default]
     Test,
-    /// Samples that `data.validation` holds out of the training data; the test set is not used.
+    /// Samples that `data.validation_fraction` holds out of the training data; the test set is not used.
     Validation,
 }
 

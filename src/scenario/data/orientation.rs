@@ -46,7 +46,7 @@ mod tests {
 
     fn read(data: &str) -> Result<DataSection, String> {
         let text = format!(
-            "schema = 1\ntasks = {{ count = 2 }}\npartition = {{ kind = \"iid\" }}\nmethod = {{ name = \"fedavg\" }}\n\
+            "schema = 2\ntasks = {{ count = 2 }}\npartition = {{ kind = \"iid\" }}\nmethod = {{ name = \"fedavg\" }}\n\
              backbone = {{ kind = \"pixels\" }}\n[data]\n{data}\n"
         );
         let read = Scenario::from_toml(&text, "example", Path::new("/"), &[], &AnyMethod);

@@ -147,7 +147,7 @@ pub(super) struct Bounds {
 /// Description of a key, as text.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KeyDoc {
-    /// Path inside the table that was described, such as `optimiser.lr`.
+    /// Path inside the table that was described, such as `optimizer.lr`.
     pub key: String,
     /// Type in words: `an integer`, `a number`, `a word`, ...
     pub kind: &'static str,

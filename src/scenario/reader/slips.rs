@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(other_format("a.toml", " {\"schema\": 1}"), Some("JSON"));
         assert_eq!(other_format("a.toml", "# x\nschema: 1\n"), Some("YAML"));
         assert_eq!(other_format("a.toml", "data:\n  source: digits"), Some("YAML"));
-        assert_eq!(other_format("a.toml", "schema = 1\nname = \"a: b\""), None);
+        assert_eq!(other_format("a.toml", "schema = 2\nname = \"a: b\""), None);
         assert_eq!(other_format("a.toml", "[data"), None);
     }
 }

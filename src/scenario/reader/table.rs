@@ -12,6 +12,7 @@ use super::param::{KeyDoc, Param};
 use super::readable::{Fault, Readable};
 use super::report::Report;
 use super::suggest::{alternatives, nearest};
+use crate::scenario::migration::renamed_word;
 use short::leading_key;
 
 /// Keys that decide the kind of a table, and so which other keys it has.
@@ -142,6 +143,9 @@ impl<'a> TableReader<'a> {
         let path = self.path_of(param.name);
         let value = T::read(node).map_err(|mut fault| {
             fault.message = fault.message.replace("{key}", &format!("`{path}`"));
+            if let Value::String(word) = &node.value {
+                fault.help = renamed_word(&path, word).or(fault.help);
+            }
             self.report.fault(fault);
         });
         let value = value.ok()?;

@@ -3,7 +3,7 @@ use crate::methods::Registry;
 use crate::scenario::Scenario;
 use crate::study::{Baseline, Cell, Only, Point};
 
-const STUDY: &str = r#"schema = 1
+const STUDY: &str = r#"schema = 2
 base = "base.toml"
 replicates = 2
 set = { federation.rounds = 2 }
@@ -24,11 +24,11 @@ label = "hgp, all"
 set = { federation.clients = 3 }
 
 [compare]
-against = { method = "fedavg" }
+baseline = { method = "fedavg" }
 metrics = ["faa", "rounds_to:0.8"]
 "#;
 
-const BASE: &str = "schema = 1\ndata = { source = \"digits\", subset = 12 }\ntasks = { sizes = [5, 5] }\n\
+const BASE: &str = "schema = 2\ndata = { source = \"digits\", subset = 12 }\ntasks = { sizes = [5, 5] }\n\
                     partition = { kind = \"iid\" }\nmethod = { name = \"hgp\", prompt_len = 4 }\n";
 
 fn study(text: &str) -> Result<Study, String> {
@@ -62,7 +62,7 @@ fn cells_come_in_the_order_of_axes_without_those_excluded() {
         ]
     );
     assert_eq!(study.label(&Point::Grid(vec![1, 1])), "clients=6, method=hgp");
-    let Some(Baseline::Arms(picks)) = &study.compare.against else { panic!("a baseline") };
+    let Some(Baseline::Arms(picks)) = &study.compare.baseline else { panic!("a baseline") };
     assert_eq!(picks[..], [Pick { axis: 1, arm: 0 }]);
 }
 
@@ -118,7 +118,7 @@ fn paths_of_changes_start_at_the_study_s_folder() {
 fn what_is_wrong_with_a_study_is_told_at_its_place() {
     for (from, to, place, hint) in [
         ("replicates", "replicate", "3:1", "did you mean `replicates`?"),
-        ("schema = 1\n", "schema = 2\n", "1:10", "reads schema 1"),
+        ("schema = 2\n", "schema = 1\n", "1:10", "fedcast migrate FILE"),
         (
             "method = \"fedavg\"\nclients",
             "methd = \"fedavg\"\nclients",
@@ -127,8 +127,8 @@ fn what_is_wrong_with_a_study_is_told_at_its_place() {
         ),
         ("clients = 6\n", "clients = 7\n", "15:11", "the axis `clients` has no arm `7`"),
         (
-            "against = { method = \"fedavg\" }",
-            "against = { method = \"fedag\" }",
+            "baseline = { method = \"fedavg\" }",
+            "baseline = { method = \"fedag\" }",
             "22:22",
             "`fedavg`",
         ),
@@ -201,7 +201,7 @@ fn axes_that_set_one_key_are_refused_with_both_names() {
     }
     // Keys beside each other, a key into an earlier table that lacks it, and cells that are left out.
     for text in [
-        arms("slow = { federation.rounds = 9, client.optimiser.lr = 0.5 }"),
+        arms("slow = { federation.rounds = 9, client.optimizer.lr = 0.5 }"),
         arms("small = { method.components = 4 }"),
         arms("head = { client.epochs = 3 }") + "\n[[exclude]]\nmethod = \"hgp\"\nmore = \"head\"\n",
     ] {

@@ -225,7 +225,7 @@ fn spread(outcomes: &Outcomes, point: &Point, metric: &Metric) -> Option<Spread>
 ///
 /// These are the baseline's axes, else those of arms with names. Extra cells are not compared.
 fn groups(study: &Study, points: &[Point]) -> Vec<Vec<usize>> {
-    let compared: Vec<usize> = match &study.compare.against {
+    let compared: Vec<usize> = match &study.compare.baseline {
         Some(Baseline::Arms(picks)) => picks.iter().map(|pick| pick.axis).collect(),
         _ => (0..study.axes.len()).filter(|axis| study.axes[*axis].key.is_none()).collect(),
     };

@@ -44,7 +44,7 @@ pub fn differences(study: &Study, outcomes: &Outcomes) -> Vec<Difference> {
 
 /// Returns the baseline of a point; `None` for the baseline itself and for points without one.
 fn baseline(study: &Study, point: &Point) -> Option<Point> {
-    let against = match (study.compare.against.as_ref()?, point) {
+    let against = match (study.compare.baseline.as_ref()?, point) {
         (Baseline::Arms(picks), Point::Grid(arms)) => {
             let mut arms = arms.clone();
             picks.iter().for_each(|pick| arms[pick.axis] = pick.arm);

@@ -7,7 +7,7 @@ use crate::experiment::{Machine, names};
 use crate::results::RunRecord;
 use crate::study::{CellState, Failure, Outcome};
 
-const STUDY: &str = r#"schema = 1
+const STUDY: &str = r#"schema = 2
 base = "base.toml"
 replicates = 3
 
@@ -27,7 +27,7 @@ label = "x, all"
 set = { federation.rounds = 9 }
 
 [compare]
-against = { method = "a_b" }
+baseline = { method = "a_b" }
 metrics = ["faa", "bytes_up", "rounds_to:0.5"]
 warn_if_unequal = ["failed"]
 "#;
@@ -50,7 +50,7 @@ fn run(folder: &Path, faa: f64, up: u64, failed: u64) -> RunRecord {
     fs::create_dir_all(folder).unwrap();
     for (name, text) in [
         (names::MANIFEST, manifest.to_string()),
-        (names::SCENARIO, "schema = 1\n".to_owned()),
+        (names::SCENARIO, "schema = 2\n".to_owned()),
         (names::SUMMARY, summary.to_string()),
         (names::ROUNDS, rounds),
     ] {

@@ -53,13 +53,13 @@ fn a_synchronous_run_killed_anywhere_ends_as_if_it_had_not_been() {
 
 #[test]
 fn so_does_one_with_deadlines_and_late_updates() {
-    let late = "round = { close = \"deadline\", deadline_s = 1.5, late = \"fold\", staleness_power = 1.0 }\n";
+    let late = "round = { close = \"deadline\", deadline_s = 1.5, late = \"aggregate\", staleness_exponent = 1.0 }\n";
     killed_at(late, &[40, 90, 170]);
 }
 
 #[test]
 fn so_does_an_asynchronous_one() {
-    let buffer = "round = { close = \"buffer\", buffer = 2 }\n\
+    let buffer = "round = { close = \"buffer\", buffer_size = 2 }\n\
                   participation = { kind = \"count\", count = 4 }\n";
     killed_at(buffer, &[35, 80, 120]);
 }

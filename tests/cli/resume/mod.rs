@@ -24,17 +24,17 @@ const FILES: [&str; 9] = [
 
 /// A run that takes a moment: logistic regression on a few digits, in 3 x 8 rounds.
 const LOGISTIC: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits", subset = 12 }
 tasks = { sizes = [4, 3, 3] }
 partition = { kind = "dirichlet", beta = 1.0, min_samples = 2 }
 backbone = { kind = "pixels" }
 method = { name = "fedavg" }
 federation = { clients = 6, rounds = 8 }
-client = { epochs = 1, batch = 16 }
+client = { epochs = 1, batch_size = 16 }
 time = { preset = "mobile", ms_per_sample = 30 }
-links = { preset = "mobile", loss = 0.02 }
-record = { checkpoint = { every = "round", share = 1.0 } }
+links = { preset = "mobile", loss_rate = 0.02 }
+record = { checkpoint = { every = "round", max_time_fraction = 1.0 } }
 "#;
 
 /// Everything in a run's directory that is a result.

@@ -18,16 +18,16 @@ use fedcast::report::{Summary, final_table};
 use fedcast::scenario::Scenario;
 
 const TEXT: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits", subset = 4 }
 tasks = { sizes = [5, 5] }
 partition = { kind = "iid" }
 backbone = { kind = "pixels" }
 method = { name = "fedavg" }
 federation = { clients = 2, rounds = 1 }
-client = { epochs = 1, batch = 16 }
+client = { epochs = 1, batch_size = 16 }
 time = { preset = "mobile" }
-record = { checkpoint = { every = "round", share = 1.0, keep = 1 } }
+record = { checkpoint = { every = "round", max_time_fraction = 1.0, keep = 1 } }
 "#;
 
 /// A whole run.

@@ -16,16 +16,16 @@ fn corpus() -> Vec<Vec<u8>> {
     let mut texts: Vec<Vec<u8>> =
         shipped.iter().map(|path| fs::read(root.join(path)).unwrap()).collect();
     texts.push(
-        br#"schema = 1
+        br#"schema = 2
 data = { source = "digits", subset = 12 }
 tasks = { count = 3, arrival = "per-client", lag_s = { dist = "pareto", median = 3, alpha = 1.5, max = 9 } }
 partition = { kind = "extended", beta = 0.3, min_samples = 1 }
 backbone = { kind = "pixels" }
 method = { name = "fedavg" }
-federation = { clients = 30, rounds = 15, fold = "trimmed-mean", trim = 0.2, load = 3, idle_clients = 4 }
+federation = { clients = 30, rounds = 15, aggregation = "trimmed-mean", trim_fraction = 0.2, load_clients = 3, idle_clients = 4 }
 participation = { kind = "count", count = 8 }
 availability = { kind = "diurnal", stay_s = inf }
-round = { close = "deadline", deadline_s = 5, late = "fold" }
+round = { close = "deadline", deadline_s = 5, late = "aggregate" }
 time = { preset = "mobile", slowness = { dist = "log-normal", median = 1, sigma = 0.6 } }
 links = { preset = "mobile", server_up_mb_per_s = 10 }
 wire = { up = { codec = "f16" } }
@@ -34,7 +34,7 @@ kind = "crash"
 rate = 0.05
 [[faults]]
 kind = "malicious"
-share = 0.1
+fraction = 0.1
 how = "sign-flipped"
 "#
         .to_vec(),
@@ -78,7 +78,7 @@ proptest! {
     fn any_override_is_a_value_or_an_error(bytes in damaged(vec![
         b"links={preset=\"mobile\",rtt_ms={dist=\"uniform\",low=1,high=2}}".to_vec(),
         b"federation.clients=100".to_vec(),
-        b"data.train.normalise=half".to_vec(),
+        b"data.train.normalize=half".to_vec(),
     ])) {
         let change = Override::new(String::from_utf8_lossy(&bytes));
         let text = String::from_utf8(corpus().swap_remove(0)).unwrap();
@@ -104,7 +104,7 @@ proptest! {
         for (name, bytes) in files {
             fs::write(folder.path().join(name), bytes).unwrap();
         }
-        let text = r#"schema = 1
+        let text = r#"schema = 2
 data = { source = "digits", subset = 12 }
 tasks = { count = 2, arrival = "per-client", file = "arrivals.csv" }
 partition = { kind = "iid" }

@@ -39,25 +39,25 @@ const PLACES: [&str; 2] = ["backbone.vocabulary", "data.path"];
 /// Keys that files may leave to defaults, which papers and releases have values of.
 const LEFT: [&str; 22] = [
     "backbone.stem",
-    "client.clip",
+    "client.max_grad_norm",
     "client.epoch_schedule",
-    "client.optimiser.betas",
-    "client.optimiser.eps",
-    "client.optimiser.weight_decay",
+    "client.optimizer.betas",
+    "client.optimizer.eps",
+    "client.optimizer.weight_decay",
     "client.round_schedule.kind",
     "data.statistics.transform",
-    "data.store",
+    "data.stored_size",
     "data.test.interpolation",
-    "data.test.normalise",
+    "data.test.normalize",
     "data.train.interpolation",
     "data.train.ratio",
     "data.train.scale",
     "participation.kind",
     "partition.alpha",
     "partition.by",
-    "partition.picks",
-    "partition.picks_beta",
-    "tasks.moving",
+    "partition.reserved_samples",
+    "partition.reserved_beta",
+    "tasks.switch_fraction",
     "tasks.order",
     "tasks.overlap",
 ];
@@ -190,7 +190,7 @@ fn unabridged(mut effective: BTreeMap<String, Value>) -> BTreeMap<String, Value>
     let method = registry.find(&word(&effective, "method.name")).expect("a method");
     let mut usual = vec![
         ("client.epoch_schedule", Value::from("constant")),
-        ("client.clip", Value::from(method.clip.unwrap_or(0.0))),
+        ("client.max_grad_norm", Value::from(method.clip.unwrap_or(0.0))),
     ];
     if word(&effective, "backbone.kind") == "resnet18" {
         usual.push(("backbone.stem", Value::from("small")));
@@ -217,7 +217,7 @@ fn unused(effective: &BTreeMap<String, Value>) -> Vec<&'static str> {
         unused.push("data.test.interpolation");
     }
     if !is("data.source", "folder") && !is("data.source", "parquet") {
-        unused.push("data.store");
+        unused.push("data.stored_size");
     }
     unused
 }

@@ -9,13 +9,13 @@ use fedcast::methods::Registry;
 use fedcast::scenario::Scenario;
 
 const DIGITS: &str = r#"
-schema = 1
+schema = 2
 data = { source = "digits", subset = 8 }
 tasks = { sizes = [4, 3, 3] }
 partition = { kind = "capped", beta = 1.0, min_samples = 2 }
-client = { epochs = 1, batch = 16 }
+client = { epochs = 1, batch_size = 16 }
 time = { preset = "mobile" }
-record = { checkpoint = { every = "round", keep = 1000, share = 1.0 } }
+record = { checkpoint = { every = "round", keep = 1000, max_time_fraction = 1.0 } }
 "#;
 
 fn execute(run: Run) -> Digests {
@@ -76,13 +76,14 @@ fn fedavg_of_prompts() {
 #[test]
 fn methods_that_remember_vectors() {
     let sgd = |method: &str| {
-        let digits = "client = { epochs = 1, batch = 16 }";
-        let sgd = "client = { epochs = 1, batch = 16, optimiser = { kind = \"sgd\", lr = 0.1 } }";
+        let digits = "client = { epochs = 1, batch_size = 16 }";
+        let sgd =
+            "client = { epochs = 1, batch_size = 16, optimizer = { kind = \"sgd\", lr = 0.1 } }";
         with(&format!("{method}, train = \"head\", reset = \"keep\""), THREE).replace(digits, sgd)
     };
     goes_on(&sgd("name = \"scaffold\""));
     goes_on(&sgd("name = \"feddc\", variates = \"server\""));
-    goes_on(&sgd("name = \"gradma\", memory = 2"));
+    goes_on(&sgd("name = \"gradma\", memory_clients = 2"));
 }
 
 /// Moments that last, and those that a server forgets as a task starts: one that goes on within a task keeps them.
@@ -121,14 +122,14 @@ fn joint() {
 #[test]
 fn stsa_over_a_prompt() {
     let staged = include_str!("../../scenarios/staged.toml");
-    goes_on(&format!("{staged}\n[record.checkpoint]\nkeep = 1000\nshare = 1.0\n"));
+    goes_on(&format!("{staged}\n[record.checkpoint]\nkeep = 1000\nmax_time_fraction = 1.0\n"));
 }
 
 #[test]
 fn secure_sums_of_rounds_with_a_deadline() {
     let secure = "privacy = { secure_aggregation = true, threshold = 0.5 }\n\
                   round = { close = \"deadline\", deadline_s = 3.0, stragglers = \"train\" }\n\
-                  links = { preset = \"mobile\", loss = 0.05 }\n";
+                  links = { preset = \"mobile\", loss_rate = 0.05 }\n";
     let method = "name = \"fedavg\", train = \"head\"";
     goes_on(&with(method, &format!("{secure}federation = {{ clients = 5, rounds = 3 }}\n")));
 }
@@ -136,7 +137,7 @@ fn secure_sums_of_rounds_with_a_deadline() {
 #[test]
 fn medians_among_malicious_clients() {
     let malice = "faults = [{ kind = \"malicious\", how = \"scaled\", factor = 3.0, rate = 0.3 }]\n\
-                  federation = { clients = 5, rounds = 3, fold = \"median\" }\n";
+                  federation = { clients = 5, rounds = 3, aggregation = \"median\" }\n";
     goes_on(&with("name = \"fedavg\", train = \"head\"", malice));
 }
 
@@ -176,12 +177,15 @@ fn slots_side_by_side() {
 #[test]
 fn own_tasks() {
     let own = DIGITS
-        .replace("sizes = [4, 3, 3]", "count = 3, arrival = \"powder\", slot_classes = 3")
+        .replace(
+            "sizes = [4, 3, 3]",
+            "count = 3, arrival = \"powder\", classes_per_client_task = 3",
+        )
         .replace(
             "kind = \"capped\", beta = 1.0, min_samples = 2",
-            "kind = \"slices\", share = 0.5",
+            "kind = \"slices\", fraction = 0.5",
         );
-    let glfc = "name = \"glfc\", train = \"head\", budget = 12, old_model = \"received\", outputs = \"own\", rows = \"last\", \
+    let glfc = "name = \"glfc\", train = \"head\", memory_size = 12, old_model = \"received\", outputs = \"own\", rows = \"last\", \
                 exemplars = \"random\"";
     for method in ["name = \"fedavg\", train = \"head\"", glfc] {
         goes_on(&format!("{own}method = {{ {method} }}\n{THREE}"));
@@ -211,7 +215,7 @@ fn feature_adjustment_and_its_baselines() {
 fn servers_that_were_lost() {
     let restarts = "faults = [{ kind = \"server-restart\", rate = 0.5, after_s = 0.1, downtime_s = 5 }]\n\
                     links = { preset = \"mobile\", server_up_mb_per_s = 0.5 }\n\
-                    round = { close = \"buffer\", buffer = 2 }\n\
+                    round = { close = \"buffer\", buffer_size = 2 }\n\
                     federation = { clients = 5, rounds = 3 }\n";
     goes_on(&with("name = \"fedavg\", train = \"head\"", restarts));
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use fedcast::methods::powder::{
-    Attention, ClientTaskKey, ClientTaskTable, Lend, Likeness, OWN_SHARE, OWN_TOKENS, Powder,
-    Similarity, SimilarityKeys,
+    Attention, ClientTaskKey, ClientTaskTable, Likeness, OWN_SHARE, OWN_TOKENS, Powder, Similarity,
+    SimilarityKeys, SourceTasks,
 };
 use fedcast::model::{FrozenPart, ParameterSet};
 use fedcast::numerics::streams::{Domain, StreamKey};
@@ -85,7 +85,7 @@ fn answered(run: &Engine, mut client_tasks: ClientTaskTable, task: usize) -> Att
     (0..client_tasks.slots().len())
         .for_each(|client_task| client_tasks.slot_mut(client_task).row.clear());
     let shape = Powder::new(small(), &facts()).shape;
-    let (numbers, parameters) = client_tasks.looks(&shape, Lend::Begun, &[]);
+    let (numbers, parameters) = client_tasks.looks(&shape, SourceTasks::Started, &[]);
     let download = SimilarityKeys { slots: numbers, parameters }.write(&shape).unwrap();
     let view = run.view(task);
     let participants = run.method.participants(&context(run, task, 3), &[ClientId(0)]);
@@ -160,7 +160,7 @@ fn answers_are_kept_as_long_as_they_are_true() {
     let key = ClientTaskKey { task: TaskId(1), client: ClientId(0) };
     let new = client_tasks.begin(key, 2..4, &shape, StreamKey::new(1, Domain::Init));
     let numbers = |client_tasks: &ClientTaskTable, of: usize| {
-        client_tasks.looks(&shape, Lend::Begun, client_tasks.known(of)).0
+        client_tasks.looks(&shape, SourceTasks::Started, client_tasks.known(of)).0
     };
     assert_eq!((numbers(&client_tasks, 0), numbers(&client_tasks, new)), (vec![2], vec![0, 1, 2]));
 
@@ -173,7 +173,7 @@ fn answers_are_kept_as_long_as_they_are_true() {
     assert!(numbers(&client_tasks, 0).is_empty());
     let likeness = Likeness { blocks, components: 3, exponent: 30 };
     let mut begun = client_tasks.clone();
-    begun.compare(&likeness, Lend::Begun, &[0, 1]);
+    begun.compare(&likeness, SourceTasks::Started, &[0, 1]);
     assert_eq!(begun.known(0), [0u32; 0]);
 
     let own = client_tasks.slots()[new].parameters.clone();
@@ -214,7 +214,8 @@ fn a_server_that_sees_images_finds_what_clients_tell() {
 #[test]
 fn slots_that_lend_once_trained_lend_nothing_in_the_first_task_and_something_later() {
     let runs = [true, false].map(|transfer| {
-        let method = powder_with(|c| (c.transfer, c.lend) = (transfer, Lend::Trained));
+        let method =
+            powder_with(|c| (c.transfer, c.source_tasks) = (transfer, SourceTasks::Trained));
         let mut run = engine(method, 3);
         task(&mut run, 0, 2, 2);
         task(&mut run, 1, 2, 1);

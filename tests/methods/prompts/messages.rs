@@ -10,8 +10,9 @@ use super::*;
 /// Each method in one form of messages and head.
 fn in_form(form: WireForm, head: HeadForm, components: PoolForm) -> [Arc<dyn Method>; 4] {
     let (facts, prompted) =
-        (ModelFacts { form, ..facts() }, Prompted { head, ..Prompted::default() });
-    let coda = CodaPrompt { components, prompted: prompted.clone(), ..small_coda() };
+        (ModelFacts { form, ..facts() }, Prompted { head_form: head, ..Prompted::default() });
+    let coda =
+        CodaPrompt { component_form: components, prompted: prompted.clone(), ..small_coda() };
     let contrast = FedCPrompt { coda: coda.clone(), ..FedCPrompt::default() };
     let pulled = DualPrompt { pull_weight: 1.0, prompted: prompted.clone(), ..small_dual() };
     [
@@ -172,7 +173,7 @@ fn prompts_can_be_the_first_of_two_methods() {
 #[test]
 fn tasks_weigh_clients_by_samples_or_alike() {
     let of = |weights| {
-        let prompted = Prompted { weights, ..Prompted::default() };
+        let prompted = Prompted { client_weighting: weights, ..Prompted::default() };
         let method = coda_of(|coda| coda.prompted = prompted.clone());
         let mut run = engine(method, 3);
         let whole = deal(&run.lab, &run.view(0), 1).remove(0);

@@ -5,7 +5,7 @@ use crate::experiment::assemble::assemble_by;
 use crate::experiment::ranks::ComputeResources;
 
 const TEXT: &str = r#"
-    schema = 1
+    schema = 2
     data = { source = "digits", subset = 4 }
     tasks = { sizes = [5, 5] }
     partition = { kind = "iid" }

@@ -26,7 +26,7 @@ use crate::federation::network::{PendingFrame, Transmission};
 use crate::federation::packs::{self, Candidate};
 use crate::federation::privacy::Masking;
 use crate::federation::queue::EventClass;
-use crate::federation::robust::FoldRule;
+use crate::federation::robust::AggregationRule;
 use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{Participant, Phase, RoundContext, UploadMeta};
 use crate::quantity::{ClientId, ParticipantId, VirtualTime};
@@ -91,7 +91,7 @@ impl OpenRound {
         let RoundOpening { seats: participants, downs: downloads, first, .. } = opening;
         let folding = match (&simulation.rules.privacy.secure, simulation.rules.fold) {
             (Some(rules), _) => AggregationMode::Masked(rules.numbers.modulus),
-            (None, FoldRule::Mean) => AggregationMode::Plain(Arc::clone(&simulation.method)),
+            (None, AggregationRule::Mean) => AggregationMode::Plain(Arc::clone(&simulation.method)),
             (None, rule) => AggregationMode::Robust(Arc::clone(&simulation.method), rule),
         };
         let working = participants.iter().filter(|participant| participant.trains()).count();

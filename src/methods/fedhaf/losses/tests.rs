@@ -207,12 +207,12 @@ fn a_model_that_trains_learns_nothing_from_itself() {
             "{squares:?}"
         );
         assert_eq!(
-            step(BatchNormMode::Settled, TeacherBatchNormMode::Student),
+            step(BatchNormMode::Running, TeacherBatchNormMode::Student),
             [0.0, 0.0],
             "{squares:?}"
         );
         assert_eq!(
-            step(BatchNormMode::Settled, TeacherBatchNormMode::Running),
+            step(BatchNormMode::Running, TeacherBatchNormMode::Running),
             [0.0, 0.0],
             "{squares:?}"
         );
@@ -220,7 +220,7 @@ fn a_model_that_trains_learns_nothing_from_itself() {
         assert!(loss > 0.1 && slope > 0.1, "{loss} {slope}");
     }
     let kd = only(|c| c.lambda_kd = 1.0);
-    for norms in [BatchNormMode::Batch, BatchNormMode::Settled] {
+    for norms in [BatchNormMode::Batch, BatchNormMode::Running] {
         let step = |teacher| first_step(Trains::HEAD, norms, teacher, &kd);
         let [loss, slope] = step(TeacherBatchNormMode::Student);
         assert!(loss.abs() < 1e-7 && slope < 1e-7, "{loss} {slope}");

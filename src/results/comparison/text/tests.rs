@@ -22,7 +22,7 @@ fn run(folder: &Path, seeds: [u64; 3], seen: &[f64]) -> RunRecord {
     fs::create_dir_all(&folder).unwrap();
     for (name, text) in [
         (names::MANIFEST, manifest.to_string()),
-        (names::SCENARIO, "schema = 1\n".to_owned()),
+        (names::SCENARIO, "schema = 2\n".to_owned()),
         (names::SUMMARY, summary.to_string()),
         (names::ROUNDS, rounds),
     ] {

@@ -1,7 +1,8 @@
 //! Errors for unknown keys, with suggestions.
 
 use super::{DECIDES, TableReader};
-use crate::scenario::reader::node::{Entry, Table};
+use crate::scenario::migration::renamed_key;
+use crate::scenario::reader::node::{Entry, Table, Value};
 use crate::scenario::reader::readable::Fault;
 use crate::scenario::reader::suggest::{alternatives, nearest};
 
@@ -10,6 +11,15 @@ impl TableReader<'_> {
     pub(super) fn refuse_unknown(&mut self) {
         let Some(table) = self.entries().filter(|_| !self.open) else { return };
         for (key, entry) in table.iter().filter(|(key, _)| !self.known.contains(&key.as_str())) {
+            if let Some(renamed) = self.renamed(table, key) {
+                self.report.fault(Fault {
+                    span: entry.key,
+                    message: format!("unknown key `{key}` in {}", self.title()),
+                    label: "name of schema 1".into(),
+                    help: Some(renamed),
+                });
+                continue;
+            }
             let replace = self.replacement(table, entry);
             if let Some((_, beside)) = self.foreign.iter().find(|(name, _)| name == key) {
                 let help = replace.unwrap_or_else(|| format!("remove it, or change `{beside}`"));
@@ -51,6 +61,15 @@ impl TableReader<'_> {
                 false => self.report.stray(fault, key),
             }
         }
+    }
+
+    /// Returns the new name of a key of schema 1, as a sentence.
+    fn renamed(&self, table: &Table, key: &str) -> Option<String> {
+        let method = match table.get("name").map(|entry| &entry.node.value) {
+            Some(Value::String(name)) if self.path.starts_with("method") => Some(name.as_str()),
+            _ => None,
+        };
+        renamed_key(&self.path_of(key), method)
     }
 
     /// Returns a correction if an override changed the kind of this table and left a key of the other kind.

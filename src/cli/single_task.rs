@@ -1,4 +1,4 @@
-//! `fedcast direct`: training of every client task alone, the reference of forward transfer.
+//! `fedcast single-task`: training of every client task alone, the reference of forward transfer.
 
 use std::path::{Path, PathBuf};
 
@@ -9,21 +9,23 @@ use super::run::Overrides;
 use super::stderr::print_status;
 use super::{Exit, Format, print};
 use crate::experiment::assemble::load;
-use crate::experiment::{default_directory, direct, direct_table, write_atomically};
+use crate::experiment::{
+    default_directory, single_task_accuracies, single_task_table, write_atomically,
+};
 use crate::methods::Registry;
-use crate::scenario::{DirectLine, Scenario};
+use crate::scenario::{Scenario, SingleTaskLine};
 
 /// Train every client task alone for one round, as the reference of forward transfer
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  fedcast direct scenarios/studies/slots.toml
-  fedcast run scenarios/studies/slots.toml --direct        this table, then the run
+  fedcast single-task scenarios/studies/slots.toml
+  fedcast run scenarios/studies/slots.toml --single-task        this table, then the run
 
-For scenarios whose clients have their own tasks (tasks.arrival = \"powder\"). Each client task gets
-one round of local training by the scenario's method, from the initial model. Nothing is aggregated
-or kept. The key `record.direct` of a run names the table.")]
-pub struct DirectArgs {
+For scenarios whose clients have their own tasks (tasks.arrival = \"client-tasks\"). Each client task
+gets one round of local training by the scenario's method, from the initial model. Nothing is
+aggregated or kept. The key `record.single_task` of a run names the table.")]
+pub struct SingleTaskArgs {
     /// The scenario file
     pub file: PathBuf,
     #[command(flatten)]
@@ -31,7 +33,7 @@ pub struct DirectArgs {
     /// Worker threads that train clients [default: the scenario's, else one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
-    /// The table to write [default: runs/<name>-<hash>-s<seed>-direct.csv]
+    /// The table to write [default: runs/<name>-<hash>-s<seed>-single-task.csv]
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// No progress on stderr
@@ -43,7 +45,7 @@ pub struct DirectArgs {
 }
 
 /// Trains the client tasks and writes the table.
-pub fn execute(args: &DirectArgs) -> Result<Exit, CliError> {
+pub fn execute(args: &SingleTaskArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let scenario = load(&args.file, &args.overrides.all(), &methods)?;
     let path = args.out.clone().unwrap_or_else(|| beside(&default_directory(&scenario)));
@@ -63,8 +65,8 @@ pub fn execute(args: &DirectArgs) -> Result<Exit, CliError> {
         }
         Format::Json => {
             let told = serde_json::json!({
-                "slots": known.len(),
-                "untested_slots": lines.len() - known.len(),
+                "client_tasks": known.len(),
+                "untested_client_tasks": lines.len() - known.len(),
                 "accuracy": mean,
                 "table": path.display().to_string(),
             });
@@ -77,7 +79,7 @@ pub fn execute(args: &DirectArgs) -> Result<Exit, CliError> {
 /// Returns the path of the table that belongs to the run in `directory`.
 pub(super) fn beside(directory: &Path) -> PathBuf {
     let mut path = directory.as_os_str().to_owned();
-    path.push("-direct.csv");
+    path.push("-single-task.csv");
     path.into()
 }
 
@@ -88,10 +90,10 @@ pub(super) fn into_file(
     workers: Option<u32>,
     path: &Path,
     quiet: bool,
-) -> Result<Vec<DirectLine>, CliError> {
-    let told = |line: &DirectLine| {
+) -> Result<Vec<SingleTaskLine>, CliError> {
+    let told = |line: &SingleTaskLine| {
         if !quiet {
-            let DirectLine { period, client, accuracy } = line;
+            let SingleTaskLine { period, client, accuracy } = line;
             let said = match accuracy {
                 Some(accuracy) => format!("{:.2} %", 100.0 * accuracy),
                 None => "no test images".to_owned(),
@@ -99,7 +101,7 @@ pub(super) fn into_file(
             print_status(&format!("alone: period {period}, client {client}: {said}"));
         }
     };
-    let lines = direct(scenario, methods, workers, told)?;
-    write_atomically(path, direct_table(&lines).as_bytes())?;
+    let lines = single_task_accuracies(scenario, methods, workers, told)?;
+    write_atomically(path, single_task_table(&lines).as_bytes())?;
     Ok(lines)
 }

@@ -1,8 +1,8 @@
-//! `record.direct`: accuracies of client tasks that were trained alone. They come from the table of `fedcast direct` or
-//! the `slots.csv` of another run.
+//! `record.single_task`: accuracies of client tasks that were trained alone. They come from the table of
+//! `fedcast single-task` or the `client_tasks.csv` of another run.
 //!
 //! Forward transfer compares the accuracy of a client task in the run with its accuracy after one round of the same
-//! method alone ("direct"). The table must be of the same client tasks (same `tasks`, `partition`, clients and
+//! method alone. The table must be of the same client tasks (same `tasks`, `partition`, clients and
 //! `seed.class_order`). Only lines in which a client task is finished count, with accuracies among the client task's
 //! own rows.
 
@@ -10,7 +10,7 @@ use super::csv::{self, CsvFault};
 
 /// Client task and its accuracy if trained alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DirectLine {
+pub struct SingleTaskLine {
     /// Period of the client task, from 1.
     pub period: u16,
     /// Client, from 0.
@@ -20,7 +20,11 @@ pub struct DirectLine {
 }
 
 /// Reads the finished client tasks of a table, for `periods` periods and `clients` clients.
-pub(super) fn lines(text: &str, periods: u32, clients: u32) -> Result<Vec<DirectLine>, CsvFault> {
+pub(super) fn lines(
+    text: &str,
+    periods: u32,
+    clients: u32,
+) -> Result<Vec<SingleTaskLine>, CsvFault> {
     let mut rows = csv::rows(text);
     let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };
     let [period, client, finished, accuracy] =
@@ -30,7 +34,7 @@ pub(super) fn lines(text: &str, periods: u32, clients: u32) -> Result<Vec<Direct
     };
     let which = format!("a period from 1 to {periods}");
     let who = format!("a client below {clients}");
-    let mut lines: Vec<DirectLine> = Vec::new();
+    let mut lines: Vec<SingleTaskLine> = Vec::new();
     for row in rows {
         let cell = |place| csv::cell(&row, place, header.len());
         if csv::number(cell(finished)?, |flag| flag == 0.0 || flag == 1.0, "0 or 1")? == 0.0 {
@@ -42,13 +46,13 @@ pub(super) fn lines(text: &str, periods: u32, clients: u32) -> Result<Vec<Direct
             empty if empty.text.trim().is_empty() => None,
             cell => Some(csv::number(cell, |a| (0.0..=1.0).contains(&a), "from 0 to 1")?),
         };
-        let line = DirectLine { period: number as u16, client: id as u32, accuracy: share };
+        let line = SingleTaskLine { period: number as u16, client: id as u32, accuracy: share };
         if lines.iter().any(|known| (known.period, known.client) == (line.period, line.client)) {
             return Err(CsvFault::at(
                 cell(period)?,
                 format!("client {id} finishes its client task of period {number} a second time"),
                 "second line",
-                "take the `slots.csv` of one run",
+                "take the `client_tasks.csv` of one run",
             ));
         }
         lines.push(line);
@@ -66,7 +70,7 @@ mod tests {
             let text = format!("learnt,period,client,finished,accuracy_own\n{text}");
             lines(&text, 3, 2).map_err(|fault| fault.message)
         };
-        let line = |period, client, accuracy| DirectLine { period, client, accuracy };
+        let line = |period, client, accuracy| SingleTaskLine { period, client, accuracy };
         let found = read("1,1,0,1,0.5\n1,1,1,0,0.9\n2,1,1,1,0.25\n2,2,0,1,\n");
         // The slot of period 2 has no test images.
         let known = [line(1, 0, Some(0.5)), line(1, 1, Some(0.25)), line(2, 0, None)];

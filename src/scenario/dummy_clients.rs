@@ -1,4 +1,4 @@
-//! `[federation.units]`: parts of shards that act as separate clients (dummy clients).
+//! `[federation.dummy_clients]`: parts of shards that act as separate clients (dummy clients).
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -9,14 +9,14 @@ use super::reader::{Choice, Keys};
 ///
 /// Each part has its own messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Keys)]
-pub struct UnitsSection {
+pub struct DummyClientsSection {
     /// Number of random parts of a shard that act as separate clients; 1: the whole shard.
     #[key(default = 1, at_least = 1.0, at_most = 1e6, source = "STSA: dummy clients")]
     pub count: u32,
     /// Rule for the sizes of the parts.
-    #[key(default = UnitRule::Even, source = "STSA's code: remainder-last")]
-    #[serde(skip_serializing_if = "UnitRule::is_even")]
-    pub rule: UnitRule,
+    #[key(default = DummyClientSplit::Even, source = "STSA's code: remainder-last")]
+    #[serde(skip_serializing_if = "DummyClientSplit::is_even")]
+    pub split: DummyClientSplit,
     /// Names of the phases in which the parts act.
     #[key(default = vec!["statistics".to_owned()])]
     pub phases: Vec<String>,
@@ -25,26 +25,26 @@ pub struct UnitsSection {
 /// Rule for the number of samples per part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
-pub enum UnitRule {
+pub enum DummyClientSplit {
     /// Sizes that differ by at most one.
     ///
-    /// A client with fewer samples than parts has one part per sample: the largest number of units, from which an
+    /// A client with fewer samples than parts has one part per sample: the largest number of them, from which an
     /// estimate gains.
     #[default]
     Even,
     /// Equal sizes, with the remainder in the last part (STSA's code).
     ///
-    /// A client with fewer samples than parts is a single unit.
+    /// A client with fewer samples than parts is a single dummy client.
     RemainderLast,
 }
 
-impl UnitRule {
+impl DummyClientSplit {
     fn is_even(&self) -> bool {
-        *self == UnitRule::Even
+        *self == DummyClientSplit::Even
     }
 }
 
-impl UnitsSection {
+impl DummyClientsSection {
     /// Returns true if shards stay whole everywhere.
     pub(super) fn is_off(&self) -> bool {
         self.count == 1

@@ -1,4 +1,4 @@
-//! `data.test_share`: drawn test part of data without a test split.
+//! `data.test_fraction`: drawn test part of data without a test split.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -7,12 +7,12 @@ use super::reader::{Choice, Param, TableReader};
 
 /// Drawn test part of data without a test split.
 ///
-/// In a file `test_share`, `test_drawn` and `test_seed` of `[data]`.
+/// In a file `test_fraction`, `test_drawn` and `test_seed` of `[data]`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct TestShare {
+pub struct TestFraction {
     /// Fraction of the samples.
-    #[serde(rename = "test_share")]
-    pub share: f64,
+    #[serde(rename = "test_fraction")]
+    pub fraction: f64,
     /// Way of drawing. Default `by-class`.
     #[serde(rename = "test_drawn", skip_serializing_if = "TestDraw::is_by_class")]
     pub drawn: TestDraw,
@@ -39,30 +39,30 @@ impl TestDraw {
 }
 
 /// Keys, of which the first must be given for the others.
-const KEYS: [&str; 3] = ["test_share", "test_drawn", "test_seed"];
+const KEYS: [&str; 3] = ["test_fraction", "test_drawn", "test_seed"];
 
-impl TestShare {
-    /// Returns the fraction `share` of every class with seed 0, the usual division.
-    pub fn of_every_class(share: f64) -> TestShare {
-        TestShare { share, drawn: TestDraw::ByClass, seed: 0 }
+impl TestFraction {
+    /// Returns the fraction `fraction` of every class with seed 0, the usual division.
+    pub fn of_every_class(fraction: f64) -> TestFraction {
+        TestFraction { fraction, drawn: TestDraw::ByClass, seed: 0 }
     }
 
     /// Reads the keys for sources that may have a test part.
-    pub(super) fn read(table: &mut TableReader<'_>) -> Option<TestShare> {
-        let share = Param::unset(
+    pub(super) fn read(table: &mut TableReader<'_>) -> Option<TestFraction> {
+        let fraction = Param::unset(
             KEYS[0],
             "fraction of samples drawn for testing, for data without a test split",
         );
-        let share = table.optional(&share.above(0.0).below(1.0));
+        let fraction = table.optional(&fraction.above(0.0).below(1.0));
         if !table.given(KEYS[0]) {
-            table.foreign(&KEYS[1..], "no `test_share`");
+            table.foreign(&KEYS[1..], "no `test_fraction`");
             return None;
         }
         let drawn = Param::new(KEYS[1], TestDraw::ByClass, "way of drawing the test part");
         let seed = Param::new(KEYS[2], 0, "seed of the test split, independent of `seed.run`");
-        // Where the share is wrong by itself, they are not.
+        // Where the fraction is wrong by itself, they are not.
         let (drawn, seed) = (table.get(&drawn), table.get(&seed));
-        share.map(|share| TestShare { share, drawn, seed })
+        fraction.map(|fraction| TestFraction { fraction, drawn, seed })
     }
 
     /// Reports the keys for sources that have none.

@@ -1,0 +1,128 @@
+//! `fedcast migrate`: new names of keys and values in scenario and study files.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::failure::{CliError, colour};
+use super::stderr::print_styled;
+use super::{Exit, Format, print};
+use crate::experiment::{DirectoryError, write_atomically};
+use crate::files::{self, Kind};
+use crate::scenario::migration::{Migrated, RenamedName, migrate};
+use crate::scenario::reader::Diagnostic;
+use crate::scenario::{GivenFolder, ScenarioError};
+
+/// Rename keys and values of scenario and study files from schema 1 to schema 2
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fedcast migrate a.toml                     rename what a.toml has of schema 1
+  fedcast migrate scenarios/*.toml --check   print what would change
+
+Comments and layout stay. A file without `schema` is the base of others and migrated, too; bases
+that a file extends are not looked for: name them as well. A file of schema 2 stays as it is. With
+--check the exit code is 3 if a file has old names; it is 3 in any case if a file is no valid TOML,
+and such a file is left alone.")]
+pub struct MigrateArgs {
+    /// Scenario and study files, and bases
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Print changes and write no file
+    #[arg(long)]
+    pub check: bool,
+    /// Format of the results on stdout
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Result for one file.
+#[derive(Serialize)]
+struct MigratedFile<'a> {
+    file: &'a Path,
+    /// True if the file was written.
+    written: bool,
+    /// Renamed keys and values.
+    changes: Vec<RenamedName>,
+    /// Errors, for which the file was left alone.
+    errors: Vec<Diagnostic>,
+}
+
+/// Migrates every file.
+pub fn execute(args: &MigrateArgs) -> Result<Exit, CliError> {
+    let is_human = args.format == Format::Human;
+    let mut results = Vec::new();
+    for file in &args.files {
+        let migrated = read(file).and_then(|text| migrate(&text, &file.display().to_string()));
+        let Migrated { text, changes } = match migrated {
+            Ok(migrated) => migrated,
+            Err(error) => {
+                if is_human {
+                    print_styled(&error.render(colour()));
+                }
+                let (changes, errors) = (Vec::new(), error.diagnostics());
+                results.push(MigratedFile { file, written: false, changes, errors });
+                continue;
+            }
+        };
+        let written = !changes.is_empty() && !args.check;
+        if written {
+            replace(file, &text)?;
+        }
+        if is_human {
+            print(&line(file, written, &changes))?;
+        }
+        results.push(MigratedFile { file, written, changes, errors: Vec::new() });
+    }
+    if !is_human {
+        let text = serde_json::to_string_pretty(&results)
+            .map_err(|error| CliError::Unexpected(error.to_string()))?;
+        print(&format!("{text}\n"))?;
+    }
+    let is_old = |result: &MigratedFile<'_>| args.check && !result.changes.is_empty();
+    let fails = results.iter().any(|result| !result.errors.is_empty() || is_old(result));
+    Ok(if fails { Exit::Scenario } else { Exit::Done })
+}
+
+/// Returns the line of a file.
+fn line(file: &Path, written: bool, changes: &[RenamedName]) -> String {
+    let shown = file.display();
+    if changes.is_empty() {
+        return format!("{shown}: unchanged\n");
+    }
+    let change = |RenamedName { old, new, .. }: &RenamedName| format!("{old} -> {new}");
+    let changes: Vec<String> = changes.iter().map(change).collect();
+    let word = if written { "migrated" } else { "would change" };
+    format!("{shown}: {word}: {}\n", changes.join(", "))
+}
+
+/// Returns the text of a file as it is, with its line ends.
+fn read(path: &Path) -> Result<String, ScenarioError> {
+    let unreadable = |source: io::Error, help: String| ScenarioError::Unreadable {
+        path: path.to_owned(),
+        source,
+        help,
+    };
+    if let Some(GivenFolder { what, help }) = GivenFolder::at(path, "scenario") {
+        return Err(unreadable(io::Error::other(what), help));
+    }
+    let read = || {
+        let bytes = files::read(path, Kind::Scenario)?;
+        files::text_of(&bytes)?;
+        String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    };
+    read().map_err(|error| unreadable(error, "a scenario is a UTF-8 text in TOML".to_owned()))
+}
+
+/// Replaces the text of a file, or of the file that a link leads to; permissions stay.
+fn replace(path: &Path, text: &str) -> Result<(), CliError> {
+    let failed = |source| DirectoryError::Write { path: path.to_owned(), source };
+    let file = path.canonicalize().map_err(failed)?;
+    let permissions = fs::metadata(&file).map_err(failed)?.permissions();
+    write_atomically(&file, text.as_bytes())?;
+    fs::set_permissions(&file, permissions).map_err(failed)?;
+    Ok(())
+}
