@@ -7,7 +7,7 @@
 //! rounds.csv bytes.csv clients.csv matrix.csv classes.csv participation.csv   tables derived from the journal
 //! rounds.jsonl             rounds.csv as flat JSON objects
 //! partition.csv            samples by client and class; from scenario and data
-//! slots.csv                if clients have their own tasks
+//! client_tasks.csv         if clients have their own tasks
 //! bias.csv                 if client models are compared before synchronization
 //! summary.json             the numbers of the final table
 //! wall.csv profile.jsonl   wall times; outside both digests
@@ -58,7 +58,7 @@ pub mod names {
     /// One row per (task learned, task tested).
     pub const MATRIX: &str = "matrix.csv";
     /// One row per (period, client task begun), if clients have their own tasks.
-    pub const SLOTS: &str = "slots.csv";
+    pub const CLIENT_TASKS: &str = "client_tasks.csv";
     /// One row per comparison, client and class, where client models are compared.
     pub const BIAS: &str = "bias.csv";
     /// One row per task learned and class seen.
@@ -111,7 +111,7 @@ const RESULTS: &[&str] = &[
     names::BYTES,
     names::CLIENTS,
     names::MATRIX,
-    names::SLOTS,
+    names::CLIENT_TASKS,
     names::BIAS,
     names::SUMMARY,
     names::PROFILE,

@@ -67,7 +67,7 @@ pub fn direct(
 
 /// Returns the table that `record.direct` reads; a client task without test images has an empty cell.
 pub fn direct_table(lines: &[DirectLine]) -> String {
-    let mut text = "period,client,finished,accuracy_own\n".to_owned();
+    let mut text = "period,client,finished,accuracy_til\n".to_owned();
     for DirectLine { period, client, accuracy } in lines {
         let accuracy = accuracy.map_or_else(String::new, |accuracy| accuracy.to_string());
         // A string takes everything.

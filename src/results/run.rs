@@ -141,7 +141,7 @@ impl RunRecord {
             Source::Wasted => self.wasted(),
             Source::Silent => {
                 let rounds = tables.rounds()?;
-                let share = rounds.sum("aggregated")? / rounds.sum("seats")?;
+                let share = rounds.sum("aggregated")? / rounds.sum("participants")?;
                 share.is_finite().then_some(1.0 - share)
             }
             Source::Told(event, name) => self.told(event, name),

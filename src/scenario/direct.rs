@@ -1,5 +1,5 @@
 //! `record.direct`: accuracies of client tasks that were trained alone. They come from the table of `fedcast direct` or
-//! the `slots.csv` of another run.
+//! the `client_tasks.csv` of another run.
 //!
 //! Forward transfer compares the accuracy of a client task in the run with its accuracy after one round of the same
 //! method alone ("direct"). The table must be of the same client tasks (same `tasks`, `partition`, clients and
@@ -24,7 +24,7 @@ pub(super) fn lines(text: &str, periods: u32, clients: u32) -> Result<Vec<Direct
     let mut rows = csv::rows(text);
     let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };
     let [period, client, finished, accuracy] =
-        csv::columns(&header, ["period", "client", "finished", "accuracy_own"])?;
+        csv::columns(&header, ["period", "client", "finished", "accuracy_til"])?;
     let whole = |value: f64, least: u32, end: u32| {
         value.fract() == 0.0 && f64::from(least) <= value && value < f64::from(end)
     };
@@ -48,7 +48,7 @@ pub(super) fn lines(text: &str, periods: u32, clients: u32) -> Result<Vec<Direct
                 cell(period)?,
                 format!("client {id} finishes its client task of period {number} a second time"),
                 "second line",
-                "take the `slots.csv` of one run",
+                "take the `client_tasks.csv` of one run",
             ));
         }
         lines.push(line);
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn finished_slots_are_read_and_others_left() {
         let read = |text: &str| {
-            let text = format!("learnt,period,client,finished,accuracy_own\n{text}");
+            let text = format!("after_task,period,client,finished,accuracy_til\n{text}");
             lines(&text, 3, 2).map_err(|fault| fault.message)
         };
         let line = |period, client, accuracy| DirectLine { period, client, accuracy };

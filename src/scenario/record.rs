@@ -53,7 +53,7 @@ pub struct RecordSection {
     /// States from which a stopped run resumes.
     #[key(table)]
     pub checkpoint: CheckpointSection,
-    /// Table of `fedcast direct`, or slots.csv of client tasks trained alone, for forward transfer.
+    /// Table of `fedcast direct`, or client_tasks.csv of client tasks trained alone, for forward transfer.
     ///
     /// Changes no result.
     #[key(first)]

@@ -80,7 +80,7 @@ pub(super) fn files() -> Vec<RunFile> {
             bytes::Row::COLUMNS,
         ),
         file(
-            names::SLOTS,
+            names::CLIENT_TASKS,
             "accuracy on every client task after every period; only if clients have tasks of their own",
             client_tasks::Row::COLUMNS,
         ),
@@ -139,7 +139,7 @@ impl TableFiles {
                 ParticipationTable::new(open(names::PARTICIPATION)?)
                     .map_err(at(names::PARTICIPATION))?,
             ),
-            Box::new(ClientTasksTable::new(disk.clone(), folder.join(names::SLOTS))),
+            Box::new(ClientTasksTable::new(disk.clone(), folder.join(names::CLIENT_TASKS))),
             Box::new(BiasTable::new(disk.clone(), folder.join(names::BIAS), named())),
         ];
         tables.extend(tensorboard);

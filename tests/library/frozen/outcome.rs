@@ -107,7 +107,7 @@ fn was_planned(scenario: &Scenario, ran: &Summary, entries: &[Entry]) -> Result<
         Event::RoundClosed { .. } => Some(entry.at.as_seconds()),
         _ => None,
     });
-    let waits = |entry: &Entry| matches!(entry.event, Event::TaskWaits { .. });
+    let waits = |entry: &Entry| matches!(entry.event, Event::TaskDelayed { .. });
     let waited = entries.iter().any(waits);
     let total = &planned.total;
     let took = (ends.next_back().unwrap_or(0.0), total.virtual_s);
