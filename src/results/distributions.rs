@@ -92,7 +92,7 @@ mod tests {
             let path = folder.path().join(name);
             std::fs::create_dir(&path).unwrap();
             let manifest = serde_json::json!({
-                "format": 1, "fedcast": "0.1.0", "status": "done",
+                "format": 2, "fedcast": "0.1.0", "status": "done",
                 "scenario": { "name": "hand", "hash": "00" }, "method": "hgp",
                 "seeds": { "run": name.len(), "partition": 1, "class_order": 1 },
                 "data": null, "backbone": null, "level": "N", "workers": 1,

@@ -7,7 +7,7 @@ use crate::results::{Arm, Repeat};
 fn directory(folder: &Path) {
     fs::create_dir_all(folder).unwrap();
     let manifest = serde_json::json!({
-        "format": 1, "fedcast": "0.1.0", "status": "done",
+        "format": 2, "fedcast": "0.1.0", "status": "done",
         "scenario": { "name": "hand", "hash": "00" }, "method": "hgp",
         "seeds": { "run": 1, "partition": 2, "class_order": 3 },
         "data": null, "backbone": null, "level": "N", "workers": 1,

@@ -35,7 +35,7 @@ warn_if_unequal = ["failed"]
 /// A finished run with these figures.
 fn run(folder: &Path, faa: f64, up: u64, failed: u64) -> RunRecord {
     let manifest = serde_json::json!({
-        "format": 1, "fedcast": "0.1.0", "status": "done",
+        "format": 2, "fedcast": "0.1.0", "status": "done",
         "scenario": { "name": "hand", "hash": "00" }, "method": "hgp",
         "seeds": { "run": 1, "partition": 2, "class_order": 3 },
         "data": null, "backbone": null, "level": "N", "workers": 1, "machine": Machine::here(),
