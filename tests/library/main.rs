@@ -19,6 +19,7 @@ mod faults;
 mod frozen;
 mod fuzz;
 mod ignored;
+mod journal_format_1;
 mod layers;
 mod malicious;
 mod memory;

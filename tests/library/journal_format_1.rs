@@ -1,0 +1,227 @@
+//! Journal lines in the names of format 1: the table of what format 2 renames, and lines mapped back by it.
+//!
+//! What a line means is the same in both formats, so lines of format 2 that are mapped back have the digests that the same
+//! run had in format 1.
+
+use std::ops::Range;
+
+use fedcast::federation::Entry;
+use serde_json::Value;
+
+use crate::frozen::cases::{self, Case};
+use crate::frozen::outcome::{self, DIGITS, Outcome};
+use crate::frozen::table::Table;
+
+/// Events by their names in format 1 and 2.
+pub const EVENTS: [(&str, &str); 8] = [
+    ("task_waits", "task_delayed"),
+    ("round_waits", "round_delayed"),
+    ("client_drawn", "client_profiled"),
+    ("trained", "client_trained"),
+    ("skipped", "client_skipped"),
+    ("update_forged", "update_poisoned"),
+    ("sum_masked", "secure_sum_opened"),
+    ("bias", "federated_bias_measured"),
+];
+
+/// Fields by event, as it is called in format 2, with their names in format 1 and 2.
+pub const FIELDS: [(&str, &str, &str); 17] = [
+    ("task_started", "movers", "switching_clients"),
+    ("round_opened", "seats", "participants"),
+    ("client_profiled", "setup", "setup_ns"),
+    ("client_profiled", "leaves", "leaves_ns"),
+    ("frame_charged", "seat", "participant"),
+    ("client_trained", "seat", "participant"),
+    ("client_trained", "worked", "work_ns"),
+    ("client_trained", "kept", "state_bytes"),
+    ("update_poisoned", "seat", "participant"),
+    ("update_poisoned", "how", "attack"),
+    ("client_skipped", "seat", "participant"),
+    ("client_skipped", "worked", "work_ns"),
+    ("client_failed", "seat", "participant"),
+    ("update_rejected", "seat", "participant"),
+    ("update_rejected", "why", "reason"),
+    ("update_stale", "seat", "participant"),
+    ("round_closed", "folded", "aggregated"),
+];
+
+/// Values of fields by event, with what stands for them as JSON in format 1 and 2.
+pub const VALUES: [(&str, &str, &str, &str); 3] = [
+    ("run_started", "format", "1", "2"),
+    ("frame_charged", "kind", "\"unit\"", "\"dummy_client\""),
+    ("frame_charged", "kind", "\"load\"", "\"load_client\""),
+];
+
+/// Returns a line of format 2 in the names of format 1.
+pub fn old_line(line: &Value) -> Value {
+    serde_json::from_str(&old_text(&line.to_string())).expect("names were replaced, and it is JSON")
+}
+
+/// Returns the text of a line of format 2 in the names of format 1, with its fields in their order and every number as it
+/// is written: what digests are taken of.
+pub fn old_text(line: &str) -> String {
+    let parsed: Value = serde_json::from_str(line).expect("a line of a journal");
+    let event = parsed["event"]["type"].as_str().expect("an event has a type");
+    let mut old = String::with_capacity(line.len());
+    let mut end = 0;
+    for (key, value) in fields_of_event(line) {
+        let name = &line[key.start + 1..key.end - 1];
+        let field = FIELDS.iter().find(|(of, _, new)| (*of, *new) == (event, name));
+        let word = &line[value.clone()];
+        let word = match name {
+            "type" => {
+                EVENTS.iter().find(|(_, new)| *new == event).map(|(old, _)| format!("\"{old}\""))
+            }
+            _ => VALUES
+                .iter()
+                .find(|(of, field, _, new)| (*of, *field, *new) == (event, name, word))
+                .map(|(_, _, old, _)| (*old).to_string()),
+        };
+        if let Some((_, name, _)) = field {
+            old.push_str(&line[end..key.start]);
+            old.push_str(&format!("\"{name}\""));
+            end = key.end;
+        }
+        if let Some(word) = word {
+            old.push_str(&line[end..value.start]);
+            old.push_str(&word);
+            end = value.end;
+        }
+    }
+    old.push_str(&line[end..]);
+    old
+}
+
+/// Returns the places of the keys, with their quotes, and of the values in the object `event` of a line.
+fn fields_of_event(line: &str) -> Vec<(Range<usize>, Range<usize>)> {
+    let (mut fields, mut depth, mut at) = (Vec::new(), 0, 0);
+    let (mut key, mut inside, mut start) = (0..0, false, 0);
+    let bytes = line.as_bytes();
+    while at < bytes.len() {
+        let from = at;
+        match bytes[at] {
+            b'"' => {
+                at = string_end(bytes, at);
+                if bytes.get(at) == Some(&b':') {
+                    if depth == 1 {
+                        inside = &line[from..at] == "\"event\"";
+                    } else if depth == 2 && inside {
+                        (key, start) = (from..at, at + 1);
+                    }
+                }
+                continue;
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' | b',' => {
+                if depth == 2 && inside && !key.is_empty() {
+                    fields.push((std::mem::take(&mut key), start..at));
+                }
+                depth -= i32::from(bytes[at] != b',');
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    fields
+}
+
+/// Returns the place behind a string that begins `at`.
+fn string_end(bytes: &[u8], mut at: usize) -> usize {
+    at += 1;
+    while bytes[at] != b'"' {
+        at += 1 + usize::from(bytes[at] == b'\\');
+    }
+    at + 1
+}
+
+/// Returns the digests of entries whose lines are mapped back: of the events, and of everything.
+fn old_digests(entries: Vec<Entry>) -> [String; 2] {
+    let mut hashes = [blake3::Hasher::new(), blake3::Hasher::new()];
+    for entry in entries {
+        let event = Entry { numbers: None, ..entry.clone() };
+        for (hash, entry) in hashes.iter_mut().zip([event, entry]) {
+            hash.update(old_text(&entry.to_line()).as_bytes()).update(b"\n");
+        }
+    }
+    hashes.map(|hash| hash.finalize().to_hex()[..DIGITS].to_owned())
+}
+
+/// The frozen table was recorded in format 1. With `FEDCAST_FROZEN=all` it is compared row by row.
+#[test]
+fn journals_mapped_back_have_the_frozen_digests() {
+    let all = std::env::var("FEDCAST_FROZEN").is_ok_and(|asked| asked == "all");
+    let compared = |case: &Case| all || case.name() == "fedavg/head plain";
+    let table = Table::read();
+    let mut count = 0;
+    for case in cases::all().into_iter().filter(compared) {
+        let Some(Outcome::Ran(recorded)) = table.rows.get(&case.name()) else { continue };
+        let entries = outcome::entries(&case).expect("it ran when it was recorded");
+        let [events, numbers] = old_digests(entries.expect("it was not refused"));
+        assert_eq!(events, recorded.events, "E of {}", case.name());
+        if table.holds_here() {
+            assert_eq!(numbers, recorded.numbers, "N of {}", case.name());
+        }
+        count += 1;
+    }
+    assert!(count > 0, "no case was compared");
+}
+
+#[test]
+fn lines_are_mapped_back_in_their_order() {
+    for (new, old) in [
+        (
+            r#"{"seq":0,"at":0,"event":{"type":"run_started","format":2,"seed":2,"method":"hgp"}}"#,
+            r#"{"seq":0,"at":0,"event":{"type":"run_started","format":1,"seed":2,"method":"hgp"}}"#,
+        ),
+        (
+            r#"{"seq":3,"at":9,"event":{"type":"client_trained","seat":1,"participant":2,"work_ns":7,"state_bytes":8},"numbers":{"metrics":{"loss":1.0,"work_ns":0.30000000000000004}}}"#,
+            r#"{"seq":3,"at":9,"event":{"type":"trained","seat":1,"seat":2,"worked":7,"kept":8},"numbers":{"metrics":{"loss":1.0,"work_ns":0.30000000000000004}}}"#,
+        ),
+        (
+            r#"{"seq":4,"at":9,"event":{"type":"frame_charged","participant":2,"bytes":{"header":40,"kinds":{"participant":8}},"kind":"load_client","copy":true}}"#,
+            r#"{"seq":4,"at":9,"event":{"type":"frame_charged","seat":2,"bytes":{"header":40,"kinds":{"participant":8}},"kind":"load","copy":true}}"#,
+        ),
+        (
+            r#"{"seq":5,"at":9,"event":{"type":"update_rejected","participant":2,"reason":"a \"reason\": {2, 3}"}}"#,
+            r#"{"seq":5,"at":9,"event":{"type":"update_rejected","seat":2,"why":"a \"reason\": {2, 3}"}}"#,
+        ),
+        (
+            r#"{"seq":6,"at":9,"event":{"type":"task_started","classes":[2,3],"switching_clients":[1]}}"#,
+            r#"{"seq":6,"at":9,"event":{"type":"task_started","classes":[2,3],"movers":[1]}}"#,
+        ),
+    ] {
+        assert_eq!(old_text(new), old);
+    }
+}
+
+#[test]
+fn fields_of_other_events_stay() {
+    for line in [
+        r#"{"seq":1,"at":0,"event":{"type":"client_failed","client":1,"reason":"lost"}}"#,
+        r#"{"seq":1,"at":0,"event":{"type":"run_ended","reason":"done"}}"#,
+        r#"{"seq":1,"at":0,"event":{"type":"phase_started","format":2,"name":"dummy_client"}}"#,
+    ] {
+        assert_eq!(old_text(line), line);
+    }
+}
+
+#[test]
+fn values_are_mapped_back_by_every_row() {
+    let line = |event: &str, field: &str, value: &str| -> Value {
+        let text = format!(r#"{{"at":1,"event":{{"{field}":{value},"type":"{event}"}},"seq":0}}"#);
+        serde_json::from_str(&text).expect("a line")
+    };
+    let old_event = |event: &str| {
+        let row = EVENTS.iter().find(|(_, new)| *new == event);
+        row.map_or(event.to_string(), |(old, _)| (*old).to_string())
+    };
+    for (old, new) in EVENTS {
+        assert_eq!(old_line(&line(new, "round", "0")), line(old, "round", "0"));
+    }
+    for (event, old, new) in FIELDS {
+        assert_eq!(old_line(&line(event, new, "[1]")), line(&old_event(event), old, "[1]"));
+    }
+    for (event, field, old, new) in VALUES {
+        assert_eq!(old_line(&line(event, field, new)), line(event, field, old));
+    }
+}
