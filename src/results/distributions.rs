@@ -109,7 +109,7 @@ mod tests {
             arm.sampled()
         };
         let fixed = "[federation]\nclients = 7\n";
-        write("a", fixed, "0,client,3\n4,client,1\n7,load,9\n");
+        write("a", fixed, "0,client,3\n4,client,1\n7,load_client,9\n");
         write("ab", fixed, "6,client,2\n");
         let all = sampled();
         assert_eq!(all.len(), 2 * 7, "clients times runs: {all:?}");

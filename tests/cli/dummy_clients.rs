@@ -121,7 +121,7 @@ fn load_clients_change_no_result_and_are_marked() {
     let table = read(with.file("clients.csv"));
     let kinds: Vec<&str> =
         table.lines().skip(1).map(|row| row.split(',').nth(1).unwrap()).collect();
-    assert_eq!(kinds, ["client", "client", "client", "load", "load"]);
+    assert_eq!(kinds, ["client", "client", "client", "load_client", "load_client"]);
     assert!(with.summary()["load_clients"]["frames"].as_u64().unwrap() > 0);
 }
 
