@@ -30,7 +30,7 @@
 //! let setup = assemble(&scenario, &methods, Some(2))?.setup;
 //! simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default())?;
 //!
-//! let closed = |event: &Event| matches!(event, Event::RoundClosed { folded: 3, .. });
+//! let closed = |event: &Event| matches!(event, Event::RoundClosed { aggregated: 3, .. });
 //! assert_eq!(journal.entries().iter().filter(|entry| closed(&entry.event)).count(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -64,7 +64,7 @@ impl fmt::Display for Round {
 
 impl fmt::Display for ParticipantId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "seat {}", self.0)
+        write!(f, "participant {}", self.0)
     }
 }
 

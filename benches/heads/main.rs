@@ -128,7 +128,7 @@ impl ProfileSink for Spent {
     fn record(&mut self, span: &Span) {
         let mut spent = self.0.lock().expect("no holder panics");
         match span.job {
-            JobKind::Waiting => return,
+            JobKind::Idle => return,
             JobKind::Train | JobKind::Evaluate => spent.0 += span.wall,
             _ => {}
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::manifest::Status;
+use super::manifest::{FORMAT, Status};
 use crate::exit::{CommandError, Exit};
 
 /// Reason why a run directory cannot be used.
@@ -76,6 +76,20 @@ pub enum DirectoryError {
         "{0} has a manifest.json that is not of a run of fedcast\n  help: choose another folder for the tables"
     )]
     ForeignManifest(PathBuf),
+    /// The run was written in another format.
+    #[error(
+        "{path}: run directory of format {found}, expected format {FORMAT}\n  help: run the scenario again with this \
+                 version, or read the directory with {writer}, which wrote it",
+        path = path.display()
+    )]
+    OtherFormat {
+        /// The directory.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// Version that wrote it.
+        writer: String,
+    },
     /// No run there.
     #[error("{path}: not a run directory: {why}")]
     Unreadable {
@@ -135,6 +149,7 @@ impl CommandError for DirectoryError {
             | DirectoryError::OtherScenario { .. }
             | DirectoryError::OtherRun { .. }
             | DirectoryError::ForeignManifest(_)
+            | DirectoryError::OtherFormat { .. }
             | DirectoryError::NotARun(_)
             | DirectoryError::Unreadable { .. } => Exit::Usage,
             DirectoryError::Read { .. } | DirectoryError::Write { .. } => Exit::Recording,

@@ -20,6 +20,8 @@ pub enum DirectoryState {
     Done,
     /// A run of another scenario: its name and hash.
     OtherScenario(String),
+    /// A run in another format: its number, and the version that wrote it.
+    OtherFormat(u32, String),
     /// Files that are no run.
     Foreign,
 }
@@ -33,7 +35,11 @@ pub fn inspect_directory(path: &Path, hash: &str) -> Result<DirectoryState, Dire
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(DirectoryState::Free),
         entries => entries.map_err(|source| DirectoryError::unmade(path, source))?,
     };
-    if let Ok(there) = read_manifest(path) {
+    let manifest = read_manifest(path);
+    if let Err(DirectoryError::OtherFormat { found, writer, .. }) = manifest {
+        return Ok(DirectoryState::OtherFormat(found, writer));
+    }
+    if let Ok(there) = manifest {
         return Ok(match there.status {
             _ if there.scenario.hash != hash => DirectoryState::OtherScenario(format!(
                 "{}, {}",
@@ -67,6 +73,9 @@ impl DirectoryState {
             DirectoryState::Unfinished(status) => DirectoryError::Unfinished { path, status },
             DirectoryState::Done => DirectoryError::Finished(path),
             DirectoryState::OtherScenario(found) => DirectoryError::OtherScenario { path, found },
+            DirectoryState::OtherFormat(found, writer) => {
+                DirectoryError::OtherFormat { path, found, writer }
+            }
             DirectoryState::Foreign => DirectoryError::NotARun(path),
         })
     }

@@ -302,7 +302,11 @@ mod tests {
             let event = if seq + 1 == entries {
                 Event::RunEnded { reason: EndReason::Done }
             } else {
-                Event::Bias { round: Round(seq as u32), task: TaskId(0), clients: 2 }
+                Event::FederatedBiasMeasured {
+                    round: Round(seq as u32),
+                    task: TaskId(0),
+                    clients: 2,
+                }
             };
             let figure = MetricValue(0.1 + seq as f64 / 3.0);
             let numbers = Numbers { metrics: [("a".into(), figure)].into(), ..Numbers::default() };
@@ -349,7 +353,7 @@ mod tests {
             }
         }
         let mut writer = JournalWriter::new(Full);
-        let event = Event::Bias { round: Round(0), task: TaskId(0), clients: 2 };
+        let event = Event::FederatedBiasMeasured { round: Round(0), task: TaskId(0), clients: 2 };
         let entry = Entry { seq: 0, at: VirtualTime(0), event, numbers: None };
         writer.push(&entry).unwrap();
         assert!(writer.settle().is_err());

@@ -17,7 +17,7 @@ use crate::federation::Digests;
 use crate::scenario::HeldOut;
 
 /// Layout version of the run directory.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// State of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Document)]

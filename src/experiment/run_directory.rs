@@ -34,9 +34,11 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 use super::directory_error::DirectoryError;
 use super::directory_state::inspect_directory;
-use super::manifest::{Manifest, Status};
+use super::manifest::{FORMAT, Manifest, Status};
 use crate::files::{Disk, DiskFile, Kind, PART, is_link, is_locked, read_text};
 
 /// File names of a run directory.
@@ -112,6 +114,8 @@ const RESULTS: &[&str] = &[
     names::CLIENTS,
     names::MATRIX,
     names::CLIENT_TASKS,
+    // The same table in directories of format 1, which `--force` replaces.
+    "slots.csv",
     names::BIAS,
     names::SUMMARY,
     names::PROFILE,
@@ -270,6 +274,7 @@ pub fn hold_for_tables(path: &Path, of: &Manifest) -> Result<Option<File>, Direc
             path: path.to_path_buf(),
             found: format!("{}, {}", there.scenario.name, there.scenario.hash),
         }),
+        Err(error @ DirectoryError::OtherFormat { .. }) => Err(error),
         Err(_) => Err(DirectoryError::ForeignManifest(path.to_path_buf())),
     }
 }
@@ -296,11 +301,31 @@ fn take_lock(disk: &Disk, path: &Path) -> Result<File, DirectoryError> {
     }
 }
 
+/// The part of a manifest that every format has.
+#[derive(Deserialize)]
+struct Writer {
+    format: u32,
+    fedcast: String,
+    #[serde(default)]
+    commit: Option<String>,
+}
+
 /// Reads the manifest of the run at `path`.
+///
+/// # Errors
+/// Returns an error if there is none, if it is damaged, or if it is of another [`FORMAT`].
 pub fn read_manifest(path: &Path) -> Result<Manifest, DirectoryError> {
     let unreadable = |why: String| DirectoryError::Unreadable { path: path.to_path_buf(), why };
     let text = read_text(&path.join(names::MANIFEST), Kind::Manifest)
         .map_err(|error| unreadable(format!("manifest.json: {error}")))?;
+    match serde_json::from_str(&text) {
+        Ok(Writer { format, fedcast, commit }) if format != FORMAT => {
+            let commit = commit.map(|commit| format!(" (commit {commit})")).unwrap_or_default();
+            let (path, writer) = (path.to_path_buf(), format!("fedcast {fedcast}{commit}"));
+            return Err(DirectoryError::OtherFormat { path, found: format, writer });
+        }
+        _ => {}
+    }
     serde_json::from_str(&text).map_err(|error| unreadable(format!("manifest.json: {error}")))
 }
 

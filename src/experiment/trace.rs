@@ -11,15 +11,18 @@ pub fn stream_path(event: &Event) -> Option<String> {
         Event::RoundOpened { round, task, .. } => {
             at("cohort", format!("task={}/round={}", task.0, round.0))
         }
-        Event::Trained { round, task, client, seat: participant, .. }
-        | Event::UpdateForged { round, task, client, seat: participant, .. } => at(
+        Event::ClientTrained { round, task, client, participant, .. }
+        | Event::UpdatePoisoned { round, task, client, participant, .. } => at(
             "shuffle,augment,dropout,method",
-            format!("task={}/round={}/client={}/seat={}", task.0, round.0, client.0, participant.0),
+            format!(
+                "task={}/round={}/client={}/participant={}",
+                task.0, round.0, client.0, participant.0
+            ),
         ),
-        Event::Skipped { round, client, .. } => {
+        Event::ClientSkipped { round, client, .. } => {
             at("compute", format!("round={}/client={}", round.0, client.0))
         }
-        Event::ClientDrawn { client, .. } => at("compute,link", format!("client={}", client.0)),
+        Event::ClientProfiled { client, .. } => at("compute,link", format!("client={}", client.0)),
         Event::FrameCharged { round, client, direction, .. } => {
             let way = match direction {
                 Direction::Down => "down",

@@ -342,15 +342,15 @@ mod tests {
         let entry = |loss: f64| Entry {
             seq: 41,
             at: VirtualTime(7),
-            event: Event::Trained {
+            event: Event::ClientTrained {
                 round: Round(2),
                 task: TaskId(1),
                 phase: 0,
-                seat: ParticipantId(3),
+                participant: ParticipantId(3),
                 client: ClientId(5),
                 samples: 12,
-                worked: 9,
-                kept: 0,
+                work_ns: 9,
+                state_bytes: 0,
             },
             numbers: Some(Numbers {
                 metrics: [("loss".to_string(), MetricValue(loss))].into(),
@@ -369,15 +369,15 @@ mod tests {
         };
         let line = |loss| {
             format!(
-                "{{\"seq\":41,\"at\":7,\"event\":{{\"type\":\"trained\",\"round\":2,\"task\":1,\
-                 \"phase\":0,\"seat\":3,\"client\":5,\"samples\":12,\"worked\":9}},\
+                "{{\"seq\":41,\"at\":7,\"event\":{{\"type\":\"client_trained\",\"round\":2,\"task\":1,\
+                 \"phase\":0,\"participant\":3,\"client\":5,\"samples\":12,\"work_ns\":9}},\
                  \"numbers\":{{\"metrics\":{{\"loss\":{loss}}}}}}}"
             )
         };
         let expected = format!(
             "the recomputed run differs from the recorded one at entry 41\n    {{\"seq\":40}}\n  \
              - {}\n  + {}\n  value:  numbers.metrics.loss was 0.5, is 0.25\n  stream: \
-             shuffle,augment,dropout,method/task=1/round=2/client=5/seat=3\n  help: look at the loss",
+             shuffle,augment,dropout,method/task=1/round=2/client=5/participant=3\n  help: look at the loss",
             line("0.5"),
             line("0.25")
         );

@@ -168,7 +168,7 @@ fn decision(event: &Event) -> Option<&Event> {
             | Event::PhaseStarted { .. }
             | Event::RoundOpened { .. }
             | Event::UpdateStale { .. }
-            | Event::SumMasked { .. }
+            | Event::SecureSumOpened { .. }
             | Event::RoundClosed { .. }
     );
     decides.then_some(event)
@@ -178,7 +178,7 @@ fn decision(event: &Event) -> Option<&Event> {
 type Trained = BTreeMap<ClientId, Vec<(Round, ParticipantId)>>;
 
 fn note(trained: &mut Trained, event: &Event) {
-    if let Event::Trained { round, seat: participant, client, .. } = event {
+    if let Event::ClientTrained { round, participant, client, .. } = event {
         trained.entry(*client).or_default().push((*round, *participant));
     }
 }
@@ -234,7 +234,7 @@ fn difference(then: Option<&Event>, now: &Event) -> String {
             }
         }
         (_, Event::RoundOpened { round, .. }) => format!("{round} would sample other clients"),
-        (_, Event::UpdateStale { round, seat: participant, into, .. }) => {
+        (_, Event::UpdateStale { round, participant, into, .. }) => {
             format!("the update of {participant} of {round} would be aggregated into {into}")
         }
         (_, Event::RoundClosed { round, .. }) => format!("{round} would close before late updates"),

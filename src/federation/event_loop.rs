@@ -187,12 +187,12 @@ impl EventLoop {
         for _ in 0..GLANCES {
             std::thread::yield_now();
             if let Poll::Ready(message) = poll_once(&mut pending).await {
-                self.devices.spent(JobKind::Waiting, began.elapsed());
+                self.devices.spent(JobKind::Idle, began.elapsed());
                 return Ok(Some(message));
             }
         }
         let answer = self.sit_out(pending).await;
-        self.devices.spent(JobKind::Waiting, began.elapsed());
+        self.devices.spent(JobKind::Idle, began.elapsed());
         answer
     }
 

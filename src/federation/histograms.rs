@@ -57,14 +57,14 @@ impl Quantity {
                 let job = match job {
                     JobKind::Train => "train",
                     JobKind::Retry => "retry",
-                    JobKind::Fold => "fold",
+                    JobKind::Aggregate => "aggregate",
                     JobKind::Server => "server",
                     JobKind::Evaluate => "evaluate",
                     JobKind::Codec => "codec",
                     JobKind::Bias => "bias",
                     JobKind::Snapshot => "snapshot",
                     JobKind::Journal => "journal",
-                    JobKind::Waiting => "waiting",
+                    JobKind::Idle => "idle",
                 };
                 format!("wall-{job}-ms.hgrm")
             }
@@ -118,7 +118,7 @@ impl EventSink for Histograms {
                     self.add(Quantity::Payload(*direction, kind), bytes.0);
                 }
             }
-            Event::Trained { worked, .. } => self.add(Quantity::Work, *worked),
+            Event::ClientTrained { work_ns: worked, .. } => self.add(Quantity::Work, *worked),
             _ => {}
         }
         Ok(())
@@ -128,7 +128,7 @@ impl EventSink for Histograms {
 impl ProfileSink for Histograms {
     fn record(&mut self, span: &Span) {
         // Sums of many short pieces, which have no distribution.
-        if !matches!(span.job, JobKind::Journal | JobKind::Waiting) {
+        if !matches!(span.job, JobKind::Journal | JobKind::Idle) {
             self.add(Quantity::Wall(span.job), span.wall);
         }
     }
@@ -186,7 +186,7 @@ mod tests {
             round: Round(0),
             task: TaskId(0),
             phase: 0,
-            seat: ParticipantId(0),
+            participant: ParticipantId(0),
             client: ClientId(0),
             direction,
             outcome: FrameOutcome::Delivered,

@@ -153,7 +153,7 @@ mod tests {
             round: Round(3),
             task: TaskId(1),
             phase: 0,
-            seat: ParticipantId(2),
+            participant: ParticipantId(2),
             client: ClientId(17),
             direction: Direction::Up,
             outcome: FrameOutcome::Delivered,

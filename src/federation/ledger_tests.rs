@@ -102,7 +102,7 @@ fn an_event_charges_what_its_frame_says() {
             round: Round(2),
             task: TaskId(1),
             phase: 4,
-            seat: ParticipantId(0),
+            participant: ParticipantId(0),
             client: ClientId(5),
             direction: Direction::Up,
             outcome: FrameOutcome::Late,

@@ -77,13 +77,13 @@ pub(super) fn work_behind(door: Option<Arc<MemorySemaphore>>) {
 /// Waits until there is room for a job of `members` members on the GPU of this thread.
 pub(super) fn acquire(kind: JobKind, members: usize) -> Option<MemoryPermit> {
     let door = DOOR.with_borrow(Clone::clone)?;
-    Some(count_as(JobKind::Waiting, || door.enter(kind, members as u64)))
+    Some(count_as(JobKind::Idle, || door.enter(kind, members as u64)))
 }
 
 /// Waits until no other job computes on the GPU of this thread.
 pub(super) fn acquire_exclusive() -> Option<MemoryPermit> {
     let door = DOOR.with_borrow(Clone::clone)?;
-    Some(count_as(JobKind::Waiting, || door.enter_alone()))
+    Some(count_as(JobKind::Idle, || door.enter_alone()))
 }
 
 impl MemorySemaphore {

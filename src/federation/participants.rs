@@ -128,7 +128,7 @@ impl SimulationContext {
             }
             let unit = |unit| Participant {
                 unit: Some(unit),
-                kind: ParticipantKind::Unit,
+                kind: ParticipantKind::DummyClient,
                 ..participant.clone()
             };
             split.extend(units.map(unit));
@@ -168,7 +168,7 @@ impl SimulationContext {
                 let id = ParticipantId((participants.len() + load.len()) as u32);
                 let (role, view) = (participants[like].role, Arc::clone(&view));
                 load.push((
-                    Participant { id, client, role, unit, kind: ParticipantKind::Load, view },
+                    Participant { id, client, role, unit, kind: ParticipantKind::LoadClient, view },
                     like,
                 ));
             }

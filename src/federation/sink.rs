@@ -63,7 +63,7 @@ pub enum JobKind {
     /// There is a line of the profile for each time.
     Retry,
     /// Checking of an upload, and aggregation of parts.
-    Fold,
+    Aggregate,
     /// Step of the server's policy.
     Server,
     /// Evaluation of a block of test samples.
@@ -79,13 +79,13 @@ pub enum JobKind {
     /// Numbering, writing and digesting of entries, with all tables that consume them.
     Journal,
     /// No work: a worker without a job, or the event loop without an answer.
-    Waiting,
+    Idle,
 }
 
 /// Wall time of one piece of work, or of several short ones; never part of a digest.
 #[derive(Clone, Copy, Debug, serde::Serialize, Document)]
 pub struct Span {
-    /// `train`, `retry`, `evaluate`, `fold`, `server`, `bias`, `codec`, `snapshot`, `journal` or `waiting`.
+    /// `train`, `retry`, `evaluate`, `aggregate`, `server`, `bias`, `codec`, `snapshot`, `journal` or `idle`.
     pub job: JobKind,
     /// Number of the worker, from 0; null for the event loop.
     ///

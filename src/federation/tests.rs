@@ -113,7 +113,10 @@ fn machines_run_without_actors_and_give_the_same_events() {
     let driven = drive(setup(rules.clone()));
     let names: Vec<&str> = driven.iter().map(Event::name).collect();
     let count = |name| names.iter().filter(|n| **n == name).count();
-    assert_eq!((count("round_closed"), count("trained"), count("frame_charged")), (4, 12, 24));
+    assert_eq!(
+        (count("round_closed"), count("client_trained"), count("frame_charged")),
+        (4, 12, 24)
+    );
     let memory = MemorySink::default();
     let sink = Box::new(memory.clone());
     super::simulate(setup(rules), sink, Box::new(()), Interrupt::default()).expect("ends well");

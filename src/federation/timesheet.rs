@@ -56,7 +56,7 @@ impl Timesheet {
     /// Notes a job that ends now, and that the worker waited since the one before.
     pub fn job(&mut self, job: Finished) {
         let now = Instant::now();
-        self.spent(JobKind::Waiting, job.begun.saturating_duration_since(self.accounted));
+        self.spent(JobKind::Idle, job.begun.saturating_duration_since(self.accounted));
         self.accounted = now;
         let whole = nanos(now.duration_since(job.begun));
         let elsewhere: u64 = job.parts.iter().map(|(_, wall)| wall).sum();
@@ -95,7 +95,7 @@ impl Timesheet {
 impl Drop for Timesheet {
     fn drop(&mut self) {
         if self.worker.is_some() {
-            self.spent(JobKind::Waiting, self.accounted.elapsed());
+            self.spent(JobKind::Idle, self.accounted.elapsed());
         }
         for (kind, wall) in std::mem::take(&mut self.short) {
             if wall > 0 {
@@ -181,6 +181,6 @@ mod tests {
         let of = |kind| spans.iter().filter(move |span| span.job == kind);
         assert_eq!((of(JobKind::Train).count(), of(JobKind::Codec).count()), (5, 5));
         assert!(of(JobKind::Train).all(|span| span.waited >= 1_000_000));
-        assert!(of(JobKind::Waiting).map(|span| span.wall).sum::<u64>() >= 5_000_000);
+        assert!(of(JobKind::Idle).map(|span| span.wall).sum::<u64>() >= 5_000_000);
     }
 }

@@ -42,7 +42,7 @@ pub struct Cell {
 }
 
 /// Default metrics for which a note is shown if arms differ.
-const UNEQUAL: [&str; 2] = ["seats", "sample_passes"];
+const UNEQUAL: [&str; 2] = ["participants", "sample_passes"];
 /// File of a study's cells.
 const CELLS: &str = "cells.csv";
 

@@ -27,9 +27,9 @@ pub enum ParticipantKind {
     #[default]
     Client,
     /// A random part of a client's shard.
-    Unit,
+    DummyClient,
     /// A load client: frames of real size, no training, nothing aggregated.
-    Load,
+    LoadClient,
 }
 
 impl ParticipantKind {
@@ -37,8 +37,8 @@ impl ParticipantKind {
     pub fn word(self) -> &'static str {
         match self {
             ParticipantKind::Client => "client",
-            ParticipantKind::Unit => "unit",
-            ParticipantKind::Load => "load",
+            ParticipantKind::DummyClient => "dummy_client",
+            ParticipantKind::LoadClient => "load_client",
         }
     }
 
@@ -68,7 +68,7 @@ pub struct Participant {
 impl Participant {
     /// Returns true if the participant trains; a load client does not.
     pub fn trains(&self) -> bool {
-        self.kind != ParticipantKind::Load
+        self.kind != ParticipantKind::LoadClient
     }
 
     /// Returns the stream key of everything this participant draws in `round`.
@@ -190,7 +190,8 @@ mod tests {
     fn a_client_is_no_unit_and_a_load_client_does_not_work() {
         let view = Arc::new(TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] });
         let participant = one_participant_per_client(&Stage::of(view, 1), &[ClientId(0)]).remove(0);
-        let kinds = [ParticipantKind::Client, ParticipantKind::Unit, ParticipantKind::Load];
+        let kinds =
+            [ParticipantKind::Client, ParticipantKind::DummyClient, ParticipantKind::LoadClient];
         assert_eq!(kinds.map(|kind| kind.is_client()), [true, false, false]);
         assert_eq!(
             kinds.map(|kind| Participant { kind, ..participant.clone() }.trains()),

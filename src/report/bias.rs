@@ -45,7 +45,10 @@ pub struct TaskBias {
 impl BiasReport {
     /// Adds an entry: the first comparison of each task counts if any models were compared.
     pub(super) fn take(&mut self, entry: &Entry) {
-        let Event::Bias { round, task, clients: clients @ 1.. } = &entry.event else { return };
+        let Event::FederatedBiasMeasured { round, task, clients: clients @ 1.. } = &entry.event
+        else {
+            return;
+        };
         let Some(numbers) = &entry.numbers else { return };
         if self.tasks.iter().any(|known| known.task == number(*task)) {
             return;
@@ -100,7 +103,7 @@ mod tests {
         let metrics = BTreeMap::from([("response_entropy".to_owned(), MetricValue(entropy))]);
         let numbers = Numbers { metrics, responses: responses.collect(), ..Numbers::default() };
         let (task, round, clients) = (TaskId(task), Round(round), answered.len() as u32);
-        let event = Event::Bias { round, task, clients };
+        let event = Event::FederatedBiasMeasured { round, task, clients };
         Entry { seq: 0, at: VirtualTime(0), event, numbers: Some(numbers) }
     }
 

@@ -23,12 +23,12 @@ pub struct ClientTaskReport {
     /// Predictions among the head rows of the client task, whose identity is known (task-incremental).
     ///
     /// These are the numbers that the papers of this benchmark report.
-    #[document(name = "<own|all>")]
-    pub own: ClientTaskMeasures,
+    #[document(name = "<til|cil>")]
+    pub til: ClientTaskMeasures,
     /// Predictions among the head rows of all client tasks begun (class-incremental), if evaluated.
     #[document(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub all: Option<ClientTaskMeasures>,
+    pub cil: Option<ClientTaskMeasures>,
 }
 
 /// One evaluation point.
@@ -40,18 +40,18 @@ pub struct ClientTaskPoint {
     pub finished: usize,
     /// Mean accuracy of begun client tasks, task identity known; null if none of them has test samples.
     #[document(unit = "share")]
-    pub own: Option<f64>,
+    pub til: Option<f64>,
     /// Mean accuracy of begun client tasks, task identity not known.
     #[document(unit = "share")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub all: Option<f64>,
+    pub cil: Option<f64>,
 }
 
 /// Six measures of client tasks, of [`learning::metrics`](crate::learning::metrics::ClientTaskAccuracies).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 #[document(unit = "share")]
 pub struct ClientTaskMeasures {
-    /// Average accuracy at the end, with task identity known (`own`) or not (`all`).
+    /// Average accuracy at the end, with task identity known (`til`) or not (`cil`).
     pub avg: Option<f64>,
     /// Average incremental accuracy: mean over periods of the average accuracy.
     pub aia: Option<f64>,
@@ -78,8 +78,8 @@ impl ClientTaskReport {
         let point = |(at, scores): (usize, &Vec<SlotScore>)| ClientTaskPoint {
             begun: scores.len(),
             finished: scores.iter().filter(|score| score.finished).count(),
-            own: own_points[at],
-            all: all_points.as_ref().and_then(|points| points[at]),
+            til: own_points[at],
+            cil: all_points.as_ref().and_then(|points| points[at]),
         };
         let mut direct = vec![None; points.len() * clients as usize];
         for ((task, client), accuracy) in alone {
@@ -89,8 +89,8 @@ impl ClientTaskReport {
         }
         ClientTaskReport {
             points: points.iter().enumerate().map(point).collect(),
-            own: ClientTaskMeasures::of(&own, &direct),
-            all: all.map(|all| ClientTaskMeasures::of(&all, &direct)),
+            til: ClientTaskMeasures::of(&own, &direct),
+            cil: all.map(|all| ClientTaskMeasures::of(&all, &direct)),
         }
     }
 
@@ -104,8 +104,8 @@ impl ClientTaskReport {
             points.row([
                 format!("after period {}", period + 1),
                 point.begun.to_string(),
-                cell(point.own),
-                cell(point.all),
+                cell(point.til),
+                cell(point.cil),
             ]);
         }
         let mut measures =
@@ -120,8 +120,8 @@ impl ClientTaskReport {
             ("TT (FT plus BT)", |m| m.tt),
         ];
         for (name, of) in rows {
-            let all = self.all.as_ref().and_then(of);
-            measures.row([name.to_string(), cell(of(&self.own)), cell(all)]);
+            let all = self.cil.as_ref().and_then(of);
+            measures.row([name.to_string(), cell(of(&self.til)), cell(all)]);
         }
         format!("{}\n{}", points.render(), measures.render())
     }
@@ -189,16 +189,16 @@ mod tests {
         let near = |found: Option<f64>, wanted: f64| {
             assert!(found.is_some_and(|f| (f - wanted).abs() < 1e-12), "{found:?} is not {wanted}");
         };
-        near(report.own.avg, 0.7);
-        near(report.own.aia, 0.7);
-        let all = report.all.expect("was asked");
+        near(report.til.avg, 0.7);
+        near(report.til.aia, 0.7);
+        let all = report.cil.expect("was asked");
         near(all.bt, -0.2);
-        assert_eq!((report.own.ft, report.own.tt), (None, None));
+        assert_eq!((report.til.ft, report.til.tt), (None, None));
         let client_task = |task, client| (TaskId(task), ClientId(client));
         let mut alone: TrainedAlone = [(client_task(0, 0), 0.6), (client_task(0, 1), 0.6)].into();
-        assert_eq!(ClientTaskReport::of(&points, 2, &alone).own.ft, None, "slot (1, 0) is missing");
+        assert_eq!(ClientTaskReport::of(&points, 2, &alone).til.ft, None, "slot (1, 0) is missing");
         alone.insert(client_task(1, 0), 0.4);
-        let own = ClientTaskReport::of(&points, 2, &alone).own;
+        let own = ClientTaskReport::of(&points, 2, &alone).til;
         // 0.8 - 0.6 and (0.9 + 0.5) / 2 - (0.6 + 0.4) / 2.
         assert!((own.ft.unwrap() - 0.2).abs() < 1e-12, "{own:?}");
         // 0.2 + 0 and, at the last point, FT alone.
@@ -212,10 +212,10 @@ mod tests {
         let untested = SlotScore { total: 0, ..score(0, 1, (0, 0), true) };
         let report =
             ClientTaskReport::of(&[vec![score(0, 0, (8, 6), true), untested]], 2, &[].into());
-        assert_eq!((report.own.avg, report.points[0].own), (Some(0.8), Some(0.8)));
-        assert_eq!((report.points[0].begun, report.all.unwrap().avg), (2, Some(0.6)));
+        assert_eq!((report.til.avg, report.points[0].til), (Some(0.8), Some(0.8)));
+        assert_eq!((report.points[0].begun, report.cil.unwrap().avg), (2, Some(0.6)));
         let nothing = ClientTaskReport::of(&[vec![untested]], 2, &TrainedAlone::new());
-        assert_eq!((nothing.own.avg, nothing.own.bt, nothing.points[0].own), (None, None, None));
+        assert_eq!((nothing.til.avg, nothing.til.bt, nothing.points[0].til), (None, None, None));
         assert!(nothing.render().contains("Avg (mean over client tasks at the end)"));
     }
 
@@ -223,7 +223,7 @@ mod tests {
     fn what_was_not_asked_has_no_measures() {
         let points = [vec![SlotScore { correct: None, ..score(0, 0, (8, 0), true) }]];
         let report = ClientTaskReport::of(&points, 1, &TrainedAlone::new());
-        assert_eq!((report.own.avg, report.all, report.points[0].all), (Some(0.8), None, None));
+        assert_eq!((report.til.avg, report.cil, report.points[0].cil), (Some(0.8), None, None));
         let text = report.render();
         assert!(text.lines().any(|line| line.starts_with("AIA") && line.ends_with('·')), "{text}");
     }

@@ -54,7 +54,8 @@ pub const PHASE: Column = text("phase", "name of the phase within the task");
 /// Client of a row.
 pub const CLIENT: Column = int("client", "", "client, from 0 as in scenarios");
 /// Task after which a test took place.
-pub const LEARNT: Column = int("learnt", "", "task after which the model was tested, from 1");
+pub const AFTER_TASK: Column =
+    int("after_task", "", "task after which the model was tested, from 1");
 /// Name of the class of a row.
 pub const CLASS_NAME: Column =
     text("name", "name of the class as the data set gives it; empty where it is not recorded");

@@ -8,7 +8,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use super::column::{CLASS_NAME, Columns, LEARNT};
+use super::column::{AFTER_TASK, CLASS_NAME, Columns};
 use super::kept_table::KeptTable;
 use crate::experiment::{ClassNames, DirectoryError, RunDirectory, names as files};
 use crate::federation::{Entry, Event, EventSink, SinkError};
@@ -17,12 +17,12 @@ use crate::quantity::TaskId;
 
 #[derive(Clone, Columns, Serialize, Deserialize)]
 pub(in crate::report) struct Row {
-    #[column(as_in = LEARNT)]
-    learnt: u32,
+    #[column(as_in = AFTER_TASK)]
+    after_task: u32,
     /// True class, in the data set's numbers.
     class: u32,
     /// Class that the model predicted.
-    answered: u32,
+    predicted: u32,
     /// Test samples of that class with that prediction, at least 1.
     samples: u64,
     // Versions that recorded no names wrote rows without these.
@@ -31,7 +31,7 @@ pub(in crate::report) struct Row {
     name: String,
     /// Name of the class that the model predicted.
     #[serde(default)]
-    answered_name: String,
+    predicted_name: String,
 }
 
 /// Writes one row per task learned, class and predicted class.
@@ -70,8 +70,8 @@ impl ConfusionTable {
 
     /// Writes the rows of a task that an earlier process tested.
     fn keep(&mut self, task: TaskId) -> io::Result<()> {
-        let learnt = u32::from(task.0) + 1;
-        let mut rows = self.before.iter().filter(|row| row.learnt == learnt);
+        let after_task = u32::from(task.0) + 1;
+        let mut rows = self.before.iter().filter(|row| row.after_task == after_task);
         rows.try_for_each(|row| self.table.row(row))
     }
 }
@@ -94,11 +94,11 @@ impl EventSink for ConfusionTable {
 
     fn confused(&mut self, task: TaskId, counts: &Confusion) -> Result<(), SinkError> {
         for ((label, answer), samples) in counts {
-            let (class, answered) = (self.class(*label), self.class(*answer));
-            let learnt = u32::from(task.0) + 1;
-            let [name, answered_name] = [class, answered].map(|id| self.names.of(id).to_owned());
+            let (class, predicted) = (self.class(*label), self.class(*answer));
+            let after_task = u32::from(task.0) + 1;
+            let [name, predicted_name] = [class, predicted].map(|id| self.names.of(id).to_owned());
             let samples = *samples;
-            self.table.row(&Row { learnt, class, answered, samples, name, answered_name })?;
+            self.table.row(&Row { after_task, class, predicted, samples, name, predicted_name })?;
         }
         Ok(())
     }

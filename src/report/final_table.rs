@@ -8,6 +8,7 @@ use super::text_table::{TextTable, grouped, percent};
 use super::time_parts::TimeParts;
 use super::wall::WallTimes;
 use super::words::{CONTROL, direction_word, outcome_word, workers_word};
+use crate::federation::ledger::Sums;
 use crate::federation::{Direction, EndReason};
 use crate::learning::CacheFigures;
 use crate::quantity::Bytes;
@@ -118,7 +119,8 @@ fn untested(summary: &Summary) -> String {
 
 /// Returns the caption of the matrix.
 fn measured(summary: &Summary) -> &'static str {
-    let known = summary.slots.as_ref().is_some_and(|client_tasks| client_tasks.all.is_none());
+    let known =
+        summary.client_tasks.as_ref().is_some_and(|client_tasks| client_tasks.cil.is_none());
     match (known, on_validation(summary)) {
         (true, false) => "accuracy % (task known)",
         (true, true) => "validation % (task known)",
@@ -151,7 +153,7 @@ fn accuracies(summary: &Summary) -> String {
     if accuracy.matrix.is_empty() {
         return String::new();
     }
-    if let Some(client_tasks) = &summary.slots {
+    if let Some(client_tasks) = &summary.client_tasks {
         return format!("\n{}", client_tasks.render());
     }
     format!(
@@ -192,7 +194,7 @@ fn figures(summary: &Summary) -> String {
     if summary.accuracy.matrix.is_empty() {
         return text;
     }
-    for (name, value) in &summary.figures {
+    for (name, value) in &summary.server_metrics {
         let _ = writeln!(text, "{:<52}{value:>12.5}", name.replace('_', " "));
     }
     for (name, value) in summary.bias.iter().flat_map(|bias| &bias.mean) {
@@ -236,9 +238,10 @@ fn bytes(summary: &Summary) -> String {
     let mut text = table.render();
     let _ = writeln!(text, "all         {} down, {} up", down.sent, up.sent);
     text.push_str("            1 MB is 10^6 bytes\n");
-    for (kind, sums) in &summary.dummies {
-        let _ =
-            writeln!(text, "            of which {kind}: {} frames, {}", sums.frames, sums.bytes);
+    let kinds = [("dummy clients", summary.dummy_clients), ("load clients", summary.load_clients)];
+    for (kind, sums) in kinds {
+        let Some(Sums { frames, bytes, .. }) = sums else { continue };
+        let _ = writeln!(text, "            of which {kind}: {frames} frames, {bytes}");
     }
     // The rows above are whole frames; of a lost one only a part crossed the link.
     let lost = Bytes((down.bytes.0 + up.bytes.0).saturating_sub(down.sent.0 + up.sent.0));
@@ -293,16 +296,16 @@ fn times(summary: &Summary) -> String {
         text.push_str(&by_task(&summary.task_virtual_s));
     }
     if let Some(wall) = &summary.wall {
-        let WallTimes { total_s, workers, train_s, evaluate_s, codec_s, fold_s, .. } = wall;
-        let WallTimes { server_s, wait_s, journal_s, checkpoint_s, conductor_wait_s, .. } = wall;
+        let WallTimes { total_s, workers, train_s, evaluate_s, codec_s, aggregate_s, .. } = wall;
+        let WallTimes { server_s, wait_s, journal_s, checkpoint_s, event_loop_wait_s, .. } = wall;
         let word = workers_word(*workers);
         let _ = writeln!(
             text,
             "wall        {total_s:.1} s; {workers} {word}: training {train_s:.1} s, \
-             evaluation {evaluate_s:.1} s, codec {codec_s:.1} s, aggregation {fold_s:.1} s, \
+             evaluation {evaluate_s:.1} s, codec {codec_s:.1} s, aggregation {aggregate_s:.1} s, \
              server {server_s:.1} s, waiting {wait_s:.1} s\n            \
              event loop: journal {journal_s:.1} s, checkpoints {checkpoint_s:.1} s, \
-             waiting {conductor_wait_s:.1} s"
+             waiting {event_loop_wait_s:.1} s"
         );
         text.push_str(&by_task(&wall.by_task_s));
         if let Some(peak) = wall.peak_memory_mb {

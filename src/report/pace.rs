@@ -40,10 +40,12 @@ impl Pace {
                 (self.of_task, self.task) = (0, u64::from(task.0));
             }
             Event::PhaseStarted { rounds, .. } => self.of_task += u64::from(*rounds),
-            Event::RoundOpened { seats: participants, .. } => {
+            Event::RoundOpened { participants, .. } => {
                 (self.participants, self.came) = (*participants, 0)
             }
-            Event::Trained { .. } | Event::ClientFailed { .. } | Event::Skipped { .. } => {
+            Event::ClientTrained { .. }
+            | Event::ClientFailed { .. }
+            | Event::ClientSkipped { .. } => {
                 self.came = (self.came + 1).min(self.participants);
             }
             Event::RoundClosed { .. } => {
@@ -79,7 +81,7 @@ mod tests {
     use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
 
     fn started(task: u16) -> Event {
-        Event::TaskStarted { task: TaskId(task), classes: vec![], movers: vec![] }
+        Event::TaskStarted { task: TaskId(task), classes: vec![], switching_clients: vec![] }
     }
 
     fn phase(task: u16, rounds: u32) -> Event {
@@ -88,25 +90,25 @@ mod tests {
 
     fn opened(participants: u32) -> Event {
         let (round, task, cohort, behind) = (Round(0), TaskId(0), vec![], vec![]);
-        Event::RoundOpened { round, task, phase: 0, cohort, seats: participants, behind }
+        Event::RoundOpened { round, task, phase: 0, cohort, participants, behind }
     }
 
     fn failed() -> Event {
         let (round, task, participant, client) =
             (Round(0), TaskId(0), ParticipantId(0), ClientId(0));
         let (reason, detail) = (String::new(), String::new());
-        Event::ClientFailed { round, task, seat: participant, client, reason, detail }
+        Event::ClientFailed { round, task, participant, client, reason, detail }
     }
 
     fn closed() -> Event {
         let (round, task, missing) = (Round(0), TaskId(0), vec![]);
-        Event::RoundClosed { round, task, phase: 0, folded: 1, stale: 0, missing }
+        Event::RoundClosed { round, task, phase: 0, aggregated: 1, stale: 0, missing }
     }
 
     fn begun(tasks: u32) -> Pace {
         let mut pace = Pace::default();
         let method = String::new();
-        pace.take(&Event::RunStarted { format: 1, seed: 0, method, clients: 1, tasks }, false);
+        pace.take(&Event::RunStarted { format: 2, seed: 0, method, clients: 1, tasks }, false);
         pace
     }
 

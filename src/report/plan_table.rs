@@ -161,7 +161,7 @@ fn head(row: &PlannedPhase) -> [String; 5] {
         row.phase.to_string(),
         format!("{}/{}", row.new_classes, row.seen_classes),
         row.rounds.to_string(),
-        row.seats.to_string(),
+        row.participants.to_string(),
     ]
 }
 

@@ -111,7 +111,8 @@ impl Progress {
     }
 
     fn round_line(&mut self, entry: &Entry) -> String {
-        let Event::RoundClosed { round, task, folded, missing, .. } = &entry.event else {
+        let Event::RoundClosed { round, task, aggregated: folded, missing, .. } = &entry.event
+        else {
             return String::new();
         };
         let down = self.traffic.direction(Direction::Down).sent;
@@ -161,11 +162,11 @@ impl EventSink for Progress {
                 self.failed = 0;
             }
             Event::FrameCharged { .. } => self.traffic.take(&entry.event)?,
-            Event::Trained { round, .. } => {
+            Event::ClientTrained { round, .. } => {
                 self.losses.extend(loss(entry));
                 self.within_round(*round);
             }
-            Event::Skipped { round, .. } => self.within_round(*round),
+            Event::ClientSkipped { round, .. } => self.within_round(*round),
             Event::ClientFailed { round, client, reason, detail, .. } => {
                 self.failed += 1;
                 self.within_round(*round);
@@ -173,7 +174,7 @@ impl EventSink for Progress {
                     self.say(&format!("{client} failed ({reason}): {detail}"));
                 }
             }
-            Event::UpdateRejected { client, why, .. } => {
+            Event::UpdateRejected { client, reason: why, .. } => {
                 self.say(&format!("update of {client} rejected: {why}"));
             }
             Event::RoundClosed { .. } => {

@@ -91,7 +91,7 @@ fn measured(
     accuracy: &Accuracy,
     client_tasks: Option<&ClientTaskReport>,
 ) -> Option<f64> {
-    let client_tasks = client_tasks.map(|client_tasks| client_tasks.own);
+    let client_tasks = client_tasks.map(|client_tasks| client_tasks.til);
     match metric {
         ExpectedMetric::Faa => accuracy.faa,
         ExpectedMetric::Micro => accuracy.micro,

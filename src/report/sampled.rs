@@ -78,7 +78,7 @@ mod tests {
     fn opened(task: u16, phase: u32, clients: u32) -> Event {
         let cohort = (0..clients).map(ClientId).collect();
         let (round, task, behind) = (Round(0), TaskId(task), vec![]);
-        Event::RoundOpened { round, task, phase, cohort, seats: 9, behind }
+        Event::RoundOpened { round, task, phase, cohort, participants: 9, behind }
     }
 
     fn phase(task: u16, phase: u32, name: &str) -> Event {

@@ -19,26 +19,27 @@ use crate::federation::{
     Digests, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, FrameOutcome,
     SinkError, SlotScore,
 };
+use crate::policy::ParticipantKind;
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::{HeldOut, Scenario, SingleTaskLine};
 use crate::wire::KindBytes;
 
-/// Keys of `dummies`. The dictionary lists the sums of `bytes` once.
-const DUMMIES: Content = Content::Map(&Content::Keys(&[
+/// Keys of `dummy_clients` and `load_clients`. The dictionary lists the sums of `bytes` once.
+const SUMS_AS_IN_BYTES: Content = Content::Keys(&[
     Key {
         name: "<sum>",
         content: u64::CONTENT,
-        meaning: "sum as in `bytes`, over the frames of dummy clients (`unit`) or load clients (`load`)",
+        meaning: "sum as in `bytes`, of the frames",
         ..Key::BLANK
     },
     Key {
         name: "kinds",
         content: KindBytes::CONTENT,
         placeholders: &["kind"],
-        meaning: "payload of a kind",
+        meaning: "payload of a kind, in the frames",
         ..Key::BLANK
     },
-]));
+]);
 
 /// Results of a run, updated entry by entry.
 #[derive(Clone, Debug, Default, Serialize, Document)]
@@ -71,21 +72,25 @@ pub struct Summary {
     pub accuracy: Accuracy,
     /// Measures of client tasks, if clients have tasks of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub slots: Option<ClientTaskReport>,
+    pub client_tasks: Option<ClientTaskReport>,
     /// Published numbers and those of this run, if the scenario has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published: Option<Published>,
     /// Frames by direction, then outcome.
     #[document(keys("direction", "outcome"))]
     pub bytes: BTreeMap<&'static str, BTreeMap<&'static str, Sums>>,
-    /// Frames of dummy clients (`unit`) and load clients (`load`) by kind; part of `bytes`.
-    #[document(keys("unit|load"), content = DUMMIES)]
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub dummies: BTreeMap<&'static str, Sums>,
+    /// Frames of dummy clients, if there are any; part of `bytes`.
+    #[document(content = SUMS_AS_IN_BYTES, of = "dummy clients")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dummy_clients: Option<Sums>,
+    /// Frames of load clients, if there are any; part of `bytes`.
+    #[document(content = SUMS_AS_IN_BYTES, of = "load clients")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_clients: Option<Sums>,
     /// Metrics of the server's method in the last round that had any.
     #[document(keys("name"))]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub figures: BTreeMap<String, f64>,
+    pub server_metrics: BTreeMap<String, f64>,
     /// Participants that sent nothing.
     pub failed: u64,
     /// Uploads that were rejected.
@@ -212,10 +217,10 @@ impl Summary {
         self.sampled = self.sampling.all().to_vec();
         self.accuracy = self.scores.accuracy();
         let client_tasks = || ClientTaskReport::of(&self.slot_scores, self.clients, &self.alone);
-        self.slots = (!self.slot_scores.is_empty()).then(client_tasks);
+        self.client_tasks = (!self.slot_scores.is_empty()).then(client_tasks);
         // Values measured during the run are not those of a whole run.
         if let (Some(published), Some(EndReason::Done)) = (&mut self.published, self.ended) {
-            published.measure(&self.accuracy, self.slots.as_ref());
+            published.measure(&self.accuracy, self.client_tasks.as_ref());
         }
         self.bytes.clear();
         for ((direction, outcome), sum) in &self.traffic.0 {
@@ -236,9 +241,9 @@ impl EventSink for Summary {
         let of_a_client = matches!(
             entry.event,
             Event::FrameCharged { .. }
-                | Event::Trained { .. }
-                | Event::UpdateForged { .. }
-                | Event::Skipped { .. }
+                | Event::ClientTrained { .. }
+                | Event::UpdatePoisoned { .. }
+                | Event::ClientSkipped { .. }
                 | Event::ClientFailed { .. }
         );
         // Late updates may arrive after the last task; the run is over when they have.
@@ -256,12 +261,16 @@ impl EventSink for Summary {
             }
             Event::FrameCharged { kind, .. } => {
                 self.traffic.take(&entry.event)?;
-                if let (false, Some(charge)) = (kind.is_client(), Charge::from_event(&entry.event)?)
-                {
-                    self.dummies.entry(kind.word()).or_default().add(&charge);
+                let sums = match kind {
+                    ParticipantKind::Client => None,
+                    ParticipantKind::DummyClient => Some(&mut self.dummy_clients),
+                    ParticipantKind::LoadClient => Some(&mut self.load_clients),
+                };
+                if let (Some(sums), Some(charge)) = (sums, Charge::from_event(&entry.event)?) {
+                    sums.get_or_insert_default().add(&charge);
                 }
             }
-            Event::Trained { client, kept, .. } if *kept > 0 => {
+            Event::ClientTrained { client, state_bytes: kept, .. } if *kept > 0 => {
                 self.kept.insert(*client, *kept);
             }
             Event::TaskStarted { .. } => self.task_started_s = entry.at.as_seconds(),
@@ -270,22 +279,22 @@ impl EventSink for Summary {
             }
             Event::ClientFailed { .. } => self.failed += 1,
             Event::UpdateRejected { .. } => self.rejected += 1,
-            Event::UpdateForged { .. } => self.forged += 1,
+            Event::UpdatePoisoned { .. } => self.forged += 1,
             Event::ServerRestarted { lost, stale, .. } => {
                 self.restarts += 1;
                 self.lost_updates += lost.len() as u64 + u64::from(*stale);
             }
-            Event::RoundClosed { folded, .. } => {
+            Event::RoundClosed { aggregated: folded, .. } => {
                 self.rounds += 1;
                 self.aggregated += u64::from(*folded);
                 let metrics = entry.numbers.iter().flat_map(|numbers| &numbers.metrics);
                 let metrics: BTreeMap<_, _> =
                     metrics.map(|(name, figure)| (name.clone(), figure.0)).collect();
                 if !metrics.is_empty() {
-                    self.figures = metrics;
+                    self.server_metrics = metrics;
                 }
             }
-            Event::Bias { .. } => self.bias.get_or_insert_default().take(entry),
+            Event::FederatedBiasMeasured { .. } => self.bias.get_or_insert_default().take(entry),
             Event::Evaluated { point: EvaluationPoint::Task, .. } => {
                 if let Some(numbers) = &entry.numbers {
                     self.scores.push(&numbers.tasks)?;

@@ -119,15 +119,13 @@ impl Stopwatch {
     pub fn take(&mut self, entry: &Entry) -> Option<TimeParts> {
         let at = entry.at.0;
         match &entry.event {
-            Event::RoundOpened { round, seats: participants, .. } => {
+            Event::RoundOpened { round, participants, .. } => {
                 let (stale, silent) = (Vec::new(), BTreeMap::new());
                 let participants = *participants as usize;
                 self.open = Some(OpenRound { round: *round, at, participants, stale, silent });
             }
-            Event::FrameCharged { kind: ParticipantKind::Load, .. } => {}
-            Event::FrameCharged {
-                round, seat: participant, direction, outcome, latency, ..
-            } => {
+            Event::FrameCharged { kind: ParticipantKind::LoadClient, .. } => {}
+            Event::FrameCharged { round, participant, direction, outcome, latency, .. } => {
                 let gone = matches!(outcome, FrameOutcome::Lost | FrameOutcome::Late);
                 if gone && *direction == Direction::Up {
                     self.silent(*round, *participant, at);
@@ -138,19 +136,19 @@ impl Stopwatch {
                     times.came = times.came.max(at);
                 }
             }
-            Event::Trained { round, seat: participant, worked, .. } => {
+            Event::ClientTrained { round, participant, work_ns: worked, .. } => {
                 let times = self.participants.entry((*round, *participant)).or_default();
                 times.work.push((at.saturating_sub(*worked), at));
                 times.came = times.came.max(at);
             }
-            Event::ClientFailed { round, seat: participant, .. }
-            | Event::UpdateRejected { round, seat: participant, .. } => {
+            Event::ClientFailed { round, participant, .. }
+            | Event::UpdateRejected { round, participant, .. } => {
                 self.silent(*round, *participant, at);
             }
-            Event::UpdateStale { round, seat: participant, .. } => {
+            Event::UpdateStale { round, participant, .. } => {
                 self.open.iter_mut().for_each(|open| open.stale.push((*round, *participant)));
             }
-            Event::RoundClosed { folded, missing, .. } => {
+            Event::RoundClosed { aggregated: folded, missing, .. } => {
                 let open = self.open.take()?;
                 let missing: BTreeSet<ParticipantId> = missing.iter().copied().collect();
                 let parts = self.parts(&open, at, *folded, &missing);
@@ -257,7 +255,7 @@ mod tests {
 
     fn opened(at: u64, round: u32, participants: u32) -> Entry {
         let (round, task, cohort, behind) = (Round(round), TaskId(0), vec![], vec![]);
-        entry(at, Event::RoundOpened { round, task, phase: 0, cohort, seats: participants, behind })
+        entry(at, Event::RoundOpened { round, task, phase: 0, cohort, participants, behind })
     }
 
     fn entry(at: u64, event: Event) -> Entry {
@@ -272,7 +270,7 @@ mod tests {
                 round: Round(participant.0),
                 task: TaskId(0),
                 phase: 0,
-                seat: ParticipantId(participant.1),
+                participant: ParticipantId(participant.1),
                 client: ClientId(participant.1),
                 direction: way,
                 outcome,
@@ -292,14 +290,23 @@ mod tests {
         let (phase, samples, kept) = (0, 1, 0);
         entry(
             at,
-            Event::Trained { round, task, phase, seat: participant, client, samples, worked, kept },
+            Event::ClientTrained {
+                round,
+                task,
+                phase,
+                participant,
+                client,
+                samples,
+                work_ns: worked,
+                state_bytes: kept,
+            },
         )
     }
 
     fn closed(at: u64, round: u32, folded: u32, missing: &[u32]) -> Entry {
         let missing = missing.iter().copied().map(ParticipantId).collect();
         let (round, task, phase, stale) = (Round(round), TaskId(0), 0, 0);
-        entry(at, Event::RoundClosed { round, task, phase, folded, stale, missing })
+        entry(at, Event::RoundClosed { round, task, phase, aggregated: folded, stale, missing })
     }
 
     /// Returns milliseconds of work, links, waiting and server of the rounds that the entries close.
@@ -371,7 +378,7 @@ mod tests {
         let (reason, detail) = ("crashed".to_owned(), String::new());
         entries.push(entry(
             60,
-            Event::ClientFailed { round, task, seat: participant, client, reason, detail },
+            Event::ClientFailed { round, task, participant, client, reason, detail },
         ));
         entries.push(closed(70, 0, 1, &[1]));
         assert_eq!(parts(ClosingPolicy::default(), entries), [[30, 15, 15, 10]]);

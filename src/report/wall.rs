@@ -2,9 +2,9 @@
 //!
 //! A line is one [`Span`]: `{"job":"train","worker":0,"waited":1200,"wall":84000}`, times in nanoseconds.
 //! `worker` is `null` for the event loop, the thread that decides what happens when and writes the
-//! journal. `waited` is how long a job stood in the queue. Jobs are `train`, `evaluate`, `codec`, `fold`,
+//! journal. `waited` is how long a job stood in the queue. Jobs are `train`, `evaluate`, `codec`, `aggregate`,
 //! `server`, `bias`, `retry` (a pack that found the memory of its device full) and `snapshot` (a checkpoint of the
-//! event loop), each on its own line; `waiting` (a worker without a job, the event loop without an answer) and
+//! event loop), each on its own line; `idle` (a worker without a job, the event loop without an answer) and
 //! `journal` come often and are added up to lines of at least a millisecond.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +45,7 @@ pub struct WallTimes {
     /// Workers: packing, coding, measuring and digesting of messages.
     pub codec_s: f64,
     /// Workers: checking and aggregation of uploads.
-    pub fold_s: f64,
+    pub aggregate_s: f64,
     /// Workers: the server's own training, and comparison of client models.
     pub server_s: f64,
     /// Workers: waiting for jobs.
@@ -56,7 +56,7 @@ pub struct WallTimes {
     #[serde(default)]
     pub checkpoint_s: f64,
     /// Event loop: waiting for answers of workers.
-    pub conductor_wait_s: f64,
+    pub event_loop_wait_s: f64,
     /// Largest resident memory of the process, where the system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory_mb: Option<f64>,
@@ -106,12 +106,12 @@ impl Profile {
             retries: (self.retries > 0).then_some(self.retries),
             evaluate_s: workers(JobKind::Evaluate),
             codec_s: workers(JobKind::Codec),
-            fold_s: workers(JobKind::Fold),
+            aggregate_s: workers(JobKind::Aggregate),
             server_s: workers(JobKind::Server) + workers(JobKind::Bias),
-            wait_s: workers(JobKind::Waiting),
+            wait_s: workers(JobKind::Idle),
             journal_s: of(false, JobKind::Journal),
             checkpoint_s: of(false, JobKind::Snapshot),
-            conductor_wait_s: of(false, JobKind::Waiting),
+            event_loop_wait_s: of(false, JobKind::Idle),
             peak_memory_mb: peak_memory_mb(),
             peak_gpu_memory_mb: peak_gpu_memory_mb(),
             by_task_s: tasks.seconds.clone(),

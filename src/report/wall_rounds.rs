@@ -22,9 +22,9 @@ const KINDS: [&[JobKind]; 6] = [
     &[JobKind::Train, JobKind::Retry],
     &[JobKind::Evaluate],
     &[JobKind::Codec],
-    &[JobKind::Fold],
+    &[JobKind::Aggregate],
     &[JobKind::Server, JobKind::Bias],
-    &[JobKind::Waiting],
+    &[JobKind::Idle],
 ];
 
 #[derive(Columns, Serialize)]
@@ -38,7 +38,7 @@ pub(in crate::report) struct Row {
     /// Part of it until the round closed: training, messages, aggregation.
     closed_s: Option<Number>,
     /// Rest of it: the test of the global model and the checkpoint.
-    tested_s: Option<Number>,
+    evaluated_s: Option<Number>,
     /// Sum over workers: local training.
     train_s: Option<Number>,
     /// Sum over workers: tests of the global model.
@@ -46,7 +46,7 @@ pub(in crate::report) struct Row {
     /// Sum over workers: packing, coding and digesting of messages.
     codec_s: Option<Number>,
     /// Sum over workers: checking and aggregation of updates.
-    fold_s: Option<Number>,
+    aggregate_s: Option<Number>,
     /// Sum over workers: the server's own training, and comparison of client models.
     server_s: Option<Number>,
     /// Sum over workers: waiting for a job.
@@ -106,11 +106,11 @@ impl WallTable {
             task: open.task,
             wall_s: cell(0),
             closed_s: cell(1),
-            tested_s: cell(2),
+            evaluated_s: cell(2),
             train_s: cell(3),
             evaluate_s: cell(4),
             codec_s: cell(5),
-            fold_s: cell(6),
+            aggregate_s: cell(6),
             server_s: cell(7),
             wait_s: cell(8),
         })

@@ -36,7 +36,7 @@ mod tests {
         assert_eq!(of("forgetting", &shares), [false, true, false, false]);
         assert_eq!(of("faa", &[Some(0.500_01), Some(0.500_04)]), [false, false]);
         assert_eq!(of("faa", &[Some(0.5), None]), [false, false]);
-        assert_eq!(of("seats", &[Some(1.0), Some(2.0)]), [false, false]);
+        assert_eq!(of("participants", &[Some(1.0), Some(2.0)]), [false, false]);
     }
 
     #[test]

@@ -145,19 +145,31 @@ pub(super) const KNOWN: &[Known] = {
             "client tasks: mean accuracy at the end",
             Share,
             Higher,
-            Summary("/slots/own/avg"),
+            Summary("/client_tasks/til/avg"),
         ),
         of(
             "aia",
             "client tasks: mean accuracy over periods",
             Share,
             Higher,
-            Summary("/slots/own/aia"),
+            Summary("/client_tasks/til/aia"),
         ),
-        of("fm", "client tasks: forgetting since best", Points, Lower, Summary("/slots/own/fm")),
-        of("ft", "client tasks: forward transfer", Points, Higher, Summary("/slots/own/ft")),
-        of("bt", "client tasks: backward transfer", Points, Higher, Summary("/slots/own/bt")),
-        of("tt", "client tasks: total transfer", Points, Higher, Summary("/slots/own/tt")),
+        of(
+            "fm",
+            "client tasks: forgetting since best",
+            Points,
+            Lower,
+            Summary("/client_tasks/til/fm"),
+        ),
+        of("ft", "client tasks: forward transfer", Points, Higher, Summary("/client_tasks/til/ft")),
+        of(
+            "bt",
+            "client tasks: backward transfer",
+            Points,
+            Higher,
+            Summary("/client_tasks/til/bt"),
+        ),
+        of("tt", "client tasks: total transfer", Points, Higher, Summary("/client_tasks/til/tt")),
         of(
             "response_entropy",
             "entropy of predictions before synchronization",
@@ -185,8 +197,14 @@ pub(super) const KNOWN: &[Known] = {
         of("wasted_up", "unused upload bytes", Share, Lower, Wasted),
         of("frames", "messages, both ways", Count, Lower, Frames(None, "frames")),
         of("rounds", "rounds", Count, Neither, Summary("/rounds")),
-        of("seats", "clients sampled, summed over rounds", Count, Neither, Rounds("seats")),
-        of("silent_seats", "sampled clients that were not aggregated", Share, Lower, Silent),
+        of(
+            "participants",
+            "clients sampled, summed over rounds",
+            Count,
+            Neither,
+            Rounds("participants"),
+        ),
+        of("silent_participants", "sampled clients that were not aggregated", Share, Lower, Silent),
         of("clients_sampled", "distinct clients sampled", Count, Neither, ClientsSampled),
         of(
             "samples_trained",
@@ -221,7 +239,7 @@ pub(super) const BY_KIND: [(&str, &str, &str); 2] =
 /// Servers report numbers of rounds; clients report numbers of their training in a round.
 pub(super) const TOLD: [(&str, &str, &str); 2] = [
     ("figure", "round_closed", "mean over rounds"),
-    ("client", "trained", "mean over trainings of clients"),
+    ("client", "client_trained", "mean over trainings of clients"),
 ];
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ mod tests {
             let path = folder.path().join(name);
             std::fs::create_dir(&path).unwrap();
             let manifest = serde_json::json!({
-                "format": 1, "fedcast": "0.1.0", "status": "done",
+                "format": 2, "fedcast": "0.1.0", "status": "done",
                 "scenario": { "name": "hand", "hash": "00" }, "method": "hgp",
                 "seeds": { "run": name.len(), "partition": 1, "class_order": 1 },
                 "data": null, "backbone": null, "level": "N", "workers": 1,
@@ -109,7 +109,7 @@ mod tests {
             arm.sampled()
         };
         let fixed = "[federation]\nclients = 7\n";
-        write("a", fixed, "0,client,3\n4,client,1\n7,load,9\n");
+        write("a", fixed, "0,client,3\n4,client,1\n7,load_client,9\n");
         write("ab", fixed, "6,client,2\n");
         let all = sampled();
         assert_eq!(all.len(), 2 * 7, "clients times runs: {all:?}");

@@ -281,14 +281,20 @@ mod tests {
         let show = |name: &str, value: f64| Metric::parse(name).unwrap().show(value);
         assert_eq!(show("faa", 0.90584), "90.58");
         assert_eq!(show("bytes_up", 7_259_765.0), "7.260");
-        assert_eq!((show("seats", 250.0), show("seats", 250.5)), ("250".into(), "250.5".into()));
+        assert_eq!(
+            (show("participants", 250.0), show("participants", 250.5)),
+            ("250".into(), "250.5".into())
+        );
         assert_eq!((show("faa", -0.00004), show("bytes", -0.0)), ("0.00".into(), "0.000".into()));
-        assert_eq!((show("seats", -0.04), show("faa", -0.0001)), ("0".into(), "-0.01".into()));
+        assert_eq!(
+            (show("participants", -0.04), show("faa", -0.0001)),
+            ("0".into(), "-0.01".into())
+        );
         let faa = Metric::parse("faa").unwrap();
         let signed = [0.0123, 0.00004, 0.0, -0.00004, -0.0123].map(|value| faa.show_signed(value));
         assert_eq!(signed, ["+1.23", "0.00", "0.00", "0.00", "-1.23"]);
         assert!(Metric::parse("bytes_up").unwrap().prefers(1.0, 2.0));
         assert!(Metric::parse("faa").unwrap().prefers(2.0, 1.0));
-        assert!(!Metric::parse("seats").unwrap().prefers(1.0, 2.0));
+        assert!(!Metric::parse("participants").unwrap().prefers(1.0, 2.0));
     }
 }

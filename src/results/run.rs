@@ -11,7 +11,7 @@ use super::catalogue::{Cost, Source};
 use super::{Metric, ResultsError, Sheet, Spread};
 use crate::experiment::assemble::blueprint;
 use crate::experiment::plan::{Faults, plan};
-use crate::experiment::{Manifest, Status, names, read_manifest};
+use crate::experiment::{DirectoryError, Manifest, Status, names, read_manifest};
 use crate::files::{self, Kind};
 use crate::methods::Registry;
 use crate::report::words::CONTROL;
@@ -68,7 +68,7 @@ impl RunRecord {
         let mut found = Vec::new();
         let mut folders = vec![root.to_owned()];
         while let Some(folder) = folders.pop() {
-            if read_manifest(&folder).is_ok() {
+            if matches!(read_manifest(&folder), Ok(_) | Err(DirectoryError::OtherFormat { .. })) {
                 found.push(RunRecord::read(&folder)?);
             }
             let failed = |source| ResultsError::Read { path: folder.clone(), source };
@@ -141,7 +141,7 @@ impl RunRecord {
             Source::Wasted => self.wasted(),
             Source::Silent => {
                 let rounds = tables.rounds()?;
-                let share = rounds.sum("aggregated")? / rounds.sum("seats")?;
+                let share = rounds.sum("aggregated")? / rounds.sum("participants")?;
                 share.is_finite().then_some(1.0 - share)
             }
             Source::Told(event, name) => self.told(event, name),

@@ -15,7 +15,7 @@ pub struct Compare {
     #[key(read = read_metrics(table, "metrics", &COLUMNS, doc))]
     pub metrics: Vec<Metric>,
     /// Metrics for which a note below the tables reports differences between arms.
-    #[key(read = read_metrics(table, "warn_if_unequal", &["seats", "sample_passes"], doc))]
+    #[key(read = read_metrics(table, "warn_if_unequal", &["participants", "sample_passes"], doc))]
     pub warn_if_unequal: Vec<Metric>,
 }
 

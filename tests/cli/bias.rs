@@ -55,7 +55,7 @@ fn histograms(folder: &Path, run: &str) -> Histograms {
         let of = all.entry((number(&row, "round"), number(&row, "client"))).or_default();
         assert_eq!(number(&row, "row"), of.len() as u64);
         assert_eq!(number(&row, "task"), number(&row, "round").div_ceil(2));
-        of.push((number(&row, "held"), number(&row, "answered")));
+        of.push((number(&row, "train_samples"), number(&row, "predicted")));
     }
     all
 }
@@ -78,7 +78,7 @@ fn clients_answer_before_they_are_averaged_and_once_in_a_task() {
     assert_eq!(asked, clients(1).chain(clients(3)).collect::<Vec<_>>());
     let tests: BTreeMap<u64, u64> =
         rows(folder, "run", "matrix.csv").iter().fold(BTreeMap::new(), |mut seen, row| {
-            *seen.entry(number(row, "learnt")).or_default() += number(row, "total");
+            *seen.entry(number(row, "after_task")).or_default() += number(row, "total");
             seen
         });
     let clients = rows(folder, "run", "clients.csv");

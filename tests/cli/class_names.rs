@@ -52,7 +52,7 @@ fn names_of_classes_stand_beside_their_numbers() {
     let tables = [
         ("classes.csv", "class", "name"),
         ("confusion.csv", "class", "name"),
-        ("confusion.csv", "answered", "answered_name"),
+        ("confusion.csv", "predicted", "predicted_name"),
         ("partition.csv", "class", "name"),
         ("bias.csv", "class", "name"),
     ];

@@ -147,7 +147,7 @@ fn what_cannot_be_compared_is_wrong_usage() {
         (vec!["a"], "only one group"),
         (vec!["a", "nowhere"], "no run at or below nowhere"),
         (vec!["a", "a", "--metric", "fa"], "did you mean `faa`?"),
-        (vec!["a", "a", "--fail-if-worse", "seats=1"], "neither better nor worse"),
+        (vec!["a", "a", "--fail-if-worse", "participants=1"], "neither better nor worse"),
     ] {
         let told = compare(folder.path(), &arguments);
         assert_eq!(told.code, 2, "{arguments:?} {}", told.err);

@@ -28,10 +28,11 @@ fn what_is_taken_for_what_adds_up_to_right_answers_and_survives_resuming() {
     let table = read(at("confusion.csv"));
     let (mut right, mut all) = (BTreeMap::new(), BTreeMap::new());
     for row in rows(&table) {
-        let [learnt, class, answered, samples, ..] = row[..] else { panic!("{row:?}") };
+        let [after_task, class, predicted, samples, ..] = row[..] else { panic!("{row:?}") };
         assert!(samples > 0);
-        *all.entry((learnt, class)).or_insert(0) += samples;
-        *right.entry((learnt, class)).or_insert(0) += if class == answered { samples } else { 0 };
+        *all.entry((after_task, class)).or_insert(0) += samples;
+        *right.entry((after_task, class)).or_insert(0) +=
+            if class == predicted { samples } else { 0 };
     }
     // Right answers and samples are those of classes.csv, in whose columns 1, 4, 5 and 6 they stand.
     let classes = read(at("classes.csv"));

@@ -77,10 +77,11 @@ fn a_staged_run_with_units_load_and_assets_sends_and_takes_what_was_planned() {
         let participants: Vec<u64> = run
             .events("round_opened")
             .iter()
-            .map(|e| e["event"]["seats"].as_u64().unwrap())
+            .map(|e| e["event"]["participants"].as_u64().unwrap())
             .collect();
         let planned = plan["phases"].as_array().unwrap();
-        let planned: u64 = planned.iter().map(|phase| phase["seats"].as_u64().unwrap()).sum();
+        let planned: u64 =
+            planned.iter().map(|phase| phase["participants"].as_u64().unwrap()).sum();
         assert_eq!(participants.iter().sum::<u64>(), planned);
         let (ran, planned) = (&summary["virtual_s"], &plan["total"]["virtual_s"]);
         let difference = ran.as_f64().unwrap() - planned.as_f64().unwrap();
@@ -96,7 +97,7 @@ fn load_clients_change_no_result_and_are_marked() {
     let load: Vec<Value> = with
         .events("frame_charged")
         .into_iter()
-        .filter(|entry| entry["event"]["kind"] == "load")
+        .filter(|entry| entry["event"]["kind"] == "load_client")
         .collect();
     let clients: BTreeSet<u64> =
         load.iter().map(|entry| entry["event"]["client"].as_u64().unwrap()).collect();
@@ -112,20 +113,22 @@ fn load_clients_change_no_result_and_are_marked() {
     let up: u64 = load.iter().filter(|e| e["event"]["direction"] == "up").map(frame).sum();
     assert_eq!(bytes(&with) - bytes(&without), up);
     // They never train, and nothing waits for what they do not send.
-    assert!(with.events("trained").iter().all(|e| e["event"]["client"].as_u64().unwrap() < 3));
+    assert!(
+        with.events("client_trained").iter().all(|e| e["event"]["client"].as_u64().unwrap() < 3)
+    );
     let missing = with.events("round_closed");
     assert!(missing.iter().all(|e| e["event"]["missing"].as_array().unwrap().is_empty()));
     let table = read(with.file("clients.csv"));
     let kinds: Vec<&str> =
         table.lines().skip(1).map(|row| row.split(',').nth(1).unwrap()).collect();
-    assert_eq!(kinds, ["client", "client", "client", "load", "load"]);
-    assert!(with.summary()["dummies"]["load"]["frames"].as_u64().unwrap() > 0);
+    assert_eq!(kinds, ["client", "client", "client", "load_client", "load_client"]);
+    assert!(with.summary()["load_clients"]["frames"].as_u64().unwrap() > 0);
 }
 
 #[test]
 fn units_act_in_their_phase_only_and_hold_all_samples_together() {
     let run = Run::new(&["federation.load_clients=0"], &[]);
-    let trained = run.events("trained");
+    let trained = run.events("client_trained");
     let samples = |phase: u64| -> (u64, usize) {
         let of = |e: &&Value| e["event"]["phase"] == phase && e["event"]["task"] == 0;
         let all: Vec<u64> =
@@ -140,7 +143,7 @@ fn units_act_in_their_phase_only_and_hold_all_samples_together() {
     );
     assert_eq!(train, 2 * statistics);
     let frames = run.events("frame_charged");
-    let of_units = frames.iter().filter(|e| e["event"]["kind"] == "unit");
+    let of_units = frames.iter().filter(|e| e["event"]["kind"] == "dummy_client");
     assert!(of_units.clone().count() > 0);
     assert!(of_units.into_iter().all(|e| e["event"]["phase"] == 1 || e["event"]["task"] != 0));
 }
@@ -155,7 +158,7 @@ fn after_the_first_stage_no_parameter_changes() {
     // The last round of the first stage freezes; three rounds of statistics follow.
     assert_eq!(hashes.len(), 4);
     assert!(hashes.iter().all(|hash| *hash == hashes[0] && *hash > 0.0));
-    let error = run.summary()["figures"]["gram_error"].as_f64().unwrap();
+    let error = run.summary()["server_metrics"]["gram_error"].as_f64().unwrap();
     assert!(error > 0.0 && error < 1.0, "{error}");
 }
 

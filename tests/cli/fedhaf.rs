@@ -40,7 +40,7 @@ fn workers_change_nothing_and_memory_is_reported() {
     assert!(bytes % 64 == 0 && bytes > 64 * 240 / 5, "{memory}");
     assert!(out.contains(&format!("clients     {} keep", memory["clients"])), "{out}");
     let clients = read(folder.path().join("one/clients.csv"));
-    let column = clients.lines().next().unwrap().split(',').position(|name| name == "bytes_kept");
+    let column = clients.lines().next().unwrap().split(',').position(|name| name == "bytes_state");
     let kept: u64 = clients
         .lines()
         .skip(1)

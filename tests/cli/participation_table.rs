@@ -50,7 +50,7 @@ fn sums_of_clients_are_those_of_rounds() {
     let of_rounds = |column: &str| -> BTreeMap<u64, u64> {
         rounds.iter().map(|row| (number(row, "round"), number(row, column))).collect()
     };
-    assert_eq!(of_clients("seats_aggregated"), of_rounds("aggregated"));
+    assert_eq!(of_clients("participants_aggregated"), of_rounds("aggregated"));
     assert_eq!(of_clients("sampled"), of_rounds("sampled"));
     // Bytes of everything, wherever a frame came in after its round.
     let bytes = rows(&run.join("bytes.csv"));
@@ -65,7 +65,8 @@ fn sums_of_clients_are_those_of_rounds() {
         assert!(outcomes.contains(&outcome), "{outcome}: {outcomes:?}");
     }
     assert!(
-        all.iter().all(|row| (row["outcome"] == "aggregated") == (row["seats_aggregated"] == "1"))
+        all.iter()
+            .all(|row| (row["outcome"] == "aggregated") == (row["participants_aggregated"] == "1"))
     );
     // Times go one way: the model reaches a client, is trained on, and its upload arrives.
     for row in all.iter().filter(|row| row["outcome"] == "aggregated") {

@@ -32,7 +32,7 @@ fn what_clients_hold_is_what_they_train_on() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let trained = summary.iter().filter(|entry| entry["event"]["type"] == "trained");
+    let trained = summary.iter().filter(|entry| entry["event"]["type"] == "client_trained");
     for entry in trained {
         let event = |key: &str| entry["event"][key].as_u64().unwrap();
         assert_eq!(held[&(event("task") + 1, event("client"))], event("samples"));

@@ -40,7 +40,7 @@ fn hgp_on_cifar100() {
         assert_eq!(frame, control + payload);
         assert!(control < 1_000, "control bytes are few, and shown beside: {control}");
     }
-    assert_eq!(all(&plan, "/seats"), [50; 10]);
+    assert_eq!(all(&plan, "/participants"), [50; 10]);
 }
 
 /// Card of HePCo and of FedAvg-Prompt, sections 4: 100 prompts of 20 rows and their keys in 5 blocks, a
@@ -51,7 +51,7 @@ fn hepco_on_cifar100() {
     assert_eq!(all(&planned, "/down/largest/payload"), [32_563_600; 10]);
     assert_eq!(all(&planned, "/up/largest/payload"), [32_563_640; 10]);
     assert_eq!(all(&planned, "/up/smallest/payload"), [32_563_640; 10]);
-    assert_eq!(all(&planned, "/seats"), [50; 10]);
+    assert_eq!(all(&planned, "/participants"), [50; 10]);
     assert_eq!(all(&planned, "/samples"), [50 * 300; 10]);
     let lean = plan("scenarios/hepco/cifar100.toml", &["--set", "wire.form=lean"]);
     let rows = [90 * 4 * 769; 10];
@@ -83,11 +83,11 @@ fn in_phase(plan: &Value, name: &str, pointer: &str) -> Vec<u64> {
 fn powder_and_c2prompt_on_imagenet_r() {
     let powder = plan("scenarios/c2prompt/imagenet-r-powder.toml", &[]);
     assert_eq!(in_phase(&powder, "train", "/up/largest/payload"), [983_120; 5]);
-    assert_eq!(in_phase(&powder, "train", "/seats"), [15; 5]);
+    assert_eq!(in_phase(&powder, "train", "/participants"), [15; 5]);
     let mixed = 4 * (4 * 230_400 + 15_380) + 80 + 24;
     assert_eq!(in_phase(&powder, "train", "/down/largest/payload"), [mixed; 5]);
     // As a period begins, and as it ends, but for the last one.
-    assert_eq!(in_phase(&powder, "look", "/seats"), [5; 9]);
+    assert_eq!(in_phase(&powder, "look", "/participants"), [5; 9]);
     let table =
         plan("scenarios/c2prompt/imagenet-r-powder.toml", &["--set", "method.downlink=table"]);
     let down = in_phase(&table, "train", "/down/largest/payload");

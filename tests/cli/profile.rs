@@ -8,12 +8,12 @@ const SHARES: [(&str, bool, &[&str]); 9] = [
     ("train_s", true, &["train"]),
     ("evaluate_s", true, &["evaluate"]),
     ("codec_s", true, &["codec"]),
-    ("fold_s", true, &["fold"]),
+    ("aggregate_s", true, &["aggregate"]),
     ("server_s", true, &["server", "bias"]),
-    ("wait_s", true, &["waiting"]),
+    ("wait_s", true, &["idle"]),
     ("journal_s", false, &["journal"]),
     ("checkpoint_s", false, &["snapshot"]),
-    ("conductor_wait_s", false, &["waiting"]),
+    ("event_loop_wait_s", false, &["idle"]),
 ];
 
 #[test]

@@ -111,7 +111,7 @@ fn a_different_number_is_found_where_it_first_occurs() {
     assert_eq!(other.code, 10, "{}", other.err);
     let lines: Vec<&str> = other.err.lines().collect();
     let recorded = lines.iter().find(|line| line.starts_with("  - ")).unwrap();
-    assert!(recorded.contains("\"trained\""), "training differs first: {}", other.err);
+    assert!(recorded.contains("\"client_trained\""), "training differs first: {}", other.err);
     assert!(lines.iter().filter(|line| line.starts_with("    {")).count() <= 10);
 }
 

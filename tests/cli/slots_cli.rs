@@ -77,17 +77,19 @@ fn slots_are_tested_from_when_they_begin_with_and_without_being_known() {
     assert_eq!(table.lines().next().unwrap(), names.join(","));
     for line in table.lines().skip(1) {
         let cells: Vec<f64> = line.split(',').map(|cell| cell.parse().unwrap()).collect();
-        let [learnt, period, _, done, own, all, images, ..] = cells[..] else { panic!("{line}") };
-        assert!(period <= learnt && all <= own && own <= images && images > 0.0, "{line}");
-        begun[learnt as usize - 1] += 1;
+        let [after_task, period, _, done, til, cil, images, ..] = cells[..] else {
+            panic!("{line}")
+        };
+        assert!(period <= after_task && cil <= til && til <= images && images > 0.0, "{line}");
+        begun[after_task as usize - 1] += 1;
         finished += done as usize;
     }
     assert_eq!((begun, finished), ([5, 7, 9], 9));
-    let slots = &summary(folder, "run")["slots"];
+    let slots = &summary(folder, "run")["client_tasks"];
     assert_eq!(slots["points"].as_array().unwrap().len(), 3);
     let figure = |kind: &str, name: &str| slots[kind][name].as_f64().unwrap();
-    assert!(figure("own", "avg") >= figure("all", "avg") && figure("all", "aia") > 0.0);
-    assert!(slots["own"]["ft"].is_null());
+    assert!(figure("til", "avg") >= figure("cil", "avg") && figure("cil", "aia") > 0.0);
+    assert!(slots["til"]["ft"].is_null());
 }
 
 #[test]
@@ -96,8 +98,8 @@ fn tests_with_the_slot_known_only_say_so() {
     let folder = folder.path();
     let told = run(folder, "known", &["--set", "record.client_tasks=\"known\""]);
     assert!(told.out.starts_with("a: ") && told.out.contains("accuracy % (task known)"));
-    let slots = &summary(folder, "known")["slots"];
-    assert!(slots["own"]["avg"].as_f64().unwrap() > 0.0 && slots["all"].is_null());
+    let slots = &summary(folder, "known")["client_tasks"];
+    assert!(slots["til"]["avg"].as_f64().unwrap() > 0.0 && slots["cil"].is_null());
     let table = read(folder.join("known/client_tasks.csv"));
     assert!(table.lines().skip(1).all(|line| line.ends_with(',')), "{table}");
     let verified = tell(folder, &["replay", "known", "--verify", "-q"]);
@@ -115,10 +117,10 @@ fn forward_transfer_is_measured_against_the_table_of_another_run() {
     run(folder, "alone", &[]);
     let direct = ["--set", "record.single_task=alone/client_tasks.csv"];
     let told = run(folder, "run", &direct);
-    let slots = &summary(folder, "run")["slots"];
-    assert_eq!(slots["own"]["ft"], 0.0);
-    assert!(slots["own"]["ft_script"].as_f64().unwrap() != 0.0);
-    assert!(slots["all"]["ft"].as_f64().unwrap() < 0.0, "without the slot known it is harder");
+    let slots = &summary(folder, "run")["client_tasks"];
+    assert_eq!(slots["til"]["ft"], 0.0);
+    assert!(slots["til"]["ft_script"].as_f64().unwrap() != 0.0);
+    assert!(slots["cil"]["ft"].as_f64().unwrap() < 0.0, "without the slot known it is harder");
     assert_eq!(summary(folder, "alone")["digests"], summary(folder, "run")["digests"]);
     // A replay finds the table, too, and does without it.
     let replayed = tell(folder, &["replay", "run"]);
@@ -166,7 +168,7 @@ fn a_slot_alone_is_one_round_of_its_client() {
     let slots = read(folder.join("one/client_tasks.csv"));
     let own = |text: &str| {
         let columns: Vec<&str> = text.lines().next().unwrap().split(',').collect();
-        let place = columns.iter().position(|name| *name == "accuracy_own").unwrap();
+        let place = columns.iter().position(|name| *name == "accuracy_til").unwrap();
         text.lines().nth(1).unwrap().split(',').nth(place).unwrap().parse::<f64>().unwrap()
     };
     assert_eq!(own(&table), own(&slots), "{table}{slots}");
@@ -184,9 +186,9 @@ fn a_run_trains_its_slots_alone_first_where_it_is_told_to() {
     let told = run(folder, "with", &["--single-task"]);
     run(folder, "without", &[]);
     assert_eq!(read(folder.join("with-single-task.csv")), alone(folder, &[]));
-    let slots = &summary(folder, "with")["slots"]["own"];
+    let slots = &summary(folder, "with")["client_tasks"]["til"];
     assert!(slots["ft"].as_f64().is_some() && slots["tt"].as_f64().is_some(), "{slots}");
-    assert!(summary(folder, "without")["slots"]["own"]["ft"].is_null());
+    assert!(summary(folder, "without")["client_tasks"]["til"]["ft"].is_null());
     assert_eq!(summary(folder, "with")["digests"], summary(folder, "without")["digests"]);
     let replayed = tell(folder, &["replay", "with"]);
     let line = |text: &str| text.lines().find(|line| line.starts_with("FT")).map(str::to_owned);
@@ -208,7 +210,7 @@ fn a_study_measures_forward_transfer() {
     assert_eq!(told.code, 0, "{}{}", told.out, told.err);
     let one = run(folder, "alone", &["--single-task", "--seed", "1"]);
     assert_eq!(one.code, 0);
-    let ft = |path: &str| summary(folder, path)["slots"]["own"]["ft"].clone();
+    let ft = |path: &str| summary(folder, path)["client_tasks"]["til"]["ft"].clone();
     let of_cell = ft("out/tasks=own/seed-1");
     assert!(of_cell.is_number() && of_cell == ft("alone"), "{of_cell}");
     assert!(read(folder.join("out/cells.csv")).lines().next().unwrap().contains(",ft,"));

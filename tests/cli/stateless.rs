@@ -79,7 +79,7 @@ fn any_round_is_drawn_alone() {
     assert_eq!(summary["rounds"], 4);
     let (opened, trained) = (
         events(&folder.path().join("run"), "round_opened"),
-        events(&folder.path().join("run"), "trained"),
+        events(&folder.path().join("run"), "client_trained"),
     );
     let loaded = Scenario::load(&folder.path().join("scenario.toml"), &[], &Registry::builtin());
     let scenario = loaded.unwrap().scenario;
@@ -117,7 +117,7 @@ fn a_tail_in_the_counts_alone_reaches_only_the_server() {
         run(folder.path(), name, sets);
         let sent = |event: &Value| (event["client"].as_u64(), event["samples"].as_u64());
         let trained: Vec<_> =
-            events(&folder.path().join(name), "trained").iter().map(sent).collect();
+            events(&folder.path().join(name), "client_trained").iter().map(sent).collect();
         let text = read(folder.path().join(name).join("events.jsonl"));
         let digest = text.lines().filter(|line| line.contains("\"round_closed\""));
         let digest = digest.map(|line| line.split("\"digest\"").nth(1).map(String::from));
@@ -148,5 +148,9 @@ fn a_run_sends_what_was_planned() {
     assert_eq!(payload, 4 * (pools + 5), "five counts beside pools and head");
     let accuracy = &summary["accuracy"];
     assert!(accuracy["micro"].is_number() && accuracy["forgetting_consecutive"].is_number());
-    assert!(summary["figures"]["old_generator_distance"].is_number(), "{}", summary["figures"]);
+    assert!(
+        summary["server_metrics"]["old_generator_distance"].is_number(),
+        "{}",
+        summary["server_metrics"]
+    );
 }

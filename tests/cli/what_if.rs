@@ -80,7 +80,7 @@ fn what_would_change_the_learning_is_refused_with_the_reason() {
         ("federation.rounds=5", "`federation` affects training"),
         ("seed.run=2", "`seed` affects training"),
         ("preset=mobile", "set time.preset and links.preset"),
-        ("round={close=\"deadline\",deadline_s=0.02}", "would close without seat"),
+        ("round={close=\"deadline\",deadline_s=0.02}", "would close without participant"),
         ("round={close=\"buffer\",buffer_size=2}", "would"),
         ("links.loss_rate=0.6", "would"),
     ] {

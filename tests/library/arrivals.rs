@@ -89,7 +89,7 @@ fn clients_learn_what_they_have() {
         .collect();
     let mut old = 0;
     for entry in &ran.entries {
-        if let Event::Trained { round, task, client, samples, .. } = &entry.event {
+        if let Event::ClientTrained { round, task, client, samples, .. } = &entry.event {
             let own = behind[round].get(client).copied().unwrap_or(*task);
             assert_eq!(*samples, shards[own.index()][client.index()].len() as u64);
             old += usize::from(own < *task);
@@ -143,7 +143,7 @@ fn recorded_tasks_begin_when_the_first_client_has_them() {
     let ran = ran(&with(ArrivalRules::Trace(Arc::new(lines))));
     let waits: Vec<_> = (ran.entries.iter())
         .filter_map(|entry| match entry.event {
-            Event::TaskWaits { task, until } => Some((task, until)),
+            Event::TaskDelayed { task, until } => Some((task, until)),
             _ => None,
         })
         .collect();

@@ -84,18 +84,18 @@ fn a_buffer_is_filled_by_whoever_comes_and_so_many_are_at_work() {
                 assert!(cohort.iter().all(|client| at_work.insert(*client)), "asked twice");
                 assert_eq!(at_work.len(), 4, "as many as the scenario says");
             }
-            Event::Trained { round, seat: participant, client, .. } => {
+            Event::ClientTrained { round, participant, client, .. } => {
                 clients.insert((*round, *participant), *client);
             }
             // Late uploads are those of the task before, which no longer count.
             Event::FrameCharged {
                 round,
-                seat: participant,
+                participant,
                 direction: Direction::Up,
                 outcome: FrameOutcome::Delivered,
                 ..
             } => assert!(at_work.remove(&clients[&(*round, *participant)])),
-            Event::RoundClosed { folded, .. } => {
+            Event::RoundClosed { aggregated: folded, .. } => {
                 assert_eq!(*folded, 2);
                 full += 1;
             }
@@ -122,17 +122,17 @@ fn every_update_is_folded_once_or_late() {
             match &entry.event {
                 Event::FrameCharged {
                     round,
-                    seat: participant,
+                    participant,
                     direction: Direction::Up,
                     outcome,
                     ..
                 } => {
                     assert!(fate.insert((*round, *participant), *outcome).is_none());
                 }
-                Event::RoundClosed { folded: all, stale: old, .. } => {
+                Event::RoundClosed { aggregated: all, stale: old, .. } => {
                     (folded, stale) = (folded + all, stale + old);
                 }
-                Event::UpdateStale { round, seat: participant, into, .. } => {
+                Event::UpdateStale { round, participant, into, .. } => {
                     assert_eq!(fate[&(*round, *participant)], FrameOutcome::Delivered);
                     assert!(into > round);
                     told += 1;
@@ -142,7 +142,7 @@ fn every_update_is_folded_once_or_late() {
         }
         let delivered = fate.values().filter(|fate| **fate == FrameOutcome::Delivered).count();
         assert_eq!((delivered as u32, stale), (folded, told));
-        assert_eq!(fate.len(), ran.count("trained"), "everybody who trained was heard");
+        assert_eq!(fate.len(), ran.count("client_trained"), "everybody who trained was heard");
         let fold = matches!(rules.closing.late, LatePolicy::Fold(_));
         assert_eq!(fold, stale > 0);
         if let LatePolicy::Fold(rule) = rules.closing.late {

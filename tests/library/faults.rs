@@ -55,7 +55,7 @@ fn frames(ran: &Ran, wanted: Direction) -> Vec<FrameOutcome> {
 
 fn rejections(ran: &Ran) -> Vec<String> {
     let of = |entry: &Entry| match &entry.event {
-        Event::UpdateRejected { why, .. } => Some(why.clone()),
+        Event::UpdateRejected { reason: why, .. } => Some(why.clone()),
         _ => None,
     };
     ran.entries.iter().filter_map(of).collect()
@@ -68,7 +68,7 @@ fn a_client_crashes_before_while_or_after_training() {
     {
         let ran = ran(once(FaultKind::Crash { when }));
         assert_eq!(ran.failures(), ["crashed"]);
-        assert_eq!(ran.count("trained"), trained, "{when:?}");
+        assert_eq!(ran.count("client_trained"), trained, "{when:?}");
         assert_eq!(frames(&ran, Direction::Down), [Delivered]);
         assert!(frames(&ran, Direction::Up).is_empty());
     }
@@ -88,7 +88,7 @@ fn a_state_is_kept_by_a_client_that_crashes_after_training_only() {
         let rules = mobile(once(FaultKind::Crash { when }));
         let ran = run(setup::<Visits>(rules, Mischief::None));
         let of = |entry: &Entry| match &entry.event {
-            Event::Trained { client: ClientId(2), .. } => {
+            Event::ClientTrained { client: ClientId(2), .. } => {
                 entry.numbers.as_ref().map(|numbers| numbers.metrics["visits"].0 as u32)
             }
             _ => None,
@@ -133,9 +133,9 @@ fn duplicated_messages_are_thrown_away() {
 fn corrupt_messages_are_found_by_their_checksum() {
     let down = ran(once(FaultKind::Corrupt { direction: Direction::Down }));
     assert_eq!(down.failures(), ["corrupt"]);
-    assert_eq!(down.count("trained"), 59);
+    assert_eq!(down.count("client_trained"), 59);
     let up = ran(once(FaultKind::Corrupt { direction: Direction::Up }));
-    assert_eq!(up.count("trained"), 60);
+    assert_eq!(up.count("client_trained"), 60);
     let why = rejections(&up);
     assert!(why.len() == 1 && why[0].contains("checksum"), "{why:?}");
 }
@@ -179,8 +179,10 @@ fn any_mixture_of_faults_is_survived_with_the_same_digests_for_any_workers() {
                 (0, one.failures().len() + one.count("update_rejected"));
             for entry in &one.entries {
                 match &entry.event {
-                    Event::RoundOpened { seats: opened, .. } => participants += *opened as usize,
-                    Event::RoundClosed { folded, .. } => ends += *folded as usize,
+                    Event::RoundOpened { participants: opened, .. } => {
+                        participants += *opened as usize
+                    }
+                    Event::RoundClosed { aggregated: folded, .. } => ends += *folded as usize,
                     _ => {}
                 }
             }
@@ -196,7 +198,7 @@ fn rounds_in_which_everything_fails_are_empty() {
         let faults = FaultRules { entries: vec![Fault::of(kind)], ..FaultRules::default() };
         let ran = ran(faults);
         let aggregate = |entry: &Entry| match entry.event {
-            Event::RoundClosed { folded, .. } => Some(folded),
+            Event::RoundClosed { aggregated: folded, .. } => Some(folded),
             _ => None,
         };
         let folded: u32 = ran.entries.iter().filter_map(aggregate).sum();

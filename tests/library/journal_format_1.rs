@@ -5,7 +5,12 @@
 
 use std::ops::Range;
 
+use fedcast::federation::Entry;
 use serde_json::Value;
+
+use crate::frozen::cases::{self, Case};
+use crate::frozen::outcome::{self, DIGITS, Outcome};
+use crate::frozen::table::Table;
 
 /// Events by their names in format 1 and 2.
 pub const EVENTS: [(&str, &str); 8] = [
@@ -127,6 +132,38 @@ fn string_end(bytes: &[u8], mut at: usize) -> usize {
         at += 1 + usize::from(bytes[at] == b'\\');
     }
     at + 1
+}
+
+/// Returns the digests of entries whose lines are mapped back: of the events, and of everything.
+fn old_digests(entries: Vec<Entry>) -> [String; 2] {
+    let mut hashes = [blake3::Hasher::new(), blake3::Hasher::new()];
+    for entry in entries {
+        let event = Entry { numbers: None, ..entry.clone() };
+        for (hash, entry) in hashes.iter_mut().zip([event, entry]) {
+            hash.update(old_text(&entry.to_line()).as_bytes()).update(b"\n");
+        }
+    }
+    hashes.map(|hash| hash.finalize().to_hex()[..DIGITS].to_owned())
+}
+
+/// The frozen table was recorded in format 1. With `FEDCAST_FROZEN=all` it is compared row by row.
+#[test]
+fn journals_mapped_back_have_the_frozen_digests() {
+    let all = std::env::var("FEDCAST_FROZEN").is_ok_and(|asked| asked == "all");
+    let compared = |case: &Case| all || case.name() == "fedavg/head plain";
+    let table = Table::read();
+    let mut count = 0;
+    for case in cases::all().into_iter().filter(compared) {
+        let Some(Outcome::Ran(recorded)) = table.rows.get(&case.name()) else { continue };
+        let entries = outcome::entries(&case).expect("it ran when it was recorded");
+        let [events, numbers] = old_digests(entries.expect("it was not refused"));
+        assert_eq!(events, recorded.events, "E of {}", case.name());
+        if table.holds_here() {
+            assert_eq!(numbers, recorded.numbers, "N of {}", case.name());
+        }
+        count += 1;
+    }
+    assert!(count > 0, "no case was compared");
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Ran {
     /// Returns the forged uploads by client.
     fn forged(&self) -> Vec<(ClientId, String)> {
         let of = |entry: &Entry| match &entry.event {
-            Event::UpdateForged { client, how, .. } => Some((*client, how.clone())),
+            Event::UpdatePoisoned { client, attack: how, .. } => Some((*client, how.clone())),
             _ => None,
         };
         self.entries.iter().filter_map(of).collect()
@@ -109,7 +109,7 @@ fn liars_are_a_drawn_share_or_named_and_every_lie_is_in_the_journal() {
     assert_eq!(liars.len(), 3);
     assert!(drawn.iter().all(|(_, how)| how == "scaled by -10"));
     // A lie looks as good as the truth: nothing is missing.
-    let whole = |entry: &&Entry| matches!(entry.event, Event::RoundClosed { folded: 10, .. });
+    let whole = |entry: &&Entry| matches!(entry.event, Event::RoundClosed { aggregated: 10, .. });
     assert_eq!(ran(&[FLIPPED]).entries.iter().filter(whole).count(), 6);
     let named = ran(&[r#"faults=[{kind="malicious",how="noise",clients=[4],rounds=[2]}]"#]);
     assert_eq!(named.forged(), [(ClientId(4), "with noise of deviation 1".to_string())]);

@@ -99,7 +99,7 @@ fn whoever_crashes_or_is_not_reached_holds_nobody_up() {
         run(setup::<Visits>(Rules { faults: faults.clone(), pack, ..rules() }, Mischief::None))
     };
     let (one, four) = (of(1), of(4));
-    assert!(four.count("client_failed") > 10 && four.count("trained") > 5);
+    assert!(four.count("client_failed") > 10 && four.count("client_trained") > 5);
     assert_eq!(one.digests, four.digests);
 }
 
@@ -107,7 +107,7 @@ fn whoever_crashes_or_is_not_reached_holds_nobody_up() {
 fn a_panic_fails_every_member_of_its_pack() {
     let ran = run(setup::<Visits>(Rules { pack: 3, ..rules() }, Mischief::Panic));
     assert_eq!(ran.failures(), vec!["panicked"; 30], "three of six, ten times");
-    assert_eq!(ran.count("trained"), 30);
+    assert_eq!(ran.count("client_trained"), 30);
 }
 
 /// Returns the number of jobs that found the memory full.

@@ -47,7 +47,7 @@ impl Ran {
 
     fn folded(&self) -> Vec<u32> {
         let aggregate = |entry: &Entry| match entry.event {
-            Event::RoundClosed { folded, .. } => Some(folded),
+            Event::RoundClosed { aggregated: folded, .. } => Some(folded),
             _ => None,
         };
         self.entries.iter().filter_map(aggregate).collect()
@@ -107,7 +107,7 @@ fn what_is_learnt_is_what_plain_averaging_learns() {
     assert_eq!(secure.end.as_ref().ok(), Some(&EndReason::Done));
     assert_eq!(secure.scores(), plain.scores());
     assert_eq!(secure.folded(), [5; 4]);
-    assert_eq!(secure.count("sum_masked"), 4);
+    assert_eq!(secure.count("secure_sum_opened"), 4);
     // Uploads differ in every bit, and what is learned only by rounding.
     assert_ne!(secure.digests, plain.digests);
     let small = run(&format!("{SECURE}\nmodulus = \"2^32\"\nbits = 16"));
@@ -147,12 +147,20 @@ fn whoever_drops_out_the_rest_is_summed_or_nothing_is() {
         let mut sums = BTreeMap::new();
         for entry in &ran.entries {
             match &entry.event {
-                Event::SumMasked { round, members, arrived, answered, needed, opened, .. } => {
+                Event::SecureSumOpened {
+                    round,
+                    members,
+                    arrived,
+                    answered,
+                    needed,
+                    opened,
+                    ..
+                } => {
                     assert!(members >= arrived && arrived >= answered && *needed == 4);
                     assert_eq!(*opened, arrived >= needed && answered >= needed);
                     sums.insert(*round, (*arrived, *members, *opened));
                 }
-                Event::RoundClosed { round, folded, missing, .. } => {
+                Event::RoundClosed { round, aggregated: folded, missing, .. } => {
                     let (arrived, members, read) = sums[round];
                     assert_eq!(*folded, if read { arrived } else { 0 });
                     assert_eq!(*folded as usize + missing.len(), 5);
@@ -316,7 +324,7 @@ fn uploads_after_the_deadline_are_drop_outs() {
         let workers = |setup| Setup { workers: Workforce::Cpu(3), ..setup };
         assert_eq!(run_with(&secure, workers).digests, ran.digests, "{deadline}");
         for entry in &ran.entries {
-            if let Event::SumMasked { members, arrived, opened, .. } = entry.event {
+            if let Event::SecureSumOpened { members, arrived, opened, .. } = entry.event {
                 partial += usize::from(opened && arrived < members);
                 uninvited += usize::from(members == 0);
             }

@@ -40,9 +40,9 @@ fn at(ran: &Ran, of: impl Fn(&Event) -> bool) -> VirtualTime {
 /// Uploads of a round as they arrive.
 fn uploads(ran: &Ran, wanted: Round) -> Vec<(VirtualTime, ParticipantId, FrameOutcome)> {
     let of = |entry: &Entry| match entry.event {
-        Event::FrameCharged {
-            round, seat: participant, direction: Direction::Up, outcome, ..
-        } => (round == wanted).then_some((entry.at, participant, outcome)),
+        Event::FrameCharged { round, participant, direction: Direction::Up, outcome, .. } => {
+            (round == wanted).then_some((entry.at, participant, outcome))
+        }
         _ => None,
     };
     ran.entries.iter().filter_map(of).collect()
@@ -51,7 +51,7 @@ fn uploads(ran: &Ran, wanted: Round) -> Vec<(VirtualTime, ParticipantId, FrameOu
 /// Rounds as they closed: when, with how many updates and with which state of the server.
 fn closed(entries: &[Entry]) -> Vec<(VirtualTime, u32, Digest)> {
     let of = |entry: &Entry| match entry.event {
-        Event::RoundClosed { folded, .. } => {
+        Event::RoundClosed { aggregated: folded, .. } => {
             let digest = entry.numbers.as_ref().and_then(|numbers| numbers.digest);
             Some((entry.at, folded, digest.expect("a state has a digest")))
         }

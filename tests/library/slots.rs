@@ -59,7 +59,7 @@ fn the_journal_says_who_works_on_which_slot() {
     let (entries, _) = ran_with(&scenario, 2, None);
     let movers: Vec<Vec<ClientId>> = (entries.iter())
         .filter_map(|entry| match &entry.event {
-            Event::TaskStarted { movers, classes, .. } => {
+            Event::TaskStarted { switching_clients: movers, classes, .. } => {
                 assert!(classes.len() == 20 && classes.iter().all(|class| *class < 10));
                 Some(movers.clone())
             }
@@ -124,7 +124,7 @@ fn a_plan_knows_the_slots() {
         for entry in &entries {
             match &entry.event {
                 Event::FrameCharged { bytes: frame, .. } => bytes += frame.frame(),
-                Event::Trained { samples: held, .. } => samples += held,
+                Event::ClientTrained { samples: held, .. } => samples += held,
                 _ => {}
             }
         }

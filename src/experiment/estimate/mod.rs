@@ -49,7 +49,7 @@ impl Estimate {
     /// Returns the estimate of a planned run with `workers` workers.
     pub fn of(plan: &Plan, scenario: &Scenario, costs: &Costs, workers: usize) -> Estimate {
         let total = &plan.total;
-        let participants: u64 = plan.phases.iter().map(|row| row.seats).sum();
+        let participants: u64 = plan.phases.iter().map(|row| row.participants).sum();
         let cohort = participants as f64 / total.rounds.max(1) as f64;
         let train_of = |row: &PlannedPhase| costs.pass_s_in(&row.phase) * row.sample_passes;
         let train_s: f64 = plan.phases.iter().map(train_of).sum();
@@ -81,7 +81,7 @@ impl Estimate {
 /// Returns the bytes that server and clients hold in the end, if the method reports them. A trial sees its beginning
 /// only.
 fn held(plan: &Plan) -> u64 {
-    let participants: u64 = plan.phases.iter().map(|row| row.seats).sum();
+    let participants: u64 = plan.phases.iter().map(|row| row.participants).sum();
     plan.held
         .map_or(0, |held| held.server + held.client * participants.min(u64::from(plan.clients)))
 }

@@ -203,7 +203,7 @@ impl EventSink for Watcher {
                 let name = name.clone();
                 watched.phases.push(UnderWay { name, computed, tested, passes: 0.0, train_s: 0.0 });
             }
-            Event::Trained { round, task, phase, samples, .. } => {
+            Event::ClientTrained { round, task, phase, samples, .. } => {
                 let passes = self.passes((*round, *task, *phase as usize), *samples as usize);
                 watched.phases.iter_mut().last().expect("training is in a phase").passes += passes;
                 if Instant::now() > self.until {
@@ -250,7 +250,7 @@ impl ProfileSink for Spans {
                 None => return,
             },
             (JobKind::Evaluate, _) => &mut watched.evaluate_s,
-            (JobKind::Codec | JobKind::Fold, _) => &mut watched.other_s,
+            (JobKind::Codec | JobKind::Aggregate, _) => &mut watched.other_s,
             (JobKind::Server | JobKind::Bias, _) => &mut watched.server_s,
             (JobKind::Journal, None) => &mut watched.journal_s,
             _ => return,

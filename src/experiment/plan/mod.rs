@@ -118,7 +118,7 @@ pub struct PlannedPhase {
     /// Rounds, at most.
     pub rounds: u32,
     /// Participants of all rounds together.
-    pub seats: u64,
+    pub participants: u64,
     /// Training samples of the cohorts of all rounds together.
     pub samples: u64,
     /// Passes that their participants make, as [`Total::sample_passes`] counts them.

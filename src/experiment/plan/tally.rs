@@ -65,7 +65,7 @@ impl Tally {
         asked.participants += 1;
         asked.up_size = participant.up_size;
         asked.down_at_most |= participant.down_at_most;
-        if participant.participant.kind != ParticipantKind::Load {
+        if participant.participant.kind != ParticipantKind::LoadClient {
             asked.samples += participant.samples as u64;
             asked.passes += participant.passes;
             self.total.training_jobs += 1;
@@ -84,7 +84,7 @@ impl Tally {
                     seen_classes,
                     phase: name.clone(),
                     rounds: *rounds,
-                    seats: 0,
+                    participants: 0,
                     samples: 0,
                     sample_passes: 0.0,
                     assets: FrameRange::default(),
@@ -100,7 +100,7 @@ impl Tally {
                 let (task, index, uploads) = (*task, *phase, Uploads::new());
                 self.phases.push(Phase { task, index, began: at, row, uploads });
             }
-            Event::RoundClosed { folded, .. } => {
+            Event::RoundClosed { aggregated: folded, .. } => {
                 self.total.rounds += 1;
                 let updates = *folded as usize;
                 let work =
@@ -157,7 +157,7 @@ impl Tally {
             let SampledWork { participants, samples, passes, up_size, down_at_most } =
                 asked.remove(&(task, index)).unwrap_or_default();
             PlannedPhase {
-                seats: participants,
+                participants,
                 samples,
                 sample_passes: passes,
                 up_size,

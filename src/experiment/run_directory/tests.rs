@@ -5,7 +5,7 @@ use crate::experiment::manifest::Status;
 
 fn manifest(hash: &str, status: Status) -> String {
     let text = format!(
-        r#"{{"format": 1, "fedcast": "0", "status": "{status}", "scenario": {{"name": "a", "hash": "{hash}"}},
+        r#"{{"format": 2, "fedcast": "0", "status": "{status}", "scenario": {{"name": "a", "hash": "{hash}"}},
         "method": "m", "seeds": {{"run": 1, "partition": 1, "class_order": 1}}, "level": "N", "workers": 1,
         "machine": {}}}"#,
         serde_json::to_string(&Machine::here()).unwrap()
@@ -181,4 +181,29 @@ fn deleting_takes_what_a_run_wrote_and_leaves_foreign_files() {
     };
     assert_eq!(left(&shared), ["checkpoints".into(), "notes.md".into()].into());
     assert_eq!(left(&shared.join("checkpoints")), ["mine.txt".into()].into());
+}
+
+#[test]
+fn a_run_of_format_1_is_refused_and_replaced_with_force() {
+    let root = tempfile::tempdir().unwrap();
+    let text = manifest("1", Status::Done).replace("\"format\": 2", "\"format\": 1");
+    for name in ["slots.csv", names::EVENTS] {
+        fs::write(root.path().join(name), "").unwrap();
+    }
+    // Its other keys need not be those of this version.
+    for text in [text, r#"{"format": 1, "fedcast": "0", "commit": "c0ffee"}"#.to_owned()] {
+        fs::write(root.path().join(names::MANIFEST), &text).unwrap();
+        let refusals = [
+            read_manifest(root.path()).unwrap_err(),
+            RunDirectory::claim(root.path(), "1", false).unwrap_err(),
+        ];
+        for error in refusals.map(|error| error.to_string()) {
+            let told =
+                "run directory of format 1, expected format 2\n  help: run the scenario again";
+            assert!(error.contains(told) && error.contains("fedcast 0"), "{error}");
+            assert_eq!(error.contains("(commit c0ffee)"), text.contains("c0ffee"), "{error}");
+        }
+    }
+    RunDirectory::claim(root.path(), "1", true).unwrap();
+    assert_eq!(left(root.path()), ["run.lock"]);
 }

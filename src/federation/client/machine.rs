@@ -115,7 +115,7 @@ impl ClientMachine {
         let out =
             || Effect::LeavePack(Ticket { round: context.round, participant: participant.id });
         // Load clients are always there.
-        let off = (participant.kind != ParticipantKind::Load)
+        let off = (participant.kind != ParticipantKind::LoadClient)
             .then(|| self.simulation.availability.next_off(self.id, now))
             .flatten();
         let crash = faults.crash(seed, victim);
@@ -222,15 +222,15 @@ impl ClientMachine {
             Ok(done) => {
                 self.memory.last_task = Some(participant.view.task);
                 effects.push(Effect::Record(
-                    Event::Trained {
+                    Event::ClientTrained {
                         round: context.round,
                         task: context.stage.task,
                         phase: context.phase as u32,
-                        seat: participant.id,
+                        participant: participant.id,
                         client: self.id,
                         samples: samples as u64,
-                        worked: worked.0,
-                        kept: done.kept,
+                        work_ns: worked.0,
+                        state_bytes: done.kept,
                     },
                     Some(Numbers {
                         digest: Some(Digest(done.up.digest)),
@@ -239,12 +239,12 @@ impl ClientMachine {
                     }),
                 ));
                 let (round, task) = (context.round, context.stage.task);
-                let forged = done.forged.map(|how| Event::UpdateForged {
+                let forged = done.forged.map(|how| Event::UpdatePoisoned {
                     round,
                     task,
-                    seat: participant.id,
+                    participant: participant.id,
                     client: self.id,
-                    how,
+                    attack: how,
                 });
                 effects.extend(forged.map(|event| Effect::Record(event, None)));
                 if self.crashes_after(&context, &participant) {
@@ -285,14 +285,14 @@ impl ClientMachine {
         let Uncomputed { context, participant, worked, bytes } = uncomputed;
         self.close_seat();
         let (round, id) = (context.round, participant.id);
-        let load = participant.kind == ParticipantKind::Load;
-        let skipped = Event::Skipped {
+        let load = participant.kind == ParticipantKind::LoadClient;
+        let skipped = Event::ClientSkipped {
             round,
             task: context.stage.task,
             phase: context.phase as u32,
-            seat: participant.id,
+            participant: participant.id,
             client: self.id,
-            worked: worked.0,
+            work_ns: worked.0,
         };
         effects.extend((!load).then_some(Effect::Record(skipped, None)));
         if self.crashes_after(&context, &participant) {
@@ -375,7 +375,7 @@ pub(crate) fn failed(
     Event::ClientFailed {
         round: context.round,
         task: context.stage.task,
-        seat: participant,
+        participant,
         client,
         reason: reason.to_string(),
         detail,

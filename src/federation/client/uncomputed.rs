@@ -28,7 +28,7 @@ pub(super) fn who_need_not_compute(
         worked,
         bytes,
     };
-    if participant.kind == ParticipantKind::Load {
+    if participant.kind == ParticipantKind::LoadClient {
         return Some(idle(size(broadcast, simulation, &simulation.exchange(context, participant))));
     }
     let closes = broadcast.closes.filter(|_| simulation.stateless)?;

@@ -76,7 +76,7 @@ pub(super) fn send(
         round: context.round,
         task: context.stage.task,
         phase: context.phase as u32,
-        seat: participant.id,
+        participant: participant.id,
         client: participant.client,
         direction: Direction::Up,
         outcome: if fate.arrives { FrameOutcome::Delivered } else { FrameOutcome::Lost },

@@ -143,7 +143,7 @@ fn participants(
         if !places.insert((participant.client, participant.role, participant.unit)) {
             return wrong(format!(
                 "the method seated {} twice in the same role and unit ({}); \
-                 seats of one client need different roles or units",
+                 participants of one client need different roles or units",
                 participant.client, participant.id
             ));
         }

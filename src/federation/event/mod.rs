@@ -14,7 +14,7 @@
 //! let entry = Entry {
 //!     seq: 7,
 //!     at: VirtualTime(1_500),
-//!     event: Event::RoundClosed { round: Round(0), task: TaskId(0), phase: 0, folded: 3, stale: 0, missing: vec![] },
+//!     event: Event::RoundClosed { round: Round(0), task: TaskId(0), phase: 0, aggregated: 3, stale: 0, missing: vec![] },
 //!     numbers: Some(Numbers { digest: Some(Digest(0xab)), ..Numbers::default() }),
 //! };
 //! let line = entry.to_line();
@@ -36,7 +36,7 @@ use crate::policy::ParticipantKind;
 use crate::quantity::{ClientId, ParticipantId, Round, TaskId, VirtualTime};
 
 /// Version of the journal's line format, written in [`Event::RunStarted`].
-pub const JOURNAL_FORMAT: u32 = 1;
+pub const JOURNAL_FORMAT: u32 = 2;
 
 /// Line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,10 +100,10 @@ pub enum Event {
         classes: Vec<u32>,
         /// Clients that now begin a separate task, where client tasks exist.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        movers: Vec<ClientId>,
+        switching_clients: Vec<ClientId>,
     },
     /// The next task has reached no client yet.
-    TaskWaits {
+    TaskDelayed {
         task: TaskId,
         /// Nanoseconds on the simulated clock when it reaches its first client.
         until: u64,
@@ -118,7 +118,7 @@ pub enum Event {
         rounds: u32,
     },
     /// No client that a round could sample can be reached.
-    RoundWaits {
+    RoundDelayed {
         /// The round that is to open.
         round: Round,
         task: TaskId,
@@ -133,7 +133,7 @@ pub enum Event {
         /// Sampled clients, sorted.
         cohort: Vec<ClientId>,
         /// Number of participants.
-        seats: u32,
+        participants: u32,
         /// Clients that still work on an earlier task, with that task.
         ///
         /// With client tasks it is that of their own task, and the others work on theirs of this task.
@@ -141,12 +141,12 @@ pub enum Event {
         behind: Vec<(ClientId, TaskId)>,
     },
     /// A client is sampled for the first time, and it differs from others in these values.
-    ClientDrawn {
+    ClientProfiled {
         client: ClientId,
         /// Factor on its times, relative to a client of slowness 1, in millionths.
         slowness: u64,
         /// Nanoseconds before its first sample.
-        setup: u64,
+        setup_ns: u64,
         /// Its download in bytes per second; absent where nothing limits it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         down: Option<u64>,
@@ -157,7 +157,7 @@ pub enum Event {
         round_trip: u64,
         /// Time at which it leaves permanently, in nanoseconds on the simulated clock; absent if it stays.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        leaves: Option<u64>,
+        leaves_ns: Option<u64>,
     },
     /// The fate of a frame is known: it was delivered or lost at this moment, and is charged.
     /// Where the network delivered it twice it is charged twice.
@@ -167,7 +167,7 @@ pub enum Event {
         task: TaskId,
         phase: u32,
         /// The participant it belongs to.
-        seat: ParticipantId,
+        participant: ParticipantId,
         /// The client at the other end of the server's link.
         client: ClientId,
         direction: Direction,
@@ -179,7 +179,7 @@ pub enum Event {
         sent: u64,
         /// Nanoseconds from sending to this moment.
         latency: u64,
-        /// Kind of the participant: a client, a unit or a load client.
+        /// Kind of the participant: a client, a dummy client or a load client.
         #[serde(default, skip_serializing_if = "ParticipantKind::is_client")]
         kind: ParticipantKind,
         /// An equal frame was sent to another participant of this round.
@@ -190,46 +190,46 @@ pub enum Event {
         asset: Option<String>,
     },
     /// A client finished its local work. Numbers: metrics and the digest of its upload.
-    Trained {
+    ClientTrained {
         round: Round,
         task: TaskId,
         phase: u32,
-        seat: ParticipantId,
+        participant: ParticipantId,
         client: ClientId,
         /// Samples it holds for this participant.
         samples: u64,
         /// Nanoseconds of simulated work.
-        worked: u64,
+        work_ns: u64,
         /// Bytes the client keeps from now on; 0 and left out where it keeps nothing.
         #[serde(default, skip_serializing_if = "nothing")]
-        kept: u64,
+        state_bytes: u64,
     },
     /// A malicious client sends something else than what it just learned.
-    UpdateForged {
+    UpdatePoisoned {
         round: Round,
         task: TaskId,
-        seat: ParticipantId,
+        participant: ParticipantId,
         client: ClientId,
-        /// Forgery of the update.
-        how: String,
+        /// Attack of the client.
+        attack: String,
     },
     /// A client would have finished its local work now.
     ///
     /// It was certain to be late for its round and was not computed.
-    Skipped {
+    ClientSkipped {
         round: Round,
         task: TaskId,
         phase: u32,
-        seat: ParticipantId,
+        participant: ParticipantId,
         client: ClientId,
         /// Nanoseconds of simulated work.
-        worked: u64,
+        work_ns: u64,
     },
     /// A participant sends nothing.
     ClientFailed {
         round: Round,
         task: TaskId,
-        seat: ParticipantId,
+        participant: ParticipantId,
         client: ClientId,
         /// Reason of the failure.
         ///
@@ -244,23 +244,23 @@ pub enum Event {
     UpdateRejected {
         round: Round,
         task: TaskId,
-        seat: ParticipantId,
+        participant: ParticipantId,
         client: ClientId,
         /// Description of the fault.
-        why: String,
+        reason: String,
     },
     /// An upload is aggregated into a later round than its own.
     UpdateStale {
         /// Round of its download.
         round: Round,
         task: TaskId,
-        seat: ParticipantId,
+        participant: ParticipantId,
         client: ClientId,
         /// The round it is aggregated into.
         into: Round,
     },
     /// Masked uploads were added; with enough members, uploads and answers the sum was opened.
-    SumMasked {
+    SecureSumOpened {
         round: Round,
         task: TaskId,
         /// Participants whose uploads were masked.
@@ -294,7 +294,7 @@ pub enum Event {
         task: TaskId,
         phase: u32,
         /// Number of uploads that were aggregated.
-        folded: u32,
+        aggregated: u32,
         /// Number of them from earlier rounds.
         #[serde(default, skip_serializing_if = "is_zero")]
         stale: u32,
@@ -312,7 +312,7 @@ pub enum Event {
     },
     /// Distance between client models before aggregation. Numbers: metrics `response_entropy`,
     /// `response_entropy_relative` and `prototype_distance`, and the responses of every client.
-    Bias {
+    FederatedBiasMeasured {
         round: Round,
         task: TaskId,
         /// Number of compared client models.
@@ -353,23 +353,23 @@ impl Event {
         match self {
             Event::RunStarted { .. } => "run_started",
             Event::TaskStarted { .. } => "task_started",
-            Event::TaskWaits { .. } => "task_waits",
+            Event::TaskDelayed { .. } => "task_delayed",
             Event::PhaseStarted { .. } => "phase_started",
-            Event::RoundWaits { .. } => "round_waits",
+            Event::RoundDelayed { .. } => "round_delayed",
             Event::RoundOpened { .. } => "round_opened",
-            Event::ClientDrawn { .. } => "client_drawn",
+            Event::ClientProfiled { .. } => "client_profiled",
             Event::FrameCharged { .. } => "frame_charged",
-            Event::Trained { .. } => "trained",
-            Event::UpdateForged { .. } => "update_forged",
-            Event::Skipped { .. } => "skipped",
+            Event::ClientTrained { .. } => "client_trained",
+            Event::UpdatePoisoned { .. } => "update_poisoned",
+            Event::ClientSkipped { .. } => "client_skipped",
             Event::ClientFailed { .. } => "client_failed",
             Event::UpdateRejected { .. } => "update_rejected",
             Event::UpdateStale { .. } => "update_stale",
-            Event::SumMasked { .. } => "sum_masked",
+            Event::SecureSumOpened { .. } => "secure_sum_opened",
             Event::ServerRestarted { .. } => "server_restarted",
             Event::RoundClosed { .. } => "round_closed",
             Event::Evaluated { .. } => "evaluated",
-            Event::Bias { .. } => "bias",
+            Event::FederatedBiasMeasured { .. } => "federated_bias_measured",
             Event::TaskEnded { .. } => "task_ended",
             Event::RunEnded { .. } => "run_ended",
         }

@@ -33,26 +33,26 @@ impl RecordedRun {
         let numbers = entry.numbers.clone().unwrap_or_default();
         match &entry.event {
             Event::FrameCharged { .. } => self.charged(&entry.event),
-            Event::Trained { round, seat: participant, samples, kept, .. } => {
+            Event::ClientTrained { round, participant, samples, state_bytes: kept, .. } => {
                 let digest = digest(&numbers);
                 let (samples, kept, metrics) = (*samples, *kept, numbers.metrics);
                 let learnt = RecordedTraining { samples, digest, metrics, kept };
                 self.seat(*round, *participant).trained = Some(learnt);
             }
-            Event::UpdateForged { round, seat: participant, how, .. } => {
+            Event::UpdatePoisoned { round, participant, attack: how, .. } => {
                 self.seat(*round, *participant).forged = Some(how.clone());
             }
-            Event::ClientFailed { round, seat: participant, reason, detail, .. } => {
+            Event::ClientFailed { round, participant, reason, detail, .. } => {
                 self.seat(*round, *participant).failed = Some((reason.clone(), detail.clone()));
             }
-            Event::UpdateRejected { round, seat: participant, client, why, .. } => {
+            Event::UpdateRejected { round, participant, client, reason: why, .. } => {
                 let (round, participant, client, why) =
                     (*round, *participant, *client, why.clone());
                 let on_arrival = arrived == Some((round, participant)) || !self.reading.charged;
                 self.seat(round, participant).rejected = Some((why.clone(), on_arrival));
                 self.reading.rejected.push(RejectedUpload { round, participant, client, why });
             }
-            Event::Bias { round, clients, .. } => {
+            Event::FederatedBiasMeasured { round, clients, .. } => {
                 let (clients, metrics, responses) = (*clients, numbers.metrics, numbers.responses);
                 self.round(*round).bias = Some(BiasMeasurement { clients, metrics, responses });
             }
@@ -82,14 +82,7 @@ impl RecordedRun {
 
     fn charged(&mut self, event: &Event) {
         let Event::FrameCharged {
-            round,
-            seat: participant,
-            direction,
-            outcome,
-            bytes,
-            copy,
-            asset,
-            ..
+            round, participant, direction, outcome, bytes, copy, asset, ..
         } = event
         else {
             return;

@@ -31,13 +31,13 @@ impl KnownClients {
 fn drawn(simulation: &SimulationContext, client: ClientId) -> Event {
     let link = simulation.links.link(client);
     let rate = |rate: f64| rate.is_finite().then(|| rate.round() as u64);
-    Event::ClientDrawn {
+    Event::ClientProfiled {
         client,
         slowness: (simulation.clock.slowness(client) * 1e6).round() as u64,
-        setup: simulation.clock.setup(client).0,
+        setup_ns: simulation.clock.setup(client).0,
         down: rate(link.down),
         up: rate(link.up),
         round_trip: VirtualTime::from_seconds(link.round_trip).0,
-        leaves: Some(simulation.availability.membership(client).1.0).filter(|at| *at < u64::MAX),
+        leaves_ns: Some(simulation.availability.membership(client).1.0).filter(|at| *at < u64::MAX),
     }
 }

@@ -91,7 +91,7 @@ impl PolicyDesk {
 
     /// Adds an upload to its round's aggregation.
     pub fn fold(&self, fold: &AggregationTree, upload: Upload) -> Option<Effect> {
-        self.supplier.fold(fold, upload).map(|work| Effect::Submit(JobKind::Fold, work))
+        self.supplier.fold(fold, upload).map(|work| Effect::Submit(JobKind::Aggregate, work))
     }
 
     /// Returns what a round aggregated to.

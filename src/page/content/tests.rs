@@ -14,7 +14,7 @@ hgp = { method = { name = "hgp" } }
 /// Writes the smallest folder that counts as a run.
 fn run(folder: &Path, seed: u64) {
     let manifest = serde_json::json!({
-        "format": 1, "fedcast": "0.1.0", "status": "done",
+        "format": 2, "fedcast": "0.1.0", "status": "done",
         "scenario": { "name": "hand", "hash": "00" }, "method": "hgp",
         "seeds": { "run": seed, "partition": seed, "class_order": seed },
         "data": null, "backbone": null, "level": "N", "workers": 1,

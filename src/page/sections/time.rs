@@ -40,7 +40,7 @@ const WALL: Time = Time {
         ("/wall/train_s", "training"),
         ("/wall/evaluate_s", "evaluation"),
         ("/wall/codec_s", "codec"),
-        ("/wall/fold_s", "aggregation"),
+        ("/wall/aggregate_s", "aggregation"),
         ("/wall/server_s", "server"),
         ("/wall/wait_s", "waiting"),
     ],

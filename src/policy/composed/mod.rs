@@ -150,7 +150,7 @@ impl Composed {
                 member.state =
                     if second { join(first, inner.state) } else { join(inner.state, then) };
             }
-            let nobody = || Err(Failure::Policy("no outcome for a seat".into()));
+            let nobody = || Err(Failure::Policy("no outcome for a participant".into()));
             let ClientResult { mut upload, metrics } = outcomes.next().unwrap_or_else(nobody)?;
             upload.control.insert(0, u8::from(second));
             Ok(ClientResult { upload, metrics })

@@ -26,7 +26,7 @@ const EVENTS: &[Column] = &[
     int("event.task", "", "task, from 0 (in tables from 1)"),
     int("event.phase", "", "phase within the task, from 0"),
     int("event.client", "", "client, from 0"),
-    int("event.seat", "", "participant in the round, from 0"),
+    int("event.participant", "", "participant in the round, from 0"),
     int(
         "event.<key>",
         "",

@@ -1,7 +1,7 @@
 //! `bias.csv`: answers of every client's model to the test samples of all classes seen, before aggregation.
 //!
 //! Rounds and tasks count from 1, clients and head rows from 0; `class` is the class of the row, in the data set's
-//! numbers. `held` is the number of training samples of the class that the client has, `answered` the number of test
+//! numbers. `train_samples` is the number of training samples of the class that the client has, `predicted` the number of test
 //! samples for which its model predicted it. The file is written only if `record.metrics` contains `federated-bias`.
 
 use std::io;
@@ -28,9 +28,9 @@ pub(in crate::report) struct Row {
     /// Class of the head row, in the data set's numbers.
     class: u32,
     /// Training samples of the class that the client has.
-    held: u64,
+    train_samples: u64,
     /// Test samples for which the client's model predicted the class.
-    answered: u64,
+    predicted: u64,
     #[column(as_in = CLASS_NAME)]
     name: String,
 }
@@ -68,16 +68,28 @@ impl EventSink for BiasTable {
                 self.classes.extend(classes);
                 return Ok(());
             }
-            Event::Bias { round, task, .. } => (round.0 + 1, u32::from(task.0) + 1),
+            Event::FederatedBiasMeasured { round, task, .. } => {
+                (round.0 + 1, u32::from(task.0) + 1)
+            }
             _ => return Ok(()),
         };
         for own in entry.numbers.iter().flat_map(|numbers| &numbers.responses) {
-            for (row, (held, answered)) in own.held.iter().zip(&own.answered).enumerate() {
+            for (row, (train_samples, predicted)) in own.held.iter().zip(&own.answered).enumerate()
+            {
                 let class = self.classes.get(row).copied().unwrap_or(row as u32);
                 let (client, row) = (own.client.0, row as u32);
-                let (held, answered) = (*held, *answered);
+                let (train_samples, predicted) = (*train_samples, *predicted);
                 let name = self.names.of(class).to_owned();
-                self.csv()?.row(&Row { round, task, client, row, class, held, answered, name })?;
+                self.csv()?.row(&Row {
+                    round,
+                    task,
+                    client,
+                    row,
+                    class,
+                    train_samples,
+                    predicted,
+                    name,
+                })?;
             }
         }
         Ok(())

@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use crate::experiment::ClassNames;
 use crate::federation::{Entry, EvaluationPoint, Event, EventSink, SinkError};
-use crate::report::column::{CLASS_NAME, CORRECT, Columns, LEARNT, TOTAL};
+use crate::report::column::{AFTER_TASK, CLASS_NAME, CORRECT, Columns, TOTAL};
 use crate::report::csv::{Csv, Number};
 
 #[derive(Columns, Serialize)]
 pub(in crate::report) struct Row {
-    #[column(as_in = LEARNT)]
-    learnt: u32,
+    #[column(as_in = AFTER_TASK)]
+    after_task: u32,
     /// Task with which the class arrived, from 1.
     task: u32,
     /// Row of the head, from 0.
@@ -47,7 +47,7 @@ impl<W: Write> ClassesTable<W> {
 
 impl<W: Write + Send> EventSink for ClassesTable<W> {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
-        let learnt = match &entry.event {
+        let after_task = match &entry.event {
             Event::TaskStarted { task, classes, .. } => {
                 let arrived = u32::from(task.0) + 1;
                 self.rows.extend(classes.iter().map(|class| (*class, arrived)));
@@ -59,10 +59,10 @@ impl<W: Write + Send> EventSink for ClassesTable<W> {
         let scores = entry.numbers.iter().flat_map(|numbers| &numbers.classes);
         for score in scores.filter(|score| score.2 > 0) {
             let (row, correct, total) = (score.0, score.1, score.2);
-            let (class, task) = self.rows.get(row as usize).copied().unwrap_or((row, learnt));
+            let (class, task) = self.rows.get(row as usize).copied().unwrap_or((row, after_task));
             let accuracy = Number(correct as f64 / total as f64);
             let name = self.names.of(class).to_owned();
-            self.csv.row(&Row { learnt, task, row, class, correct, total, accuracy, name })?;
+            self.csv.row(&Row { after_task, task, row, class, correct, total, accuracy, name })?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! `client_tasks.csv`: accuracy on every client task at the end of every period.
 //!
-//! Periods count from 1, clients from 0. The file is written only if clients have tasks of their own. `own` counts
-//! predictions among the head rows of the client task, `all` those among the rows of all client tasks begun; `all` is
+//! Periods count from 1, clients from 0. The file is written only if clients have tasks of their own. `til` counts
+//! predictions among the head rows of the client task, `cil` those among the rows of all client tasks begun; `cil` is
 //! empty if it was not evaluated.
 
 use std::io;
@@ -18,7 +18,7 @@ use crate::report::csv::{Csv, Number};
 #[derive(Columns, Serialize)]
 pub(in crate::report) struct Row {
     /// Period after which the model was tested, from 1.
-    learnt: u32,
+    after_task: u32,
     /// Period in which the client task began, from 1.
     period: u32,
     #[column(as_in = CLIENT)]
@@ -26,17 +26,17 @@ pub(in crate::report) struct Row {
     /// 1 if the client leaves the client task now, else 0.
     finished: u8,
     /// Correct predictions among the head rows of the client task (task-incremental).
-    correct_own: u64,
+    correct_til: u64,
     /// Correct predictions among the head rows of all client tasks begun (class-incremental). Empty if not evaluated.
-    correct_all: Option<u64>,
+    correct_cil: Option<u64>,
     /// Test samples of the client task.
     total: u64,
-    /// Accuracy, correct_own / total; empty if the client task has no test samples.
+    /// Accuracy, correct_til / total; empty if the client task has no test samples.
     #[column(unit = "share")]
-    accuracy_own: Option<Number>,
-    /// Accuracy, correct_all / total; empty if not evaluated.
+    accuracy_til: Option<Number>,
+    /// Accuracy, correct_cil / total; empty if not evaluated.
     #[column(unit = "share")]
-    accuracy_all: Option<Number>,
+    accuracy_cil: Option<Number>,
 }
 
 /// Writes one row per period and client task begun.
@@ -71,15 +71,15 @@ impl EventSink for ClientTasksTable {
         for score in scores {
             let share = |right: u64| accuracy(right, score.total).map(Number);
             self.csv()?.row(&Row {
-                learnt: u32::from(task.0) + 1,
+                after_task: u32::from(task.0) + 1,
                 period: u32::from(score.task.0) + 1,
                 client: score.client.0,
                 finished: u8::from(score.finished),
-                correct_own: score.within,
-                correct_all: score.correct,
+                correct_til: score.within,
+                correct_cil: score.correct,
                 total: score.total,
-                accuracy_own: share(score.within),
-                accuracy_all: score.correct.and_then(share),
+                accuracy_til: share(score.within),
+                accuracy_cil: score.correct.and_then(share),
             })?;
         }
         Ok(())

@@ -17,7 +17,7 @@ use crate::report::csv::{Csv, Number};
 pub(in crate::report) struct Row {
     #[column(as_in = CLIENT)]
     client: u32,
-    /// Kind of client: `client`, or `load` for one that makes traffic without training.
+    /// Kind of client: `client`, or `load_client` for one that makes traffic without training.
     kind: &'static str,
     /// Drawn compute time relative to a client of slowness 1; empty if all are alike, as the next five.
     slowness: Option<Number>,
@@ -44,9 +44,9 @@ pub(in crate::report) struct Row {
     /// Training samples of the client, summed over its trainings.
     samples_trained: u64,
     /// Virtual time of the client's local work.
-    worked_s: Number,
+    work_s: Number,
     /// Bytes that the client keeps after its last training.
-    bytes_kept: u64,
+    bytes_state: u64,
     /// Frames sent to the client.
     frames_down: u64,
     /// Bytes of whole frames to the client, lost ones included.
@@ -109,7 +109,8 @@ impl<W: Write> ClientsTable<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         for (client, account) in std::mem::take(&mut self.accounts) {
-            let kind = if account.load { ParticipantKind::Load } else { ParticipantKind::Client };
+            let kind =
+                if account.load { ParticipantKind::LoadClient } else { ParticipantKind::Client };
             let drawn = account.drawn;
             let carried = self.ledger.client(client);
             self.csv.row(&Row {
@@ -127,8 +128,8 @@ impl<W: Write> ClientsTable<W> {
                 failed: account.failed,
                 rejected: account.rejected,
                 samples_trained: account.samples,
-                worked_s: seconds(account.worked),
-                bytes_kept: account.kept,
+                work_s: seconds(account.worked),
+                bytes_state: account.kept,
                 frames_down: carried.down.frames,
                 bytes_down: carried.down.bytes.0,
                 frames_up: carried.up.frames,
@@ -159,18 +160,28 @@ impl<W: Write + Send> EventSink for ClientsTable<W> {
             Event::RoundOpened { cohort, .. } => {
                 cohort.iter().for_each(|client| self.of(*client).asked += 1);
             }
-            &Event::ClientDrawn { client, slowness, setup, down, up, round_trip, leaves } => {
+            &Event::ClientProfiled {
+                client,
+                slowness,
+                setup_ns: setup,
+                down,
+                up,
+                round_trip,
+                leaves_ns: leaves,
+            } => {
                 let drawn = Drawn { slowness, setup, down, up, round_trip, leaves };
                 self.of(client).drawn = Some(drawn);
             }
-            Event::Trained { client, samples, worked, kept, .. } => {
+            Event::ClientTrained {
+                client, samples, work_ns: worked, state_bytes: kept, ..
+            } => {
                 let account = self.of(*client);
                 account.kept = *kept;
                 account.trained += 1;
                 account.samples += samples;
                 account.worked += worked;
             }
-            Event::Skipped { client, worked, .. } => {
+            Event::ClientSkipped { client, work_ns: worked, .. } => {
                 let account = self.of(*client);
                 account.skipped += 1;
                 account.worked += worked;
@@ -178,7 +189,7 @@ impl<W: Write + Send> EventSink for ClientsTable<W> {
             Event::ClientFailed { client, .. } => self.of(*client).failed += 1,
             Event::UpdateRejected { client, .. } => self.of(*client).rejected += 1,
             Event::FrameCharged { client, kind, direction, asset, .. } => {
-                if *kind == ParticipantKind::Load {
+                if *kind == ParticipantKind::LoadClient {
                     let account = self.of(*client);
                     account.load = true;
                     account.asked += u64::from(*direction == Direction::Down && asset.is_none());

@@ -1,4 +1,4 @@
-//! `matrix.csv`: accuracy on task `tested` after learning task `learnt`, tasks counted from 1.
+//! `matrix.csv`: accuracy on task `test_task` after learning task `after_task`, tasks counted from 1.
 
 use std::io::Write;
 
@@ -6,15 +6,15 @@ use serde::Serialize;
 
 use crate::federation::{Entry, EvaluationPoint, Event, EventSink, SinkError};
 use crate::learning::evaluation::accuracy;
-use crate::report::column::{CORRECT, Columns, LEARNT, TOTAL};
+use crate::report::column::{AFTER_TASK, CORRECT, Columns, TOTAL};
 use crate::report::csv::{Csv, Number};
 
 #[derive(Columns, Serialize)]
 pub(in crate::report) struct Row {
-    #[column(as_in = LEARNT)]
-    learnt: u32,
+    #[column(as_in = AFTER_TASK)]
+    after_task: u32,
     /// Task whose test samples were evaluated, from 1.
-    tested: u32,
+    test_task: u32,
     #[column(as_in = CORRECT)]
     correct: u64,
     #[column(as_in = TOTAL)]
@@ -41,8 +41,8 @@ impl<W: Write + Send> EventSink for MatrixTable<W> {
         };
         for score in entry.numbers.iter().flat_map(|numbers| &numbers.tasks) {
             self.0.row(&Row {
-                learnt: u32::from(task.0) + 1,
-                tested: u32::from(score.task.0) + 1,
+                after_task: u32::from(task.0) + 1,
+                test_task: u32::from(score.task.0) + 1,
                 correct: score.correct,
                 total: score.total,
                 accuracy: accuracy(score.correct, score.total).map(Number),

@@ -3,7 +3,7 @@
 //! Rows are in the order of rounds and clients; those of a round are written once they are final: every participant
 //! was aggregated, failed, or was rejected, lost or late. If a client has several participants in a round, its row
 //! sums them, and `outcome` is that of the participant that came furthest. Load clients have rows, too, with the
-//! outcome `load`.
+//! outcome `load_client`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Write};
@@ -32,13 +32,13 @@ pub(in crate::report) struct Row {
     sampled: u8,
     /// Outcome: `aggregated`; `stale` (aggregated into a later round); `rejected`; `late`; `lost`; `skipped` (certain
     /// to be late, not computed); `restart` (lost with the server); `unopened` (part of a masked sum that could not
-    /// be opened); `unused`; `load`; or the reason why the client failed: `crashed`, `corrupt`, `away`, `left`,
+    /// be opened); `unused`; `load_client`; or the reason why the client failed: `crashed`, `corrupt`, `away`, `left`,
     /// `no_data`, `non_finite`, `out_of_range`, `excluded`, `policy`, `panicked`, ...
     outcome: String,
     /// Participants of the client in the round.
-    seats: usize,
+    participants: usize,
     /// Participants of the client whose upload was aggregated when the round closed.
-    seats_aggregated: usize,
+    participants_aggregated: usize,
     /// Training samples behind the client's uploads.
     samples: u64,
     /// Loss at the end of local training, mean over the client's participants.
@@ -58,7 +58,7 @@ pub(in crate::report) struct Row {
     /// Virtual time at which the client's last upload reached the server, in time or late.
     arrived_s: Option<Number>,
     /// Virtual time of the client's local work.
-    worked_s: Number,
+    work_s: Number,
 }
 
 /// Outcome of an update, in the order of progress.
@@ -132,7 +132,7 @@ impl ParticipantRow {
         let Event::FrameCharged { direction, outcome, bytes, sent, kind, .. } = event else {
             return;
         };
-        self.load |= *kind == ParticipantKind::Load;
+        self.load |= *kind == ParticipantKind::LoadClient;
         self.sent += sent;
         let arrives = matches!(outcome, FrameOutcome::Delivered | FrameOutcome::Late);
         let delivered = arrives.then_some(at);
@@ -200,7 +200,11 @@ impl Pending {
         let loss = losses.iter().sum::<f64>() / losses.len() as f64;
         let load = !places.is_empty() && places.iter().all(|place| place.load);
         let outcome = places.iter().filter_map(|place| place.outcome.as_ref()).max();
-        let word = if load { "load" } else { outcome.unwrap_or(&Outcome::Unused).word() };
+        let word = if load {
+            ParticipantKind::LoadClient.word()
+        } else {
+            outcome.unwrap_or(&Outcome::Unused).word()
+        };
         let used = |place: &&&ParticipantRow| place.outcome == Some(Outcome::Aggregated);
         Row {
             round: self.round.0 + 1,
@@ -209,8 +213,8 @@ impl Pending {
             client: client.0,
             sampled: u8::from(self.sampled.binary_search(&client).is_ok()),
             outcome: word.to_string(),
-            seats: places.len(),
-            seats_aggregated: places.iter().filter(used).count(),
+            participants: places.len(),
+            participants_aggregated: places.iter().filter(used).count(),
             samples: sum(|place| place.samples),
             loss: (!losses.is_empty()).then_some(Number(loss)),
             bytes_down: sum(|place| place.down),
@@ -220,7 +224,7 @@ impl Pending {
             received_s: last(|place| place.received),
             trained_s: last(|place| place.trained),
             arrived_s: last(|place| place.arrived),
-            worked_s: Number(VirtualTime(sum(|place| place.worked)).as_seconds()),
+            work_s: Number(VirtualTime(sum(|place| place.worked)).as_seconds()),
         }
     }
 
@@ -293,7 +297,7 @@ impl<W: Write + Send> EventSink for ParticipationTable<W> {
                     missing: Vec::new(),
                 });
             }
-            Event::FrameCharged { round, seat: participant, client, outcome, bytes, .. } => {
+            Event::FrameCharged { round, participant, client, outcome, bytes, .. } => {
                 if let Some(place) = self.place(*round, *client, *participant) {
                     place.charge(entry.at, &entry.event);
                     match outcome {
@@ -304,7 +308,9 @@ impl<W: Write + Send> EventSink for ParticipationTable<W> {
                     }
                 }
             }
-            Event::Trained { round, seat: participant, client, samples, worked, .. } => {
+            Event::ClientTrained {
+                round, participant, client, samples, work_ns: worked, ..
+            } => {
                 if let Some(place) = self.place(*round, *client, *participant) {
                     place.samples = *samples;
                     place.worked += worked;
@@ -312,21 +318,21 @@ impl<W: Write + Send> EventSink for ParticipationTable<W> {
                     place.loss = loss(entry);
                 }
             }
-            Event::Skipped { round, seat: participant, client, worked, .. } => {
+            Event::ClientSkipped { round, participant, client, work_ns: worked, .. } => {
                 if let Some(place) = self.place(*round, *client, *participant) {
                     place.worked += worked;
                     place.became(Outcome::Skipped);
                 }
             }
-            Event::ClientFailed { round, seat: participant, client, reason, .. } => {
+            Event::ClientFailed { round, participant, client, reason, .. } => {
                 let place = self.place(*round, *client, *participant);
                 place.into_iter().for_each(|p| p.became(Outcome::Failed(reason.clone())));
             }
-            Event::UpdateRejected { round, seat: participant, client, .. } => {
+            Event::UpdateRejected { round, participant, client, .. } => {
                 let place = self.place(*round, *client, *participant);
                 place.into_iter().for_each(|place| place.became(Outcome::Rejected));
             }
-            Event::UpdateStale { round, seat: participant, client, .. } => {
+            Event::UpdateStale { round, participant, client, .. } => {
                 let place = self.place(*round, *client, *participant);
                 place.into_iter().for_each(|place| place.became(Outcome::Stale));
             }
@@ -339,7 +345,7 @@ impl<W: Write + Send> EventSink for ParticipationTable<W> {
                     }
                 }
             }
-            Event::SumMasked { round, opened: false, .. } => {
+            Event::SecureSumOpened { round, opened: false, .. } => {
                 let places = self.round(*round).into_iter().flat_map(|r| r.places.values_mut());
                 places.for_each(|place| place.became(Outcome::Unopened));
             }

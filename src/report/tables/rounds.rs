@@ -49,7 +49,7 @@ pub(in crate::report) struct Row {
     /// Clients sampled in the round.
     sampled: usize,
     /// Participants of the round: one per client, or several if a client's shard is split.
-    seats: u32,
+    participants: u32,
     /// Uploads aggregated when the round closed, stale ones of earlier rounds included.
     aggregated: u32,
     /// Participants that sent nothing (crashed, lost, without data, ...).
@@ -114,7 +114,7 @@ struct Pending {
     /// Parts of its duration, once it is closed.
     parts: Option<TimeParts>,
     sampled: usize,
-    seats: u32,
+    participants: u32,
     aggregated: u32,
     /// Participants missing when the round closed, whose outcome is not known yet.
     missing: BTreeSet<ParticipantId>,
@@ -159,7 +159,7 @@ impl Pending {
             waiting_s: self.parts.map(|parts| Number(parts.waiting_s)),
             server_s: self.parts.map(|parts| Number(parts.server_s)),
             sampled: self.sampled,
-            seats: self.seats,
+            participants: self.participants,
             aggregated: self.aggregated,
             failed: self.failed,
             rejected: self.rejected,
@@ -242,7 +242,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
         let parts = self.watch.take(entry);
         match &entry.event {
             Event::PhaseStarted { .. } => self.phases.take(&entry.event),
-            Event::RoundOpened { round, task, phase, cohort, seats: participants, .. } => {
+            Event::RoundOpened { round, task, phase, cohort, participants, .. } => {
                 self.flush(false)?;
                 let phase = self.phases.name(*task, *phase);
                 self.open.push_back(Pending {
@@ -253,7 +253,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     closed: None,
                     parts: None,
                     sampled: cohort.len(),
-                    seats: *participants,
+                    participants: *participants,
                     aggregated: 0,
                     missing: BTreeSet::new(),
                     settled: BTreeSet::new(),
@@ -266,7 +266,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     distance: None,
                 });
             }
-            Event::FrameCharged { round, seat: participant, outcome, .. } => {
+            Event::FrameCharged { round, participant, outcome, .. } => {
                 if let Some(row) = self.row(*round) {
                     row.traffic.take(&entry.event)?;
                     if matches!(outcome, FrameOutcome::Late | FrameOutcome::Lost) {
@@ -274,12 +274,12 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     }
                 }
             }
-            Event::Trained { round, .. } => {
+            Event::ClientTrained { round, .. } => {
                 if let (Some(loss), Some(row)) = (loss(entry), self.row(*round)) {
                     row.losses.push(loss);
                 }
             }
-            Event::ClientFailed { round, seat: participant, .. } => {
+            Event::ClientFailed { round, participant, .. } => {
                 if let Some(row) = self.row(*round) {
                     row.failed += 1;
                     row.settle(*participant);
@@ -288,7 +288,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
             Event::UpdateRejected { round, .. } => {
                 self.row(*round).into_iter().for_each(|row| row.rejected += 1);
             }
-            Event::UpdateStale { round, seat: participant, .. } => {
+            Event::UpdateStale { round, participant, .. } => {
                 self.row(*round).into_iter().for_each(|row| row.settle(*participant));
             }
             Event::ServerRestarted { round, lost, .. } => {
@@ -297,12 +297,13 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     .for_each(|row| lost.iter().for_each(|s| row.settle(*s)));
             }
             // If a masked sum cannot be opened, no upload of it counts, late or not.
-            Event::SumMasked { round, opened: false, .. } => {
+            Event::SecureSumOpened { round, opened: false, .. } => {
                 if let Some(row) = self.row(*round) {
-                    (0..row.seats).for_each(|participant| row.settle(ParticipantId(participant)));
+                    (0..row.participants)
+                        .for_each(|participant| row.settle(ParticipantId(participant)));
                 }
             }
-            Event::RoundClosed { round, folded, missing, .. } => {
+            Event::RoundClosed { round, aggregated: folded, missing, .. } => {
                 if let Some(row) = self.row(*round) {
                     row.closed = Some(entry.at);
                     row.parts = parts;
@@ -311,7 +312,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     row.missing.retain(|participant| !row.settled.contains(participant));
                 }
             }
-            Event::Bias { round, .. } => {
+            Event::FederatedBiasMeasured { round, .. } => {
                 let measures = entry.numbers.as_ref().map(|numbers| &numbers.metrics);
                 let figure = |name: &str| Some(measures?.get(name)?.0);
                 if let Some(row) = self.row(*round) {

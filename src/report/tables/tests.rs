@@ -36,7 +36,7 @@ fn frame(round: u32, client: u32, direction: Direction, outcome: FrameOutcome) -
         round: Round(round),
         task: TaskId(0),
         phase: 0,
-        seat: ParticipantId(client),
+        participant: ParticipantId(client),
         client: ClientId(client),
         direction,
         outcome,
@@ -67,30 +67,30 @@ fn journal() -> Vec<Entry> {
         task,
         phase: 0,
         cohort: vec![ClientId(0), ClientId(1)],
-        seats: 2,
+        participants: 2,
         behind: vec![],
     };
-    let trained = |round, client| Event::Trained {
+    let trained = |round, client| Event::ClientTrained {
         round: Round(round),
         task,
         phase: 0,
-        seat: ParticipantId(client),
+        participant: ParticipantId(client),
         client: ClientId(client),
         samples: 12,
-        worked: 500_000_000,
-        kept: u64::from(client) * 1_000,
+        work_ns: 500_000_000,
+        state_bytes: u64::from(client) * 1_000,
     };
     let closed = |round, folded, missing| Event::RoundClosed {
         round: Round(round),
         task,
         phase: 0,
-        folded,
+        aggregated: folded,
         stale: 0,
         missing,
     };
     let events = vec![
-        Event::RunStarted { format: 1, seed: 5, method: "hgp".into(), clients: 2, tasks: 1 },
-        Event::TaskStarted { task, classes: vec![3, 4], movers: vec![] },
+        Event::RunStarted { format: 2, seed: 5, method: "hgp".into(), clients: 2, tasks: 1 },
+        Event::TaskStarted { task, classes: vec![3, 4], switching_clients: vec![] },
         Event::PhaseStarted { task, phase: 0, name: "train".into(), rounds: 2 },
         opened(0),
         frame(0, 0, down, delivered),
@@ -112,7 +112,7 @@ fn journal() -> Vec<Entry> {
         Event::RunEnded { reason: EndReason::Done },
     ];
     let numbers = |event: &Event| match event {
-        Event::Trained { client, .. } => Some(Numbers {
+        Event::ClientTrained { client, .. } => Some(Numbers {
             metrics: [("loss".to_string(), MetricValue(0.5 + f64::from(client.0)))].into(),
             ..Numbers::default()
         }),
@@ -192,14 +192,14 @@ fn a_lost_frame_counts_what_crossed_the_link_and_delays_no_row() {
 fn clients_carry_what_they_carried() {
     let buffer = Buffer::default();
     let mut table = ClientsTable::new(buffer.clone()).unwrap();
-    let event = Event::ClientDrawn {
+    let event = Event::ClientProfiled {
         client: ClientId(1),
         slowness: 1_500_000,
-        setup: 250_000_000,
+        setup_ns: 250_000_000,
         down: Some(4_300_000),
         up: None,
         round_trip: 70_000_000,
-        leaves: None,
+        leaves_ns: None,
     };
     table.record(&Entry { seq: 0, at: VirtualTime(0), event, numbers: None }).unwrap();
     feed(&mut table);
@@ -210,7 +210,7 @@ fn clients_carry_what_they_carried() {
 fn the_matrix_counts_tasks_from_one() {
     let buffer = Buffer::default();
     feed(&mut MatrixTable::new(buffer.clone()).unwrap());
-    assert_eq!(buffer.text(), "learnt,tested,correct,total,accuracy\n1,1,3,4,0.75\n");
+    assert_eq!(buffer.text(), "after_task,test_task,correct,total,accuracy\n1,1,3,4,0.75\n");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_task_without_test_samples_has_an_empty_cell() {
     let (task, point) = (TaskId(1), EvaluationPoint::Task);
     let event = Event::Evaluated { round: Round(3), task, point };
     table.record(&Entry { seq: 0, at: VirtualTime(0), event, numbers: Some(numbers) }).unwrap();
-    assert_eq!(buffer.text(), "learnt,tested,correct,total,accuracy\n2,1,0,4,0\n2,2,0,0,\n");
+    assert_eq!(buffer.text(), "after_task,test_task,correct,total,accuracy\n2,1,0,4,0\n2,2,0,0,\n");
 }
 
 #[test]
@@ -257,8 +257,11 @@ fn classes_are_named_by_their_rows_and_tasks() {
     let buffer = Buffer::default();
     let names = ["a", "b", "dog", "c", "d", "emu, young"].map(String::from).to_vec();
     let mut table = ClassesTable::new(buffer.clone(), ClassNames::new(names)).unwrap();
-    let started =
-        |task, classes| Event::TaskStarted { task: TaskId(task), classes, movers: vec![] };
+    let started = |task, classes| Event::TaskStarted {
+        task: TaskId(task),
+        classes,
+        switching_clients: vec![],
+    };
     let tested = |point| Event::Evaluated { round: Round(3), task: TaskId(1), point };
     let events = [
         (started(0, vec![7, 2]), vec![]),
@@ -274,7 +277,7 @@ fn classes_are_named_by_their_rows_and_tasks() {
         table.record(&Entry { seq: 0, at: VirtualTime(0), event, numbers }).unwrap();
     }
     // The data set has no class 7, so its name is empty.
-    let rows = "learnt,task,row,class,correct,total,accuracy,name\n2,1,0,7,1,4,0.25,\n\
+    let rows = "after_task,task,row,class,correct,total,accuracy,name\n2,1,0,7,1,4,0.25,\n\
                 2,2,2,5,2,2,1,\"emu, young\"\n";
     assert_eq!(buffer.text(), rows);
 }

@@ -78,9 +78,9 @@ impl<W> Tensorboard<W> {
                 self.all.take(&entry.event)?;
                 self.round.take(&entry.event)?;
             }
-            Event::Trained { .. } => self.losses.extend(loss(entry)),
+            Event::ClientTrained { .. } => self.losses.extend(loss(entry)),
             Event::ClientFailed { .. } => self.failed += 1,
-            Event::RoundClosed { round, folded, .. } => {
+            Event::RoundClosed { round, aggregated: folded, .. } => {
                 let scalars = self.of_round(entry.at.as_seconds(), *folded);
                 return Ok(Some((i64::from(round.0) + 1, scalars)));
             }

@@ -88,7 +88,7 @@ mod tests {
             ("fa=1", "did you mean `faa`?"),
             ("faa=-1", "must be a number from 0"),
             ("faa=x", "must be a number from 0"),
-            ("seats=1", "neither better nor worse"),
+            ("participants=1", "neither better nor worse"),
         ] {
             let told = Limit::parse(wrong).unwrap_err();
             assert!(told.contains(hint), "{wrong}: {told}");

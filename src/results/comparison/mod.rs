@@ -28,7 +28,7 @@ const USUAL: [&str; 13] = [
     "bytes_down",
     "bytes_up",
     "rounds",
-    "seats",
+    "participants",
     "clients_sampled",
     "sample_passes",
     "virtual_s",

@@ -7,7 +7,7 @@ use crate::results::{Arm, Repeat};
 fn directory(folder: &Path) {
     fs::create_dir_all(folder).unwrap();
     let manifest = serde_json::json!({
-        "format": 1, "fedcast": "0.1.0", "status": "done",
+        "format": 2, "fedcast": "0.1.0", "status": "done",
         "scenario": { "name": "hand", "hash": "00" }, "method": "hgp",
         "seeds": { "run": 1, "partition": 2, "class_order": 3 },
         "data": null, "backbone": null, "level": "N", "workers": 1,
@@ -22,7 +22,7 @@ fn directory(folder: &Path) {
         },
         "wall": { "total_s": 9.0 },
     });
-    let rounds = "round,closed_s,seats,aggregated,bytes_down,bytes_up,accuracy_seen\n\
+    let rounds = "round,closed_s,participants,aggregated,bytes_down,bytes_up,accuracy_seen\n\
                   1,1.5,5,4,10,1,0.3\n2,2.5,7,7,20,2,\n3,4.5,6,6,40,4,0.8\n4,8,6,1,80,8,0.9\n";
     let closed = |loss: f64| {
         format!(
@@ -31,7 +31,7 @@ fn directory(folder: &Path) {
     };
     let trained = |client: u32, samples: u32, figure: &str| {
         format!(
-            "{{\"event\":{{\"type\":\"trained\",\"client\":{client},\"samples\":{samples}}},\"numbers\":{{\"metrics\":{{{figure}}}}}}}\n"
+            "{{\"event\":{{\"type\":\"client_trained\",\"client\":{client},\"samples\":{samples}}},\"numbers\":{{\"metrics\":{{{figure}}}}}}}\n"
         )
     };
     // The loss of two trainings of one client and one of another; a third did not say its own.
@@ -45,7 +45,7 @@ fn directory(folder: &Path) {
     ]
     .concat();
     let clients = "client,kind,rounds_sampled,samples_trained\n\
-                   0,client,3,30\n4,client,1,12\n5,client,0,0\n9,load,3,0\n";
+                   0,client,3,30\n4,client,1,12\n5,client,0,0\n9,load_client,3,0\n";
     for (name, text) in [
         (names::MANIFEST, manifest.to_string()),
         (names::SCENARIO, "schema = 2\n[federation]\nclients = 6\n".to_owned()),
@@ -105,12 +105,12 @@ fn figures_come_from_their_places() {
         ("bytes_down_control", 11.0),
         ("bytes_up_prototypes", 23.0),
         ("wasted_up", 1.0),
-        ("silent_seats", 0.25),
+        ("silent_participants", 0.25),
         ("figure:loss", 0.75),
         // 150 of three trainings; by samples it would be 4300 / 70, client by client 40.
         ("client:loss", 50.0),
         ("bytes_up_prompt", 0.0),
-        ("seats", 24.0),
+        ("participants", 24.0),
         ("clients_sampled", 2.0),
         ("samples_trained", 42.0),
         ("virtual_s", 12.5),

@@ -35,7 +35,7 @@ warn_if_unequal = ["failed"]
 /// A finished run with these figures.
 fn run(folder: &Path, faa: f64, up: u64, failed: u64) -> RunRecord {
     let manifest = serde_json::json!({
-        "format": 1, "fedcast": "0.1.0", "status": "done",
+        "format": 2, "fedcast": "0.1.0", "status": "done",
         "scenario": { "name": "hand", "hash": "00" }, "method": "hgp",
         "seeds": { "run": 1, "partition": 2, "class_order": 3 },
         "data": null, "backbone": null, "level": "N", "workers": 1, "machine": Machine::here(),
@@ -46,7 +46,7 @@ fn run(folder: &Path, faa: f64, up: u64, failed: u64) -> RunRecord {
         "bytes": { "up": { "delivered": { "frames": 1, "bytes": up, "control": 1, "kinds": { "head": up - 1 } } } },
     });
     let seen = if faa > 0.5 { "0.6" } else { "0.4" };
-    let rounds = format!("round,task,phase,seats,loss,accuracy_seen\n1,1,train,4,,{seen}\n");
+    let rounds = format!("round,task,phase,participants,loss,accuracy_seen\n1,1,train,4,,{seen}\n");
     fs::create_dir_all(folder).unwrap();
     for (name, text) in [
         (names::MANIFEST, manifest.to_string()),
@@ -251,7 +251,10 @@ fn a_row_per_run_and_per_round_in_both_formats() {
 
     let rounds = rounds::table(&study, &outcomes).unwrap().to_csv();
     let lines: Vec<&str> = rounds.lines().collect();
-    assert_eq!(lines[0], "label,rounds,method,seed,round,task,phase,seats,loss,accuracy_seen");
+    assert_eq!(
+        lines[0],
+        "label,rounds,method,seed,round,task,phase,participants,loss,accuracy_seen"
+    );
     assert_eq!(lines.len(), 12, "a head and a round of each of eleven runs");
     assert_eq!(lines[3], "\"rounds=1, method=hgp\",1,hgp,1,1,1,train,4,,0.6");
 }

@@ -9,7 +9,7 @@ fn a_task_whose_training_failed_is_missed() {
     assert_eq!(ran.failures(), vec!["panicked"; 2]);
     let mut missed = Vec::new();
     for entry in &ran.entries {
-        let Event::Trained { client, task, .. } = entry.event else { continue };
+        let Event::ClientTrained { client, task, .. } = entry.event else { continue };
         let metrics = &entry.numbers.as_ref().expect("metrics").metrics;
         if metrics["missed"].0 != 0.0 {
             missed.push((client.0, task.0, metrics["missed"].0));
@@ -37,7 +37,7 @@ fn lost_messages_and_crashes_are_events_and_the_run_completes() {
     let frames = ran.entries.iter().filter(lost).count();
     assert_eq!(frames, reasons.iter().filter(|r| *r == "lost").count());
     for entry in &ran.entries {
-        if let Event::RoundClosed { folded, missing, .. } = &entry.event {
+        if let Event::RoundClosed { aggregated: folded, missing, .. } = &entry.event {
             assert_eq!(*folded as usize + missing.len(), 6);
         }
     }
@@ -48,7 +48,7 @@ fn a_federation_where_everybody_crashes_still_ends() {
     let faults = FaultRules::crashing(1.0);
     let ran = run(stateful(Rules { faults, ..rules() }));
     done(&ran);
-    assert_eq!((ran.count("client_failed"), ran.count("trained")), (60, 0));
+    assert_eq!((ran.count("client_failed"), ran.count("client_trained")), (60, 0));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn bad_updates_are_rejected_and_the_others_count() {
         let ran = run(setup::<Visits>(rules(), fault));
         done(&ran);
         let rejected = ran.entries.iter().filter_map(|e| match &e.event {
-            Event::UpdateRejected { client, why, .. } => Some((client.0, why.clone())),
+            Event::UpdateRejected { client, reason: why, .. } => Some((client.0, why.clone())),
             _ => None,
         });
         let rejected: Vec<_> = rejected.collect();
@@ -69,7 +69,7 @@ fn bad_updates_are_rejected_and_the_others_count() {
         let of_client = |(client, text): &(u32, String)| *client == 2 && text.contains(why);
         assert!(rejected.iter().all(of_client), "{fault:?}: {rejected:?}");
         for entry in &ran.entries {
-            if let Event::RoundClosed { folded, missing, .. } = &entry.event {
+            if let Event::RoundClosed { aggregated: folded, missing, .. } = &entry.event {
                 assert_eq!((*folded, missing.len()), (5, 1), "{fault:?}");
             }
         }
@@ -90,7 +90,7 @@ fn a_panicking_policy_is_a_failed_client() {
     let ran = run(setup::<Visits>(rules(), Mischief::Panic));
     done(&ran);
     assert_eq!(ran.failures(), vec!["panicked"; 10]);
-    assert_eq!(ran.count("trained"), 50);
+    assert_eq!(ran.count("client_trained"), 50);
 }
 
 #[test]

@@ -62,12 +62,7 @@ fn the_first_of_equal_frames_in_a_round_is_no_copy() {
     let mut copies = 0;
     let frames = ran.entries.iter().filter_map(|e| match &e.event {
         Event::FrameCharged {
-            round,
-            seat: participant,
-            direction: Direction::Down,
-            copy,
-            asset,
-            ..
+            round, participant, direction: Direction::Down, copy, asset, ..
         } => Some((*round, asset.clone(), *participant, *copy)),
         _ => None,
     });

@@ -113,7 +113,7 @@ fn a_run_learns_and_tests_as_it_says() {
     let ran = run(stateful(rules()));
     done(&ran);
     assert_eq!(ran.count("round_closed"), 10);
-    assert_eq!(ran.count("trained"), 60);
+    assert_eq!(ran.count("client_trained"), 60);
     assert_eq!(ran.count("frame_charged"), 120);
     assert_eq!(ran.count("evaluated"), 15);
     let counting: Vec<&Entry> = (ran.entries.iter())
@@ -147,7 +147,7 @@ fn states_are_kept_and_missed_tasks_are_told() {
     let mut visits = std::collections::BTreeMap::new();
     let mut missed = 0.0;
     for entry in &ran.entries {
-        if let Event::Trained { client, .. } = entry.event {
+        if let Event::ClientTrained { client, .. } = entry.event {
             let metrics = &entry.numbers.as_ref().expect("metrics").metrics;
             let count = visits.entry(client).or_insert(0.0);
             *count += 1.0;
@@ -173,8 +173,8 @@ fn bias_is_measured_before_synchronisation_and_changes_nothing() {
     let plain = run(stateful(rules()));
     let measured = run(stateful(Rules { bias: Some(Compared::Round), ..rules() }));
     done(&measured);
-    assert_eq!(measured.count("bias"), 10);
-    for entry in measured.entries.iter().filter(|e| e.event.name() == "bias") {
+    assert_eq!(measured.count("federated_bias_measured"), 10);
+    for entry in measured.entries.iter().filter(|e| e.event.name() == "federated_bias_measured") {
         let metrics = &entry.numbers.as_ref().expect("figures").metrics;
         assert!(metrics["response_entropy"].0 >= 0.0);
         assert!(metrics["prototype_distance"].0 > 0.0);
@@ -201,7 +201,7 @@ fn fresh_clients_come_once_and_their_shards_are_made_lazily() {
     done(&ran);
     let mut met = std::collections::BTreeSet::new();
     for entry in &ran.entries {
-        if let Event::Trained { client, samples, .. } = entry.event {
+        if let Event::ClientTrained { client, samples, .. } = entry.event {
             assert_eq!(samples, 20);
             assert!(met.insert(client), "{client} came back");
         }
@@ -229,7 +229,10 @@ fn the_profile_sees_every_kind_of_work() {
     .expect("ends well");
     let spans = spans.0.lock().expect("no holder panics");
     let count = |kind| spans.iter().filter(|span| span.job == kind).count();
-    assert_eq!((count(JobKind::Train), count(JobKind::Fold), count(JobKind::Bias)), (60, 60, 60));
+    assert_eq!(
+        (count(JobKind::Train), count(JobKind::Aggregate), count(JobKind::Bias)),
+        (60, 60, 60)
+    );
     // A period begins and ends, a round opens and closes.
     assert_eq!(count(JobKind::Server), 2 * 5 + 2 * 10);
     assert_eq!(count(JobKind::Codec), 60 + 10 + 10 + 5);

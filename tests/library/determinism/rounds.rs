@@ -9,7 +9,7 @@ fn rounds_of(ran: &Ran) -> Vec<(VirtualTime, u32, usize)> {
     for entry in &ran.entries {
         match &entry.event {
             Event::RoundOpened { .. } => opened = entry.at,
-            Event::RoundClosed { folded, missing, .. } => {
+            Event::RoundClosed { aggregated: folded, missing, .. } => {
                 rounds.push((VirtualTime(entry.at.0 - opened.0), *folded, missing.len()));
             }
             _ => {}
@@ -56,14 +56,15 @@ fn a_deadline_closes_its_round_and_late_frames_are_still_accounted_for() {
         let late = frames_up(&one, FrameOutcome::Late);
         assert!(late > 0, "some are too slow: {rounds:?}");
         assert_eq!(late, rounds.iter().map(|round| round.2).sum::<usize>());
-        let worked = one.count("trained") + one.count("skipped");
+        let worked = one.count("client_trained") + one.count("client_skipped");
         assert_eq!(frames_up(&one, FrameOutcome::Delivered) + late, worked);
     }
 }
 
 /// Returns what the server sees and what crosses links, independent of the computing process.
 fn seen_by_the_server(ran: &Ran) -> Vec<String> {
-    let clients = |event: &Event| matches!(event, Event::Trained { .. } | Event::Skipped { .. });
+    let clients =
+        |event: &Event| matches!(event, Event::ClientTrained { .. } | Event::ClientSkipped { .. });
     let seen = ran.entries.iter().filter(|entry| !clients(&entry.event));
     seen.map(|entry| format!("{} {:?} {:?}", entry.at, entry.event, entry.numbers)).collect()
 }
@@ -82,13 +83,16 @@ fn stragglers_that_are_not_computed_change_nothing_that_anybody_sees() {
         let (trained, skipped) =
             (of(setup::<()>, true, server_up), of(setup::<()>, false, server_up));
         done(&skipped);
-        assert_eq!(trained.count("skipped"), 0);
-        assert!(skipped.count("skipped") > 5, "{} skipped", skipped.count("skipped"));
-        assert_eq!(trained.count("trained"), skipped.count("trained") + skipped.count("skipped"));
+        assert_eq!(trained.count("client_skipped"), 0);
+        assert!(skipped.count("client_skipped") > 5, "{} skipped", skipped.count("client_skipped"));
+        assert_eq!(
+            trained.count("client_trained"),
+            skipped.count("client_trained") + skipped.count("client_skipped")
+        );
         assert_eq!(seen_by_the_server(&trained), seen_by_the_server(&skipped));
     }
     // A state must go on learning.
-    assert_eq!(of(setup::<Visits>, false, f64::INFINITY).count("skipped"), 0);
+    assert_eq!(of(setup::<Visits>, false, f64::INFINITY).count("client_skipped"), 0);
 }
 
 #[test]
@@ -165,8 +169,8 @@ fn the_server_waits_for_the_first_who_comes_and_says_when_nobody_will() {
     let waiting = Rules { availability: availability.clone(), compute, ..rules() };
     let ran = run(stateful(waiting.clone()));
     done(&ran);
-    let waits = ran.entries.iter().find(|entry| entry.event.name() == "round_waits");
-    let Event::RoundWaits { until, .. } = waits.expect("nobody is there").event else { panic!() };
+    let waits = ran.entries.iter().find(|entry| entry.event.name() == "round_delayed");
+    let Event::RoundDelayed { until, .. } = waits.expect("nobody is there").event else { panic!() };
     assert_eq!(VirtualTime(until), seconds(100.0));
     let opened: Vec<_> = (ran.entries.iter())
         .filter_map(|entry| match &entry.event {

@@ -24,7 +24,7 @@
 
 pub mod cases;
 pub mod outcome;
-mod table;
+pub mod table;
 
 use std::collections::BTreeSet;
 use std::io::Write;

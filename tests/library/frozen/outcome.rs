@@ -16,7 +16,7 @@ use fedcast::scenario::{Override, Scenario};
 use super::cases::{BASE, Case};
 
 /// Digits of a digest that identify a run, as `fedcast run` prints them.
-const DIGITS: usize = 16;
+pub const DIGITS: usize = 16;
 
 /// Outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,23 +64,13 @@ pub fn by(case: &Case, ranks: Option<Ranks>) -> Result<Outcome, String> {
 }
 
 fn run(case: &Case, crew: &ComputeResources) -> Result<Outcome, String> {
-    let overrides: Vec<Override> = case.overrides.iter().map(|set| Override::new(*set)).collect();
-    let methods = Registry::builtin();
-    let read = Scenario::from_toml(BASE, "frozen", Path::new("."), &overrides, &methods);
-    let Ok(loaded) = read else { return Ok(Outcome::Refused) };
-    let Ok(assembly) = assemble_by(&loaded.scenario, &methods, crew) else {
-        return Ok(Outcome::Refused);
-    };
-    let memory = MemorySink::default();
-    let end =
-        simulate(assembly.setup, Box::new(memory.clone()), Box::new(()), Interrupt::default());
-    end.map_err(|error| error.to_string())?;
+    let Some((scenario, memory)) = simulated(case, crew)? else { return Ok(Outcome::Refused) };
     let mut summary = Summary::new("frozen");
     let entries = memory.entries();
     for entry in &entries {
         summary.record(entry).map_err(|error| error.to_string())?;
     }
-    was_planned(&loaded.scenario, &summary, &entries)?;
+    was_planned(&scenario, &summary, &entries)?;
     let digests = memory.digests();
     Ok(Outcome::Ran(Figures {
         events: digests.events[..DIGITS].to_string(),
@@ -88,6 +78,32 @@ fn run(case: &Case, crew: &ComputeResources) -> Result<Outcome, String> {
         down: bytes(&summary, Direction::Down),
         up: bytes(&summary, Direction::Up),
     }))
+}
+
+/// Returns the entries of a case; `None` if it is refused.
+///
+/// # Errors
+/// What ended a run that had begun.
+pub fn entries(case: &Case) -> Result<Option<Vec<Entry>>, String> {
+    let ran = simulated(case, &ComputeResources { workers: asked_workers(), ranks: None })?;
+    Ok(ran.map(|(_, memory)| memory.entries()))
+}
+
+/// Runs a case and keeps its entries; `None` if it is refused.
+fn simulated(
+    case: &Case,
+    crew: &ComputeResources,
+) -> Result<Option<(Scenario, MemorySink)>, String> {
+    let overrides: Vec<Override> = case.overrides.iter().map(|set| Override::new(*set)).collect();
+    let methods = Registry::builtin();
+    let read = Scenario::from_toml(BASE, "frozen", Path::new("."), &overrides, &methods);
+    let Ok(loaded) = read else { return Ok(None) };
+    let Ok(assembly) = assemble_by(&loaded.scenario, &methods, crew) else { return Ok(None) };
+    let memory = MemorySink::default();
+    let end =
+        simulate(assembly.setup, Box::new(memory.clone()), Box::new(()), Interrupt::default());
+    end.map_err(|error| error.to_string())?;
+    Ok(Some((loaded.scenario, memory)))
 }
 
 /// A plan with the faults of the run knows its bytes and its time beforehand; where the size of messages depends on
@@ -107,7 +123,7 @@ fn was_planned(scenario: &Scenario, ran: &Summary, entries: &[Entry]) -> Result<
         Event::RoundClosed { .. } => Some(entry.at.as_seconds()),
         _ => None,
     });
-    let waits = |entry: &Entry| matches!(entry.event, Event::TaskWaits { .. });
+    let waits = |entry: &Entry| matches!(entry.event, Event::TaskDelayed { .. });
     let waited = entries.iter().any(waits);
     let total = &planned.total;
     let took = (ends.next_back().unwrap_or(0.0), total.virtual_s);

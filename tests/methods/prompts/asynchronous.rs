@@ -286,7 +286,7 @@ fn late_updates_fold_into_the_rows_of_their_task() {
     let (mut late, mut mixed) = (0, 0);
     for entry in &entries {
         match &entry.event {
-            Event::UpdateStale { round, seat: participant, into, .. } => {
+            Event::UpdateStale { round, participant, into, .. } => {
                 folded.entry(*into).or_default().push((*round, *participant));
             }
             Event::RoundClosed { round, missing, .. } => {

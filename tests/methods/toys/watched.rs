@@ -135,7 +135,7 @@ impl Engine {
                     let plain = metrics.into_iter().map(|(name, figure)| (name, figure.0));
                     self.figures.push(plain.collect());
                 }
-                Event::UpdateRejected { round, seat: participant, why, .. } => {
+                Event::UpdateRejected { round, participant, reason: why, .. } => {
                     let rejected =
                         exchanges.iter().find(|(place, _)| *place == (round, participant));
                     let upload = rejected.and_then(|(_, exchange)| exchange.up.as_ref().ok());

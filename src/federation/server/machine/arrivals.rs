@@ -96,8 +96,7 @@ impl ServerMachine {
         let Some(open) = self.book.current() else { return Ok(()) };
         let (task, RejectedUpload { round, participant, client, why }) =
             (open.context.stage.task, refusal);
-        let event =
-            Event::UpdateRejected { round, task, seat: participant, client, why: why.clone() };
+        let event = Event::UpdateRejected { round, task, participant, client, reason: why.clone() };
         effects.push(Effect::Record(event, None));
         match self.simulation.rules.on_bad_update {
             OnBadUpdate::Drop => Ok(()),
@@ -170,7 +169,7 @@ impl ServerMachine {
             return self
                 .reject(RejectedUpload { round: base, participant: id, client, why }, effects);
         }
-        let event = Event::UpdateStale { round: base, task, seat: id, client, into };
+        let event = Event::UpdateStale { round: base, task, participant: id, client, into };
         effects.push(Effect::Record(event, None));
         let meta = UploadMeta { participant, base, staleness, discount };
         effects.extend(round.fold_stale(&download, upload, meta, &self.desk));

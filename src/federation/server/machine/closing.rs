@@ -65,7 +65,7 @@ impl ServerMachine {
         let Some(round) = self.book.current() else { return };
         let BiasMeasurement { clients, metrics, responses } = comparison;
         let (round, task) = (round.context.round, round.context.stage.task);
-        let event = Event::Bias { round, task, clients };
+        let event = Event::FederatedBiasMeasured { round, task, clients };
         let numbers = Numbers { metrics, responses, ..Numbers::default() };
         effects.push(Effect::Record(event, Some(numbers)));
     }
@@ -103,7 +103,7 @@ impl ServerMachine {
             round: number,
             task: round.context.stage.task,
             phase: self.schedule.phase_number(),
-            folded: round.updates(),
+            aggregated: round.updates(),
             stale: round.stale(),
             missing,
         };

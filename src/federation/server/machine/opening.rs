@@ -27,7 +27,7 @@ impl ServerMachine {
         let cohort = match self.simulation.cohort(rule, self.task(), (round, now), met)? {
             Cohort::Now(cohort) => cohort,
             Cohort::Later(until) => {
-                let event = Event::RoundWaits { round, task: self.task().task, until: until.0 };
+                let event = Event::RoundDelayed { round, task: self.task().task, until: until.0 };
                 effects.push(Effect::Record(event, None));
                 self.doing = "waits for clients that can be reached";
                 effects.push(Effect::deliver_to_server(until, EventClass::Timer, ToServer::Reopen));
@@ -70,7 +70,7 @@ impl ServerMachine {
             task: context.stage.task,
             phase: self.schedule.phase_number(),
             cohort: opening.cohort.clone(),
-            seats: opening.seats.len() as u32,
+            participants: opening.seats.len() as u32,
             behind: context.stage.behind().collect(),
         };
         effects.push(Effect::Record(event, None));

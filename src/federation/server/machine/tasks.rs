@@ -27,7 +27,7 @@ impl ServerMachine {
         let task = self.task().task;
         let due = self.simulation.arrivals.due(task);
         if now < due {
-            effects.push(Effect::Record(Event::TaskWaits { task, until: due.0 }, None));
+            effects.push(Effect::Record(Event::TaskDelayed { task, until: due.0 }, None));
             self.doing = "waits for a task to reach a client";
             effects.push(Effect::deliver_to_server(due, EventClass::Timer, ToServer::TaskDue));
             return Ok(());
@@ -36,7 +36,7 @@ impl ServerMachine {
         let started = Event::TaskStarted {
             task,
             classes: self.simulation.task_sequence.classes_of(self.task()),
-            movers: client_tasks
+            switching_clients: client_tasks
                 .map_or_else(Vec::new, |client_tasks| client_tasks.movers(task).to_vec()),
         };
         effects.push(Effect::Record(started, None));

@@ -296,7 +296,7 @@ impl OpenRound {
             round: self.context.round,
             task: self.context.stage.task,
             phase: self.context.phase as u32,
-            seat: participant.id,
+            participant: participant.id,
             client: participant.client,
             direction: Direction::Down,
             outcome: if fate.arrives { FrameOutcome::Delivered } else { FrameOutcome::Lost },
@@ -364,7 +364,7 @@ impl OpenRound {
         let event = Event::ClientFailed {
             round: self.context.round,
             task: self.context.stage.task,
-            seat: participant,
+            participant,
             client: self.client(participant),
             reason: reason.to_string(),
             detail: detail.to_string(),

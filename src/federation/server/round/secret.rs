@@ -98,7 +98,7 @@ impl OpenRound {
     /// if none of its uploads had arrived.
     pub fn report_sum(&mut self, effects: &mut Vec<Effect>) -> Option<bool> {
         let MaskedOutcome { members, arrived, answered, needed, opened } = self.outcome.take()?;
-        let event = Event::SumMasked {
+        let event = Event::SecureSumOpened {
             round: self.context.round,
             task: self.context.stage.task,
             members: members as u32,
@@ -131,7 +131,7 @@ impl OpenRound {
             round: self.context.round,
             task: self.context.stage.task,
             phase: self.context.phase as u32,
-            seat: *participant,
+            participant: *participant,
             client: self.client(*participant),
             direction: leg.direction(),
             outcome: if fate.arrives { FrameOutcome::Delivered } else { FrameOutcome::Lost },

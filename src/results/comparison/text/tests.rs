@@ -9,7 +9,7 @@ use crate::results::{Arm, Limit, RunRecord};
 fn run(folder: &Path, seeds: [u64; 3], seen: &[f64]) -> RunRecord {
     let [run, partition, class_order] = seeds;
     let manifest = serde_json::json!({
-        "format": 1, "fedcast": "0.1.0", "status": "done",
+        "format": 2, "fedcast": "0.1.0", "status": "done",
         "scenario": { "name": "hand", "hash": "00" }, "method": "hgp",
         "seeds": { "run": run, "partition": partition, "class_order": class_order },
         "data": null, "backbone": null, "level": "N", "workers": 1,
