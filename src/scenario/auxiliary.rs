@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn how_the_own_set_is_divided_says_nothing_of_another() {
-        let own = "source = \"parquet\"\npath = \"own\"\ntest_share = 0.2\ninput = \"img\"\nlabel = \"fine\"\n\
+        let own = "source = \"parquet\"\npath = \"own\"\ntest_fraction = 0.2\ninput = \"img\"\nlabel = \"fine\"\n\
                    client = \"user\"\nstored_size = 8";
         let digits = format!("{own}\nauxiliary = {{ source = \"digits\" }}");
         let packed = format!("{own}\nauxiliary = {{ source = \"parquet\", path = \"a\" }}");

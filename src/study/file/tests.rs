@@ -129,7 +129,7 @@ fn what_is_wrong_with_a_study_is_told_at_its_place() {
         (
             "baseline = { method = \"fedavg\" }",
             "baseline = { method = \"fedag\" }",
-            "22:22",
+            "22:23",
             "`fedavg`",
         ),
         ("\"faa\", ", "\"fa\", ", "23:12", "did you mean `faa`?"),
