@@ -237,7 +237,7 @@ mod tests {
             seeds: Seeds { run: 1, partition: 2, class_order: 3 },
             data: Some(Source { name: "digits".into(), digest: "aa".into() }),
             class_names: ClassNames::new(vec!["cat".into(), "emu, young".into()]),
-            validation: Some(HeldOut { share: 0.2, evaluate: Evaluated::Validation }),
+            validation: Some(HeldOut { fraction: 0.2, evaluate: Evaluated::Validation }),
             backbone: None,
             level: Level::N,
             workers: 2,

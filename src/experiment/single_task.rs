@@ -70,7 +70,7 @@ pub fn single_task_accuracies(
 
 /// Returns the table that `record.single_task` reads; a client task without test images has an empty cell.
 pub fn single_task_table(lines: &[SingleTaskLine]) -> String {
-    let mut text = "period,client,finished,accuracy_til\n".to_owned();
+    let mut text = "stage,client,finished,accuracy_til\n".to_owned();
     for SingleTaskLine { period, client, accuracy } in lines {
         let accuracy = accuracy.map_or_else(String::new, |accuracy| accuracy.to_string());
         // A string takes everything.

@@ -51,17 +51,17 @@ pub(super) fn portrait(
     blocks: &[Block],
     seen: usize,
 ) -> Result<ModelResponses, PolicyError> {
-    let mut answered = vec![0; seen];
+    let mut predicted = vec![0; seen];
     for block in blocks {
-        let predicted = score(simulation, ctx, &*predictor, block, seen)?.predicted;
-        answered.iter_mut().zip(predicted).for_each(|(sum, n)| *sum += n);
+        let found = score(simulation, ctx, &*predictor, block, seen)?.predicted;
+        predicted.iter_mut().zip(found).for_each(|(sum, n)| *sum += n);
     }
     let prototypes = prototypes(ctx, &*predictor, shard)?;
-    let mut held = vec![0; seen];
+    let mut train_samples = vec![0; seen];
     for (row, count) in ctx.shard_label_counts(shard) {
-        held.get_mut(row as usize).into_iter().for_each(|held| *held += u64::from(count));
+        train_samples.get_mut(row as usize).into_iter().for_each(|sum| *sum += u64::from(count));
     }
-    Ok(ModelResponses { responses: Responses { client, held, answered }, prototypes })
+    Ok(ModelResponses { responses: Responses { client, train_samples, predicted }, prototypes })
 }
 
 fn prototypes(
@@ -99,7 +99,7 @@ fn measure(portraits: &[ModelResponses], classes: usize) -> BTreeMap<String, Met
         all
     };
     let histograms: Vec<Vec<u64>> =
-        portraits.iter().map(|p| padded(&p.responses.answered)).collect();
+        portraits.iter().map(|p| padded(&p.responses.predicted)).collect();
     let entropy = response_entropy(&histograms);
     let entropies =
         [(RESPONSE_ENTROPY, entropy.mean), (RESPONSE_ENTROPY_RELATIVE, entropy.mean_normalised)];
@@ -146,8 +146,8 @@ mod tests {
 
     fn portrait(responses: &[u64], x: f64) -> ModelResponses {
         let prototypes = BTreeMap::from([(0, vec![x, 0.0]), (1, vec![1.0, x])]);
-        let answered = responses.to_vec();
-        let responses = Responses { client: ClientId(0), held: Vec::new(), answered };
+        let predicted = responses.to_vec();
+        let responses = Responses { client: ClientId(0), train_samples: Vec::new(), predicted };
         ModelResponses { responses, prototypes }
     }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::event::{ClassScore, EvaluationPoint, Numbers, SlotScore, TaskScore};
+use super::event::{ClassScore, ClientTaskScore, EvaluationPoint, Numbers, TaskScore};
 use super::rules::TaskIdentity;
 use super::simulation_context::SimulationContext;
 use crate::data::{ClientTask, ClientTasks, Loader, Shard};
@@ -148,20 +148,20 @@ pub(super) fn numbers(
     });
     let classes = tally.correct.iter().zip(&tally.total).enumerate();
     let classes = classes.map(|(row, (correct, total))| ClassScore(row as u32, *correct, *total));
-    let client_tasks = slot_scores(simulation, tally, point);
+    let client_tasks = client_task_scores(simulation, tally, point);
     Numbers {
         tasks: tasks.collect(),
         classes: classes.collect(),
-        slots: client_tasks,
+        client_tasks,
         ..Numbers::default()
     }
 }
 
-fn slot_scores(
+fn client_task_scores(
     simulation: &SimulationContext,
     tally: &Tally,
     point: EvaluationPoint,
-) -> Vec<SlotScore> {
+) -> Vec<ClientTaskScore> {
     let begun = begun(simulation, tally.total.len());
     let period =
         simulation.task_sequence.tasks.iter().rev().find(|view| view.seen() <= tally.total.len());
@@ -175,7 +175,7 @@ fn slot_scores(
     let score = |(client_task, client_tasks): (ClientTask, &ClientTasks)| {
         let rows = client_tasks.view(client_task).rows.clone();
         let row = rows.start as u32;
-        SlotScore {
+        ClientTaskScore {
             task: client_task.stage,
             client: client_task.client,
             row,

@@ -179,7 +179,7 @@ mod tests {
             .into(),
             tasks: vec![TaskScore { task: TaskId(0), correct: 3, total: 4 }],
             classes: vec![ClassScore(0, 3, 4)],
-            slots: vec![],
+            client_tasks: vec![],
             responses: Vec::new(),
         };
         let evaluated =

@@ -80,8 +80,8 @@ pub use closing::{ClosingGoal, ClosingPolicy, ClosingRules, LatePolicy, RoundClo
 pub use dry_run::{PlannedParticipant, dry_run};
 pub use error::{FederationError, SinkError};
 pub use event::{
-    ClassScore, Direction, EndReason, Entry, EvaluationPoint, Event, FrameBytes, FrameOutcome,
-    JOURNAL_FORMAT, Numbers, Responses, SlotScore, TaskScore,
+    ClassScore, ClientTaskScore, Direction, EndReason, Entry, EvaluationPoint, Event, FrameBytes,
+    FrameOutcome, JOURNAL_FORMAT, Numbers, Responses, TaskScore,
 };
 pub use event_loop::RunEnd;
 pub use faults::{

@@ -14,11 +14,11 @@
 //! rows. Uploads in the lean form hold rows `[s, f)` alone.
 //!
 //! # Where clients have tasks of their own
-//! In the benchmark of Powder and C²Prompt Fed-CODAP averages nothing (`ownership = "slot"`, after `CodaPrompt` of
-//! Powder's release, whose similarities are the identity): every slot has `slot_components` own components that
-//! its owner alone trains, and the prefix is the sum over the components of all slots begun, those of others frozen,
-//! divided by the number of these slots. There is no distillation. It is [`Powder`] without similarities; a download
-//! holds the table of all slots. With `ownership = "task"` all clients of a stage train and average one block of rows.
+//! In the benchmark of Powder and C²Prompt Fed-CODAP averages nothing (`ownership = "client-task"`, after `CodaPrompt` of
+//! Powder's release, whose similarities are the identity): every client task has `client_task_components` own components that
+//! its owner alone trains, and the prefix is the sum over the components of all client tasks begun, those of others frozen,
+//! divided by the number of these client tasks. There is no distillation. It is [`Powder`] without similarities; a download
+//! holds the table of all client tasks. With `ownership = "task"` all clients of a stage train and average one block of rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub enum Ownership {
     /// A client task: nothing is averaged.
     ///
     /// For `tasks.arrival = "client-tasks"`; Fed-CODAP as in Powder's release.
-    Slot,
+    ClientTask,
 }
 
 /// Keys of the `[method]` table of CODA-Prompt.
@@ -74,16 +74,16 @@ pub enum Ownership {
 #[keys(check = section.refuse_without_meaning(table))]
 pub struct CodaPrompt {
     /// Owner of components.
-    #[key(default = Ownership::Task, source = "HGP, STSA; Powder's release has slot")]
+    #[key(default = Ownership::Task, source = "HGP, STSA; Powder's release has client-task")]
     pub ownership: Ownership,
-    /// Components of a client task in a block, with `ownership = "slot"`.
+    /// Components of a client task in a block, with `ownership = "client-task"`.
     #[key(
-        default = SLOT_COMPONENTS,
+        default = CLIENT_TASK_COMPONENTS,
         source = "Powder's release",
         at_least = 1.0,
         at_most = 1000.0
     )]
-    pub slot_components: u32,
+    pub client_task_components: u32,
     /// Weight of the orthogonality penalty.
     #[key(
         default = 0.0,
@@ -126,8 +126,8 @@ pub struct ComponentSizes {
     pub n_blocks: u32,
 }
 
-/// Components of a slot in Powder's release.
-const SLOT_COMPONENTS: u32 = 10;
+/// Components of a client task in Powder's release.
+const CLIENT_TASK_COMPONENTS: u32 = 10;
 
 /// Components of all tasks together in CODA-Prompt.
 const POOL: u32 = 100;
@@ -139,8 +139,10 @@ impl CodaPrompt {
     fn refuse_without_meaning(&self, table: &mut TableReader<'_>) {
         let Prompted { client_weighting, head_form, .. } = self.prompted;
         let said: &[(&str, bool)] = match self.ownership {
-            Ownership::Task => &[("slot_components", self.slot_components != SLOT_COMPONENTS)],
-            Ownership::Slot => &[
+            Ownership::Task => {
+                &[("client_task_components", self.client_task_components != CLIENT_TASK_COMPONENTS)]
+            }
+            Ownership::ClientTask => &[
                 ("pool", self.sizes.pool != POOL),
                 ("mu", self.mu != 0.0),
                 ("attention_softmax", self.attention_softmax),
@@ -310,7 +312,7 @@ impl CodaPrompt {
     pub fn side_by_side(&self, facts: &ModelFacts) -> Powder {
         let ComponentSizes { prompt_len, first_block, n_blocks, .. } = self.sizes;
         let config = PowderConfig {
-            components: self.slot_components,
+            components: self.client_task_components,
             prompt_len,
             first_block,
             n_blocks,
@@ -326,18 +328,18 @@ impl Recipe for CodaPrompt {
     fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
         match self.ownership {
             Ownership::Task => Arc::new(Averager::new(self.clone(), facts)),
-            Ownership::Slot => Arc::new(self.side_by_side(facts)),
+            Ownership::ClientTask => Arc::new(self.side_by_side(facts)),
         }
     }
 
     fn requirements(&self) -> Vec<Requirement> {
         match self.ownership {
             Ownership::Task => self.parts().requirements(),
-            Ownership::Slot => vec![
+            Ownership::ClientTask => vec![
                 prompted::blocks(),
                 Requirement::own_slots(
                     "method.ownership",
-                    "`ownership = \"slot\"` needs client tasks: tasks that all clients share have no owner",
+                    "`ownership = \"client-task\"` needs client tasks: tasks that all clients share have no owner",
                     "set `ownership = \"task\"`",
                 ),
             ],

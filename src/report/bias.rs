@@ -54,7 +54,7 @@ impl BiasReport {
             return;
         }
         let measures = numbers.metrics.iter().map(|(name, figure)| (name.clone(), figure.0));
-        let answered: Vec<_> = numbers.responses.iter().map(|own| own.answered.clone()).collect();
+        let answered: Vec<_> = numbers.responses.iter().map(|own| own.predicted.clone()).collect();
         let nats = response_entropy(&answered).nats;
         let of_clients = numbers.responses.iter().map(|own| own.client).zip(nats);
         let entropy = of_clients.filter_map(|(client, nats)| Some((client, nats?)));
@@ -97,8 +97,8 @@ mod tests {
 
     fn measured(task: u16, round: u32, entropy: f64, answered: &[[u64; 2]]) -> Entry {
         let responses = answered.iter().zip(0..).map(|(answered, client)| {
-            let (held, answered) = (vec![1, 0], answered.to_vec());
-            Responses { client: ClientId(client), held, answered }
+            let (train_samples, predicted) = (vec![1, 0], answered.to_vec());
+            Responses { client: ClientId(client), train_samples, predicted }
         });
         let metrics = BTreeMap::from([("response_entropy".to_owned(), MetricValue(entropy))]);
         let numbers = Numbers { metrics, responses: responses.collect(), ..Numbers::default() };

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::text_table::{TextTable, percent};
 use crate::document::Document;
-use crate::federation::SlotScore;
+use crate::federation::ClientTaskScore;
 use crate::learning::ClientTaskAccuracies;
 use crate::learning::evaluation::accuracy;
 use crate::learning::metrics::Direct;
@@ -69,13 +69,17 @@ pub struct ClientTaskMeasures {
 
 impl ClientTaskReport {
     /// Computes the measures from the scores at the end of each period, for this number of clients.
-    pub fn of(points: &[Vec<SlotScore>], clients: u32, alone: &TrainedAlone) -> ClientTaskReport {
+    pub fn of(
+        points: &[Vec<ClientTaskScore>],
+        clients: u32,
+        alone: &TrainedAlone,
+    ) -> ClientTaskReport {
         let own = matrix(points, clients, |score| score.within);
         let asked = points.iter().flatten().all(|score| score.correct.is_some());
         let all = asked.then(|| matrix(points, clients, |score| score.correct.unwrap_or(0)));
         let own_points = own.accuracy().points;
         let all_points = all.as_ref().map(|all| all.accuracy().points);
-        let point = |(at, scores): (usize, &Vec<SlotScore>)| ClientTaskPoint {
+        let point = |(at, scores): (usize, &Vec<ClientTaskScore>)| ClientTaskPoint {
             begun: scores.len(),
             finished: scores.iter().filter(|score| score.finished).count(),
             til: own_points[at],
@@ -150,9 +154,9 @@ fn number(task: TaskId, client: ClientId, clients: u32) -> usize {
 }
 
 fn matrix(
-    points: &[Vec<SlotScore>],
+    points: &[Vec<ClientTaskScore>],
     clients: u32,
-    right: impl Fn(&SlotScore) -> u64,
+    right: impl Fn(&ClientTaskScore) -> u64,
 ) -> ClientTaskAccuracies {
     let mut client_tasks = ClientTaskAccuracies::default();
     for scores in points {
@@ -172,10 +176,18 @@ fn matrix(
 mod tests {
     use super::*;
 
-    fn score(task: u16, client: u32, right: (u64, u64), finished: bool) -> SlotScore {
+    fn score(task: u16, client: u32, right: (u64, u64), finished: bool) -> ClientTaskScore {
         let (within, correct) = right;
         let (task, client) = (TaskId(task), ClientId(client));
-        SlotScore { task, client, row: 0, within, correct: Some(correct), total: 10, finished }
+        ClientTaskScore {
+            task,
+            client,
+            row: 0,
+            within,
+            correct: Some(correct),
+            total: 10,
+            finished,
+        }
     }
 
     #[test]
@@ -209,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_slot_without_test_images_is_in_no_mean() {
-        let untested = SlotScore { total: 0, ..score(0, 1, (0, 0), true) };
+        let untested = ClientTaskScore { total: 0, ..score(0, 1, (0, 0), true) };
         let report =
             ClientTaskReport::of(&[vec![score(0, 0, (8, 6), true), untested]], 2, &[].into());
         assert_eq!((report.til.avg, report.points[0].til), (Some(0.8), Some(0.8)));
@@ -221,7 +233,7 @@ mod tests {
 
     #[test]
     fn what_was_not_asked_has_no_measures() {
-        let points = [vec![SlotScore { correct: None, ..score(0, 0, (8, 0), true) }]];
+        let points = [vec![ClientTaskScore { correct: None, ..score(0, 0, (8, 0), true) }]];
         let report = ClientTaskReport::of(&points, 1, &TrainedAlone::new());
         assert_eq!((report.til.avg, report.cil, report.points[0].cil), (Some(0.8), None, None));
         let text = report.render();

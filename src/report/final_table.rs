@@ -59,8 +59,8 @@ pub fn final_table(summary: &Summary) -> String {
         let (restarts, lost) = (summary.restarts, summary.lost_updates);
         let _ = writeln!(text, "server      {restarts} restarts, {lost} updates lost");
     }
-    if summary.forged > 0 {
-        let _ = writeln!(text, "malicious   {} updates were forged", summary.forged);
+    if summary.poisoned > 0 {
+        let _ = writeln!(text, "malicious   {} poisoned updates", summary.poisoned);
     }
     if let Some(digests) = &summary.digests {
         let _ = writeln!(text, "digests     {digests}");

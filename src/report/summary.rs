@@ -16,8 +16,8 @@ use crate::document::{Content, Document, Key};
 use crate::experiment::assemble::round_closing;
 use crate::federation::ledger::{Charge, Sums};
 use crate::federation::{
-    Digests, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink, FrameOutcome,
-    SinkError, SlotScore,
+    ClientTaskScore, Digests, Direction, EndReason, Entry, EvaluationPoint, Event, EventSink,
+    FrameOutcome, SinkError,
 };
 use crate::policy::ParticipantKind;
 use crate::quantity::{ClientId, TaskId};
@@ -95,9 +95,9 @@ pub struct Summary {
     pub failed: u64,
     /// Uploads that were rejected.
     pub rejected: u64,
-    /// Uploads that malicious clients forged.
+    /// Uploads that malicious clients poisoned.
     #[serde(skip_serializing_if = "is_none")]
-    pub forged: u64,
+    pub poisoned: u64,
     /// Number of times that the server restarted in an open round.
     #[serde(skip_serializing_if = "is_none")]
     pub restarts: u64,
@@ -137,7 +137,7 @@ pub struct Summary {
     #[serde(skip)]
     scores: Scores,
     #[serde(skip)]
-    slot_scores: Vec<Vec<SlotScore>>,
+    client_task_scores: Vec<Vec<ClientTaskScore>>,
     #[serde(skip)]
     alone: TrainedAlone,
 }
@@ -216,8 +216,9 @@ impl Summary {
         self.virtual_parts = took_time.then(|| self.watch.total(self.virtual_s));
         self.sampled = self.sampling.all().to_vec();
         self.accuracy = self.scores.accuracy();
-        let client_tasks = || ClientTaskReport::of(&self.slot_scores, self.clients, &self.alone);
-        self.client_tasks = (!self.slot_scores.is_empty()).then(client_tasks);
+        let client_tasks =
+            || ClientTaskReport::of(&self.client_task_scores, self.clients, &self.alone);
+        self.client_tasks = (!self.client_task_scores.is_empty()).then(client_tasks);
         // Values measured during the run are not those of a whole run.
         if let (Some(published), Some(EndReason::Done)) = (&mut self.published, self.ended) {
             published.measure(&self.accuracy, self.client_tasks.as_ref());
@@ -279,7 +280,7 @@ impl EventSink for Summary {
             }
             Event::ClientFailed { .. } => self.failed += 1,
             Event::UpdateRejected { .. } => self.rejected += 1,
-            Event::UpdatePoisoned { .. } => self.forged += 1,
+            Event::UpdatePoisoned { .. } => self.poisoned += 1,
             Event::ServerRestarted { lost, stale, .. } => {
                 self.restarts += 1;
                 self.lost_updates += lost.len() as u64 + u64::from(*stale);
@@ -298,8 +299,8 @@ impl EventSink for Summary {
             Event::Evaluated { point: EvaluationPoint::Task, .. } => {
                 if let Some(numbers) = &entry.numbers {
                     self.scores.push(&numbers.tasks)?;
-                    if !numbers.slots.is_empty() {
-                        self.slot_scores.push(numbers.slots.clone());
+                    if !numbers.client_tasks.is_empty() {
+                        self.client_task_scores.push(numbers.client_tasks.clone());
                     }
                 }
                 self.finish();

@@ -142,7 +142,7 @@ impl DataSection {
 
     /// Returns the samples that are held out, if any.
     pub fn validation_set(&self) -> Option<HeldOut> {
-        self.validation_fraction.map(|share| HeldOut { share, evaluate: self.evaluate })
+        self.validation_fraction.map(|fraction| HeldOut { fraction, evaluate: self.evaluate })
     }
 
     /// Returns the number of a class's training samples held out: rounded down, at least one, never all.

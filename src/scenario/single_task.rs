@@ -28,7 +28,7 @@ pub(super) fn lines(
     let mut rows = csv::rows(text);
     let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };
     let [period, client, finished, accuracy] =
-        csv::columns(&header, ["period", "client", "finished", "accuracy_til"])?;
+        csv::columns(&header, ["stage", "client", "finished", "accuracy_til"])?;
     let whole = |value: f64, least: u32, end: u32| {
         value.fract() == 0.0 && f64::from(least) <= value && value < f64::from(end)
     };
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn finished_slots_are_read_and_others_left() {
         let read = |text: &str| {
-            let text = format!("after_task,period,client,finished,accuracy_til\n{text}");
+            let text = format!("after_task,stage,client,finished,accuracy_til\n{text}");
             lines(&text, 3, 2).map_err(|fault| fault.message)
         };
         let line = |period, client, accuracy| SingleTaskLine { period, client, accuracy };
@@ -86,6 +86,6 @@ mod tests {
             let told = read(text).expect_err(text);
             assert!(told.contains(why), "{text}: {told}");
         }
-        assert!(lines("period,client\n1,0", 1, 1).unwrap_err().message.contains("finished"));
+        assert!(lines("stage,client\n1,0", 1, 1).unwrap_err().message.contains("finished"));
     }
 }

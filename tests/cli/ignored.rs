@@ -198,7 +198,7 @@ fn settings_that_never_come_to_anything_are_told() {
         ("seed.class_order=5", "seed.class_order has no effect: tasks.order is \"native\""),
         (
             "federation.dummy_clients.split=\"remainder-last\"",
-            "federation.dummy_clients.rule has no effect",
+            "federation.dummy_clients.split has no effect",
         ),
         ("record.bias=\"round\"", "record.bias has no effect: `federated-bias` is not among"),
         (

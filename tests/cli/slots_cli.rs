@@ -131,7 +131,7 @@ fn forward_transfer_is_measured_against_the_table_of_another_run() {
     assert_eq!(replayed.code, 0, "{}", replayed.err);
     assert!(line(&replayed.out).is_some_and(|line| line.contains('·')));
     for (set, why) in [
-        ("record.single_task=gone/matrix.csv", "no column `period`"),
+        ("record.single_task=gone/matrix.csv", "no column `stage`"),
         ("record.single_task=nowhere.csv", "cannot read"),
     ] {
         let told = tell(folder, &["check", "a.toml", "--set", set]);

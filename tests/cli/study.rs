@@ -508,7 +508,7 @@ fn typos_point_at_their_place_and_nothing_runs() {
         (
             "baseline = { method = \"fedavg\" }",
             "baseline = { method = \"x\" }",
-            ["13:22", "fedavg, long"],
+            ["13:23", "fedavg, long"],
         ),
     ] {
         let folder = folder(&STUDY.replace(from, to));

@@ -20,7 +20,7 @@ fn tables_files_and_plans_say_that_numbers_are_of_a_validation_split() {
     assert!(run.out.contains("accuracy on all held-out samples (micro)"), "{}", run.out);
     for file in ["run/summary.json", "run/manifest.json"] {
         let told = &json(&read(folder.path().join(file)))["validation"];
-        assert_eq!((&told["share"], &told["evaluate"]), (&0.25.into(), &"validation".into()));
+        assert_eq!((&told["fraction"], &told["evaluate"]), (&0.25.into(), &"validation".into()));
     }
     let replayed = tell(folder.path(), &["replay", "run"]);
     assert!(replayed.out.contains(said), "{}", replayed.out);
@@ -36,7 +36,7 @@ fn tables_files_and_plans_say_that_numbers_are_of_a_validation_split() {
     assert!(whole.contains("120 training samples") && !whole.contains("VALIDATION"), "{whole}");
     assert!(part.contains("90 training samples") && part.contains(said), "{part}");
     let told = json(&plan(&[&HELD_OUT[..], &["--format", "json"]].concat()));
-    assert_eq!(told["validation"]["share"], 0.25);
+    assert_eq!(told["validation"]["fraction"], 0.25);
 }
 
 #[test]

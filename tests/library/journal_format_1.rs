@@ -45,6 +45,10 @@ pub const FIELDS: [(&str, &str, &str); 17] = [
     ("round_closed", "folded", "aggregated"),
 ];
 
+/// Names within the numbers of an entry, in format 1 and 2.
+pub const NUMBERS: [(&str, &str); 3] =
+    [("slots", "client_tasks"), ("held", "train_samples"), ("answered", "predicted")];
+
 /// Values of fields by event, with what stands for them as JSON in format 1 and 2.
 pub const VALUES: [(&str, &str, &str, &str); 3] = [
     ("run_started", "format", "1", "2"),
@@ -64,65 +68,84 @@ pub fn old_text(line: &str) -> String {
     let event = parsed["event"]["type"].as_str().expect("an event has a type");
     let mut old = String::with_capacity(line.len());
     let mut end = 0;
-    for (key, value) in fields_of_event(line) {
-        let name = &line[key.start + 1..key.end - 1];
-        let field = FIELDS.iter().find(|(of, _, new)| (*of, *new) == (event, name));
-        let word = &line[value.clone()];
-        let word = match name {
-            "type" => {
-                EVENTS.iter().find(|(_, new)| *new == event).map(|(old, _)| format!("\"{old}\""))
-            }
-            _ => VALUES
-                .iter()
-                .find(|(of, field, _, new)| (*of, *field, *new) == (event, name, word))
-                .map(|(_, _, old, _)| (*old).to_string()),
-        };
-        if let Some((_, name, _)) = field {
-            old.push_str(&line[end..key.start]);
-            old.push_str(&format!("\"{name}\""));
-            end = key.end;
-        }
+    let mut put = |place: Range<usize>, word: Option<String>| {
         if let Some(word) = word {
-            old.push_str(&line[end..value.start]);
+            old.push_str(&line[end..place.start]);
             old.push_str(&word);
-            end = value.end;
+            end = place.end;
+        }
+    };
+    for Field { table, depth, key, value } in fields(line) {
+        let name = &line[key.start + 1..key.end - 1];
+        if table == "\"numbers\"" {
+            let row = NUMBERS.iter().find(|(_, new)| *new == name);
+            put(key, row.map(|(old, _)| format!("\"{old}\"")));
+        } else if table == "\"event\"" && depth == 2 {
+            let row = FIELDS.iter().find(|(of, _, new)| (*of, *new) == (event, name));
+            put(key, row.map(|(_, old, _)| format!("\"{old}\"")));
+            let word = &line[value.clone()];
+            let word = match name {
+                "type" => {
+                    let row = EVENTS.iter().find(|(_, new)| *new == event);
+                    row.map(|(old, _)| format!("\"{old}\""))
+                }
+                _ => VALUES
+                    .iter()
+                    .find(|(of, field, _, new)| (*of, *field, *new) == (event, name, word))
+                    .map(|(_, _, old, _)| (*old).to_string()),
+            };
+            put(value, word);
         }
     }
     old.push_str(&line[end..]);
     old
 }
 
-/// Returns the places of the keys, with their quotes, and of the values in the object `event` of a line.
-fn fields_of_event(line: &str) -> Vec<(Range<usize>, Range<usize>)> {
-    let (mut fields, mut depth, mut at) = (Vec::new(), 0, 0);
-    let (mut key, mut inside, mut start) = (0..0, false, 0);
+/// A key of a line with its value.
+struct Field<'a> {
+    /// Key of the table of the line in which it stands, with its quotes: `"event"` or `"numbers"`.
+    table: &'a str,
+    /// Number of braces and brackets around it.
+    depth: usize,
+    /// Place of the key, with its quotes.
+    key: Range<usize>,
+    /// Place of the value as far as its first comma or bracket: all of it, if it is a number or text.
+    value: Range<usize>,
+}
+
+/// Returns the keys of a line in their order.
+fn fields(line: &str) -> Vec<Field<'_>> {
     let bytes = line.as_bytes();
+    let (mut fields, mut depth, mut at, mut table) = (Vec::new(), 0, 0, "");
     while at < bytes.len() {
-        let from = at;
         match bytes[at] {
             b'"' => {
-                at = string_end(bytes, at);
+                let key = at..string_end(bytes, at);
+                at = key.end;
                 if bytes.get(at) == Some(&b':') {
-                    if depth == 1 {
-                        inside = &line[from..at] == "\"event\"";
-                    } else if depth == 2 && inside {
-                        (key, start) = (from..at, at + 1);
+                    let value = at + 1..value_end(bytes, at + 1);
+                    match depth {
+                        1 => table = &line[key],
+                        _ => fields.push(Field { table, depth, key, value }),
                     }
                 }
                 continue;
             }
             b'{' | b'[' => depth += 1,
-            b'}' | b']' | b',' => {
-                if depth == 2 && inside && !key.is_empty() {
-                    fields.push((std::mem::take(&mut key), start..at));
-                }
-                depth -= i32::from(bytes[at] != b',');
-            }
+            b'}' | b']' => depth -= 1,
             _ => {}
         }
         at += 1;
     }
     fields
+}
+
+/// Returns the place behind a number or text that begins `at`.
+fn value_end(bytes: &[u8], at: usize) -> usize {
+    match bytes[at] {
+        b'"' => string_end(bytes, at),
+        _ => at + bytes[at..].iter().position(|byte| b",]}".contains(byte)).unwrap_or(0),
+    }
 }
 
 /// Returns the place behind a string that begins `at`.
@@ -188,6 +211,10 @@ fn lines_are_mapped_back_in_their_order() {
         (
             r#"{"seq":6,"at":9,"event":{"type":"task_started","classes":[2,3],"switching_clients":[1]}}"#,
             r#"{"seq":6,"at":9,"event":{"type":"task_started","classes":[2,3],"movers":[1]}}"#,
+        ),
+        (
+            r#"{"seq":7,"at":9,"event":{"type":"evaluated","predicted":1},"numbers":{"metrics":{"client_tasks":2.0},"client_tasks":[{"task":0,"client_tasks":1}],"responses":[{"train_samples":[1],"predicted":[2]}]}}"#,
+            r#"{"seq":7,"at":9,"event":{"type":"evaluated","predicted":1},"numbers":{"metrics":{"slots":2.0},"slots":[{"task":0,"slots":1}],"responses":[{"held":[1],"answered":[2]}]}}"#,
         ),
     ] {
         assert_eq!(old_text(new), old);

@@ -8,7 +8,7 @@ use std::path::Path;
 use fedcast::experiment::assemble::{assemble, blueprint};
 use fedcast::experiment::plan::{Faults, Plan, plan};
 use fedcast::federation::{
-    Digests, Direction, Entry, Event, Interrupt, MemorySink, Setup, SlotScore, simulate,
+    ClientTaskScore, Digests, Direction, Entry, Event, Interrupt, MemorySink, Setup, simulate,
 };
 use fedcast::methods::Registry;
 use fedcast::quantity::{ClientId, Round, TaskId};
@@ -108,7 +108,7 @@ fn planned(scenario: &Scenario) -> Plan {
 fn a_plan_knows_the_slots() {
     // Slots that own their components get the table of all slots, begun or not.
     let owned = [
-        "method={name=\"coda-prompt\",ownership=\"slot\",slot_components=2,prompt_len=2,n_blocks=1}",
+        "method={name=\"coda-prompt\",ownership=\"client-task\",client_task_components=2,prompt_len=2,n_blocks=1}",
         "backbone={kind=\"vit\",weights=\"embedded\"}",
         "tasks={count=2,arrival=\"client-tasks\",classes_per_client_task=2}",
         "data.subset=10",
@@ -139,7 +139,7 @@ fn slots_are_told_in_the_same_way_whatever_else_is_asked() {
     let slots_of = |overrides: &[&str]| {
         let (entries, _) = ran_with(&read(overrides).expect("is right"), 2, None);
         let scores = entries.iter().filter_map(|entry| entry.numbers.as_ref());
-        scores.flat_map(|numbers| numbers.slots.clone()).collect::<Vec<_>>()
+        scores.flat_map(|numbers| numbers.client_tasks.clone()).collect::<Vec<_>>()
     };
     for method in ["method={name=\"fedavg\"}", "wire.form=\"lean\""] {
         let both = slots_of(&[method]);
@@ -147,7 +147,7 @@ fn slots_are_told_in_the_same_way_whatever_else_is_asked() {
         assert!(both.len() > 30 && both.len() == known.len());
         assert!(both.iter().any(|score| score.correct.unwrap() < score.within), "{method}");
         for (both, known) in both.iter().zip(&known) {
-            assert_eq!(*known, SlotScore { correct: None, ..*both }, "{method}");
+            assert_eq!(*known, ClientTaskScore { correct: None, ..*both }, "{method}");
         }
     }
 }
@@ -219,8 +219,11 @@ fn what_contradicts_slots_is_told_at_its_place() {
         ("record.single_task=a.csv", "cannot read"),
         ("record.client_tasks=\"all\"", "`both` or `known`"),
         ("partition.by=\"week\"", "`client`"),
-        ("method={name=\"coda-prompt\",ownership=\"slot\",pool=5}", "`pool` has no meaning"),
-        ("method={name=\"coda-prompt\",slot_components=5}", "`slot_components` has no meaning"),
+        ("method={name=\"coda-prompt\",ownership=\"client-task\",pool=5}", "`pool` has no meaning"),
+        (
+            "method={name=\"coda-prompt\",client_task_components=5}",
+            "`client_task_components` has no meaning",
+        ),
         (
             "tasks={count=3,early_fraction=0.5,arrival=\"client-tasks\",classes_per_client_task=4}",
             "no meaning",
@@ -236,7 +239,7 @@ fn what_contradicts_slots_is_told_at_its_place() {
     for (override_, why) in [
         ("record.client_tasks=\"known\"", "`record.client_tasks` needs client tasks"),
         ("method={name=\"powder\",similarity=\"server\"}", "finds the images of a client task"),
-        ("method={name=\"coda-prompt\",ownership=\"slot\"}", "have no owner"),
+        ("method={name=\"coda-prompt\",ownership=\"client-task\"}", "have no owner"),
     ] {
         let nobodys = ["tasks={count=2}", "partition={kind=\"iid\"}", override_];
         let told = read(&nobodys).expect_err("no slots");

@@ -258,7 +258,7 @@ fn cross_entropies_are_told_by_the_coin() {
 /// Card, invariant 1: Gaussians are those of the features that clients held, in f64, of all periods or of the last.
 #[test]
 fn gaussians_are_of_everybody_who_ever_held_the_class() {
-    for moments in [Moments::All, Moments::Period] {
+    for moments in [Moments::All, Moments::Stage] {
         let mut run = engine(c2prompt_with(|c| c.moments = moments), 3);
         let shards = deal(&run.lab, &run.view(1), 3);
         // Unequal shares; then client 0 is there alone, with a slot that it has reported before.
@@ -274,7 +274,7 @@ fn gaussians_are_of_everybody_who_ever_held_the_class() {
         let (own, all) = (features(&run, &shards[0]), features(&run, &everybody));
         let (expected, other) = match moments {
             Moments::All => (all, own),
-            Moments::Period => (own, all),
+            Moments::Stage => (own, all),
         };
         let far = |expected: &[f64], told: &[f32]| {
             let pairs = expected.iter().zip(told);

@@ -93,8 +93,9 @@ fn what_says_nothing_of_components_is_refused() {
         "tasks={count=2,arrival=\"client-tasks\",classes_per_client_task=4}",
         "partition={kind=\"slices\"}",
     ];
-    let of =
-        |said: &str| format!("method={{name=\"coda-prompt\",ownership=\"slot\",n_blocks=1{said}}}");
+    let of = |said: &str| {
+        format!("method={{name=\"coda-prompt\",ownership=\"client-task\",n_blocks=1{said}}}")
+    };
     let plain = of("");
     read_well(&[&plain, client_tasks[0], client_tasks[1]]);
     for (key, value) in [

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use frame::{Direction, FrameBytes, FrameOutcome};
-pub use numbers::{ClassScore, Numbers, Responses, SlotScore, TaskScore};
+pub use numbers::{ClassScore, ClientTaskScore, Numbers, Responses, TaskScore};
 
 use crate::document::Document;
 use crate::policy::ParticipantKind;

@@ -25,7 +25,7 @@ pub struct Numbers {
     pub classes: Vec<ClassScore>,
     /// Correct answers per client task begun, in the order of stages and clients, where client tasks exist.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub slots: Vec<SlotScore>,
+    pub client_tasks: Vec<ClientTaskScore>,
     /// Responses of the client models before aggregation, by participant, if they are measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub responses: Vec<Responses>,
@@ -36,9 +36,9 @@ pub struct Numbers {
 pub struct Responses {
     pub client: ClientId,
     /// Training samples that the client holds, by head row.
-    pub held: Vec<u64>,
-    /// Answers, by head row.
-    pub answered: Vec<u64>,
+    pub train_samples: Vec<u64>,
+    /// Predictions, by head row.
+    pub predicted: Vec<u64>,
 }
 
 /// Answers on the test samples of one task.
@@ -54,7 +54,7 @@ pub struct TaskScore {
 
 /// Answers on the test samples of one client's own task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SlotScore {
+pub struct ClientTaskScore {
     /// The stage of the client task.
     pub task: TaskId,
     pub client: ClientId,

@@ -36,7 +36,7 @@
 //!   mixed.
 //! * Gaussians are of all clients that have reported a class so far (`moments = "all"`). Many classes have one holder
 //!   in a stage, and where client tasks of a stage share a class they may have the same images (Powder's release), so
-//!   that with `moments = "period"` there is little to compensate, or nothing: tokens chosen by the true label then
+//!   that with `moments = "stage"` there is little to compensate, or nothing: tokens chosen by the true label then
 //!   pull features to the client's own class mean.
 //! * A coin is tossed for every batch of a client. So clients that toss are not packed; the teacher sees the same
 //!   input.

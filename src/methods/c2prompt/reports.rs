@@ -20,7 +20,7 @@ pub enum Moments {
     #[default]
     All,
     /// Moments of the clients that hold the class in this stage.
-    Period,
+    Stage,
 }
 
 /// Moments by client task.
@@ -73,7 +73,7 @@ impl Reports {
         reported: impl IntoIterator<Item = (ClientTaskKey, Report)>,
         of: Moments,
     ) {
-        if of == Moments::Period {
+        if of == Moments::Stage {
             self.client_tasks.clear();
         }
         self.client_tasks.extend(reported);
@@ -226,12 +226,12 @@ mod tests {
 
     #[test]
     fn moments_of_the_period_forget_those_before() {
-        let reports = two_periods(Moments::Period);
+        let reports = two_periods(Moments::Stage);
         assert_eq!(mean_of(&reports, 4), 4.0); // client 1 said it again
         let gaussians = reports.gaussians([&[6][..]], 1).unwrap();
         assert_eq!(gaussians[0].variances, [-1.0]); // nobody
         let mut left = reports;
-        left.take([(slot(2, 0), report(&[(4, &[9.0])]))], Moments::Period);
+        left.take([(slot(2, 0), report(&[(4, &[9.0])]))], Moments::Stage);
         assert_eq!(mean_of(&left, 4), 9.0);
     }
 

@@ -127,7 +127,7 @@ impl PowderServer {
         let own: f64 =
             asked.iter().map(|client_task| self.table.weights(*client_task)[*client_task]).sum();
         let mean = (!asked.is_empty()).then(|| ("own_weight", own / asked.len() as f64));
-        self.figures = vec![("slots", self.table.slots().len() as f64)];
+        self.figures = vec![("client_tasks", self.table.slots().len() as f64)];
         self.figures.extend(mean);
     }
 }

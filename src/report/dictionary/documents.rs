@@ -38,7 +38,7 @@ const EVENTS: &[Column] = &[
     float("numbers.metrics.<name>", "", "measured value, such as `loss`"),
     int("numbers.tasks[].<task|correct|total>", "", "correct predictions and test samples by task"),
     int("numbers.classes[][]", "", "head row, correct predictions, test samples"),
-    int("numbers.slots[].<key>", "", "correct predictions and test samples by client task"),
+    int("numbers.client_tasks[].<key>", "", "correct predictions and test samples by client task"),
     int("numbers.responses[].<key>", "", "predictions of client models before aggregation"),
 ];
 

@@ -74,7 +74,8 @@ impl EventSink for BiasTable {
             _ => return Ok(()),
         };
         for own in entry.numbers.iter().flat_map(|numbers| &numbers.responses) {
-            for (row, (train_samples, predicted)) in own.held.iter().zip(&own.answered).enumerate()
+            for (row, (train_samples, predicted)) in
+                own.train_samples.iter().zip(&own.predicted).enumerate()
             {
                 let class = self.classes.get(row).copied().unwrap_or(row as u32);
                 let (client, row) = (own.client.0, row as u32);

@@ -1,6 +1,6 @@
-//! `client_tasks.csv`: accuracy on every client task at the end of every period.
+//! `client_tasks.csv`: accuracy on every client task at the end of every stage.
 //!
-//! Periods count from 1, clients from 0. The file is written only if clients have tasks of their own. `til` counts
+//! Stages count from 1, clients from 0. The file is written only if clients have tasks of their own. `til` counts
 //! predictions among the head rows of the client task, `cil` those among the rows of all client tasks begun; `cil` is
 //! empty if it was not evaluated.
 
@@ -17,10 +17,10 @@ use crate::report::csv::{Csv, Number};
 
 #[derive(Columns, Serialize)]
 pub(in crate::report) struct Row {
-    /// Period after which the model was tested, from 1.
+    /// Stage after which the model was tested, from 1.
     after_task: u32,
-    /// Period in which the client task began, from 1.
-    period: u32,
+    /// Stage in which the client task began, from 1.
+    stage: u32,
     #[column(as_in = CLIENT)]
     client: u32,
     /// 1 if the client leaves the client task now, else 0.
@@ -39,7 +39,7 @@ pub(in crate::report) struct Row {
     accuracy_cil: Option<Number>,
 }
 
-/// Writes one row per period and client task begun.
+/// Writes one row per stage and client task begun.
 pub struct ClientTasksTable {
     disk: Disk,
     path: PathBuf,
@@ -67,12 +67,12 @@ impl EventSink for ClientTasksTable {
         let Event::Evaluated { task, point: EvaluationPoint::Task, .. } = &entry.event else {
             return Ok(());
         };
-        let scores = entry.numbers.iter().flat_map(|numbers| &numbers.slots);
+        let scores = entry.numbers.iter().flat_map(|numbers| &numbers.client_tasks);
         for score in scores {
             let share = |right: u64| accuracy(right, score.total).map(Number);
             self.csv()?.row(&Row {
                 after_task: u32::from(task.0) + 1,
-                period: u32::from(score.task.0) + 1,
+                stage: u32::from(score.task.0) + 1,
                 client: score.client.0,
                 finished: u8::from(score.finished),
                 correct_til: score.within,

@@ -26,7 +26,7 @@ pub enum Evaluated {
 pub struct HeldOut {
     /// Fraction of every class that is held out of training.
     #[document(unit = "share")]
-    pub share: f64,
+    pub fraction: f64,
     /// Samples on which accuracies are measured.
     pub evaluate: Evaluated,
 }
@@ -34,7 +34,7 @@ pub struct HeldOut {
 impl fmt::Display for HeldOut {
     /// Formats the set in one line for tables.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let share = self.share;
+        let share = self.fraction;
         match self.evaluate {
             Evaluated::Validation => write!(
                 f,

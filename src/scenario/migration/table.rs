@@ -70,7 +70,7 @@ const fn word(key: &'static str, old: &'static str, new: &'static str) -> WordRe
 }
 
 /// Renamed keys.
-pub(super) const KEYS: [KeyRename; 53] = [
+pub(super) const KEYS: [KeyRename; 54] = [
     key("federation", "fold", "aggregation"),
     key("federation", "trim", "trim_fraction"),
     key("federation", "units", "dummy_clients"),
@@ -114,6 +114,7 @@ pub(super) const KEYS: [KeyRename; 53] = [
     key("method", "norms", "batch_norm"),
     key("method", "teacher_norms", "teacher_batch_norm"),
     method_key(&["coda-prompt", "fed-cprompt"], ValueForm::Word, "components", "component_form"),
+    key("method", "slot_components", "client_task_components"),
     method_key(&["er", "der"], ValueForm::Number, "buffer", "buffer_size"),
     method_key(&["er", "der"], ValueForm::Number, "draw", "replay_batch_size"),
     method_key(&["icarl", "glfc", "lga"], ValueForm::Number, "budget", "memory_size"),
@@ -127,7 +128,7 @@ pub(super) const KEYS: [KeyRename; 53] = [
 ];
 
 /// Renamed words.
-pub(super) const WORDS: [WordRename; 14] = [
+pub(super) const WORDS: [WordRename; 16] = [
     word("tasks.arrival", "powder", "client-tasks"),
     word("partition.by", "period", "stage"),
     word("partition.by", "slot", "client-task"),
@@ -136,6 +137,8 @@ pub(super) const WORDS: [WordRename; 14] = [
     word("round.late", "fold", "aggregate"),
     word("method.source_tasks", "begun", "started"),
     word("method.batch_norm", "settled", "running"),
+    word("method.ownership", "slot", "client-task"),
+    word("method.moments", "period", "stage"),
     // Metrics of studies have the names of their columns.
     word("compare.metrics", "seats", "participants"),
     word("compare.metrics", "silent_seats", "silent_participants"),

@@ -16,11 +16,11 @@ use crate::toys::watched::Engine;
 /// as the method says.
 #[test]
 fn slots_of_coda_prompt_have_its_sizes() {
-    let numbers = |prompt_len: u32, slot_components: u32, blocks: (u32, u32)| {
+    let numbers = |prompt_len: u32, client_task_components: u32, blocks: (u32, u32)| {
         let (first_block, n_blocks) = blocks;
         let usual = ComponentSizes::default();
         let sizes = ComponentSizes { prompt_len, first_block, n_blocks, ..usual };
-        let method = CodaPrompt { sizes, slot_components, ..CodaPrompt::default() };
+        let method = CodaPrompt { sizes, client_task_components, ..CodaPrompt::default() };
         let mut run = engine(Arc::new(method.side_by_side(&facts())), 3);
         task(&mut run, 0, 1, 1);
         uploads(&run)[0].iter().map(|(_, parameter)| parameter.values.len()).sum::<usize>()
