@@ -81,7 +81,7 @@ pub enum HeadLoss {
     Plain,
     /// Softmax cross-entropy of `z / (|z|_2 tau)` (SLCA; HGP's code uses `tau = 0.1`). Invariant under
     /// scaling of the head, so it balances directions and not lengths.
-    Normalised {
+    Normalized {
         /// Temperature.
         tau: f32,
     },
@@ -113,7 +113,7 @@ impl Default for HeadTraining {
             momentum: 0.9,
             weight_decay: 0.0,
             schedule: Schedule::Cosine,
-            loss: HeadLoss::Normalised { tau: 0.1 },
+            loss: HeadLoss::Normalized { tau: 0.1 },
         }
     }
 }
@@ -213,7 +213,7 @@ impl HeadGradient {
             let label = label as usize - rows.start;
             total += match loss {
                 HeadLoss::Plain => cross_entropy(z, label, scale),
-                HeadLoss::Normalised { tau } => normalised_cross_entropy(z, label, scale, tau),
+                HeadLoss::Normalized { tau } => normalised_cross_entropy(z, label, scale, tau),
             };
         }
         let slopes = Matrix::dense(&self.logits, n, columns);

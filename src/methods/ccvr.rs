@@ -124,7 +124,7 @@ struct Calibration {
     )]
     momentum: f64,
     /// Loss of calibration.
-    #[key(name = "calibration_loss", default = RebalanceLoss::Normalised, source = CODE)]
+    #[key(name = "calibration_loss", default = RebalanceLoss::Normalized, source = CODE)]
     loss: RebalanceLoss,
     /// Temperature of the normalized logits.
     #[key(default = 0.1, source = CODE, above = 0.0)]

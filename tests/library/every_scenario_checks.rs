@@ -429,7 +429,7 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
                 "{close=\"deadline\",deadline_s=9}",
                 "{close=\"quorum\",quorum=0.5}",
                 "{close=\"first\",deadline_s=1,min_fraction=0.2}",
-                "{close=\"deadline\",deadline_s=9,late=\"fold\",max_staleness=3}",
+                "{close=\"deadline\",deadline_s=9,late=\"aggregate\",max_staleness=3}",
                 "{close=\"buffer\",buffer_size=1,staleness_exponent=1}",
             ],
         ),

@@ -421,7 +421,7 @@ fn impossible_closing_rules() {
         ),
         (
             &["round={close=\"deadline\",deadline_s=9,late=\"aggregate\",stragglers=\"skip\"}"],
-            "`round.stragglers` has no meaning with `late = \"fold\"`",
+            "`round.stragglers` has no meaning with `late = \"aggregate\"`",
         ),
         (
             &[

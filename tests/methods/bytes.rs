@@ -95,7 +95,7 @@ fn in_round_on(
 #[test]
 fn hgp_sends_the_bytes_of_its_card() {
     let bytes = |head: HeadForm, form: WireForm, task: usize| {
-        let sketch = on_cifar100(task, form, Hgp { head, ..Hgp::default() });
+        let sketch = on_cifar100(task, form, Hgp { head_form: head, ..Hgp::default() });
         (payload(&sketch.down), payload(&sketch.up))
     };
     use HeadForm::{Fixed, Growing};
@@ -322,7 +322,7 @@ fn messages_equal_their_layouts_in_every_form() {
         for head in [HeadForm::Fixed, HeadForm::Growing] {
             for covariance in [CovarianceForm::Diagonal, CovarianceForm::Full] {
                 let facts = ModelFacts { form, ..facts() };
-                let method = small(|c| (c.head, c.covariance) = (head, covariance));
+                let method = small(|c| (c.head_form, c.covariance) = (head, covariance));
                 let method = built(method, &facts);
                 let run = Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 1);
                 assert!(run.exchanges.iter().all(|exchange| exchange.up.is_ok()));
@@ -335,7 +335,7 @@ fn messages_equal_their_layouts_in_every_form() {
 fn lean_and_growing_messages_change_no_result() {
     let run = |form: WireForm, head: HeadForm| {
         let facts = ModelFacts { form, ..facts() };
-        let method = built(small(|c| c.head = head), &facts);
+        let method = built(small(|c| c.head_form = head), &facts);
         Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 2).server.save().digest()
     };
     let full = run(WireForm::Full, HeadForm::Fixed);

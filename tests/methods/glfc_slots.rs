@@ -311,7 +311,7 @@ fn what_slots_cannot_have_is_refused() {
         (&["method.task_detection=entropy"], &["different tasks", "task_detection = \"task\""]),
         (
             &["tasks={count=2}", "partition={kind=\"iid\"}"],
-            &["rows = \"mean\"", "arrival = \"powder\""],
+            &["rows = \"mean\"", "arrival = \"client-tasks\""],
         ),
         (&["federation.aggregation=median"], &["robustly"]),
         (&["privacy.secure_aggregation=true"], &["by secure aggregation"]),

@@ -104,7 +104,7 @@ fn what_says_nothing_of_components_is_refused() {
         ("attention_softmax", "true"),
         ("orthogonal", "\"once\""),
         ("component_form", "\"growing\""),
-        ("weights", "\"uniform\""),
+        ("client_weighting", "\"uniform\""),
         ("head_form", "\"growing\""),
     ] {
         let said = of(&format!(",{key}={value}"));

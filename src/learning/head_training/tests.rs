@@ -3,7 +3,7 @@ use crate::golden::Golden;
 use crate::numerics::distributions::{below, fill_normal};
 use crate::numerics::streams::{Domain, StreamKey};
 
-const NORMALISED: HeadLoss = HeadLoss::Normalised { tau: 0.1 };
+const NORMALISED: HeadLoss = HeadLoss::Normalized { tau: 0.1 };
 
 fn normal(step: u64, len: usize) -> Vec<f32> {
     let mut out = vec![0.0; len];
@@ -39,7 +39,7 @@ fn loss(
                 bias[r] + row.iter().zip(h).map(|(w, &h)| w * f64::from(h)).sum::<f64>()
             })
             .collect();
-        if let HeadLoss::Normalised { tau } = l {
+        if let HeadLoss::Normalized { tau } = l {
             let length = z.iter().map(|v| v * v).sum::<f64>().sqrt();
             z.iter_mut().for_each(|v| *v /= length * f64::from(tau));
         }

@@ -47,7 +47,7 @@ impl Rebalance {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum RebalanceLoss {
     /// Cross-entropy of z / (|z| tau).
-    Normalised,
+    Normalized,
     /// Cross-entropy of z.
     Plain,
 }
@@ -94,7 +94,7 @@ pub struct Rebalancing {
     /// Loss of rebalancing.
     #[key(
         name = "rebalance_loss",
-        default = RebalanceLoss::Normalised,
+        default = RebalanceLoss::Normalized,
         source = "public code; the paper says plain"
     )]
     pub loss: RebalanceLoss,
@@ -174,7 +174,7 @@ impl Rebalancing {
             weight_decay: 0.0,
             schedule: Schedule::Cosine,
             loss: match self.loss {
-                RebalanceLoss::Normalised => HeadLoss::Normalised { tau: self.tau as f32 },
+                RebalanceLoss::Normalized => HeadLoss::Normalized { tau: self.tau as f32 },
                 RebalanceLoss::Plain => HeadLoss::Plain,
             },
         };

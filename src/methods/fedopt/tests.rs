@@ -119,7 +119,7 @@ fn fedadagrad_has_no_decay_to_set() {
     for name in ["beta_2", "bias_correction"] {
         assert!(!has(ServerOptimizer::Adagrad, name) && has(ServerOptimizer::Yogi, name), "{name}");
     }
-    for name in ["server_lr", "beta_1", "tau", "initial_v", "reset", "weights", "train"] {
+    for name in ["server_lr", "beta_1", "tau", "initial_v", "reset", "client_weighting", "train"] {
         assert!(has(ServerOptimizer::Adagrad, name) && has(ServerOptimizer::Adam, name), "{name}");
     }
 }

@@ -58,7 +58,7 @@ pub struct Hgp {
     pub head_init: HeadStart,
     /// Rows of the head in messages.
     #[key(default = HeadForm::Fixed, source = "paper")]
-    pub head: HeadForm,
+    pub head_form: HeadForm,
     /// Form of the covariance in Gaussians of classes.
     #[key(default = CovarianceForm::Diagonal, source = "paper")]
     pub covariance: CovarianceForm,

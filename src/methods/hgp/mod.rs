@@ -40,7 +40,8 @@ impl AveragingMethod for Hgp {
     type Memory = Prototypes;
 
     fn parts(&self) -> Parts<'_, (), Prototypes> {
-        let averaging = AveragingConfig { weights: ClientWeighting::BySamples, head: self.head };
+        let averaging =
+            AveragingConfig { weights: ClientWeighting::BySamples, head: self.head_form };
         Parts { local: self, upload: self, server: self, ..Parts::fedavg(self, averaging) }
     }
 }

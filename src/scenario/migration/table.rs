@@ -128,7 +128,7 @@ pub(super) const KEYS: [KeyRename; 54] = [
 ];
 
 /// Renamed words.
-pub(super) const WORDS: [WordRename; 16] = [
+pub(super) const WORDS: [WordRename; 19] = [
     word("tasks.arrival", "powder", "client-tasks"),
     word("partition.by", "period", "stage"),
     word("partition.by", "slot", "client-task"),
@@ -139,6 +139,9 @@ pub(super) const WORDS: [WordRename; 16] = [
     word("method.batch_norm", "settled", "running"),
     word("method.ownership", "slot", "client-task"),
     word("method.moments", "period", "stage"),
+    word("method.rebalance_loss", "normalised", "normalized"),
+    word("method.omega", "normalised", "normalized"),
+    word("method.calibration_loss", "normalised", "normalized"),
     // Metrics of studies have the names of their columns.
     word("compare.metrics", "seats", "participants"),
     word("compare.metrics", "silent_seats", "silent_participants"),

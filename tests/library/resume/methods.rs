@@ -179,7 +179,7 @@ fn own_tasks() {
     let own = DIGITS
         .replace(
             "sizes = [4, 3, 3]",
-            "count = 3, arrival = \"powder\", classes_per_client_task = 3",
+            "count = 3, arrival = \"client-tasks\", classes_per_client_task = 3",
         )
         .replace(
             "kind = \"capped\", beta = 1.0, min_samples = 2",

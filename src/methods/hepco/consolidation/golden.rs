@@ -90,7 +90,7 @@ struct Inputs {
 fn inputs(golden: &Golden, plain: bool) -> Inputs {
     let rows = |name: &str| golden.i64(name).into_iter().map(|y| y as u32).collect::<Vec<u32>>();
     let counts: Vec<Vec<u32>> = rows("counts").chunks(6).map(<[u32]>::to_vec).collect();
-    let normalised = || omega(&counts, OmegaForm::Normalised);
+    let normalised = || omega(&counts, OmegaForm::Normalized);
     let weights = if plain { vec![vec![1.0; 6]; 3] } else { normalised() };
     let sum: f32 = normalised().iter().flatten().sum();
     assert!((sum - 1.0).abs() < 1e-6, "invariant 5: {sum}");

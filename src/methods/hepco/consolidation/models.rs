@@ -67,7 +67,7 @@ pub fn omega(counts: &[Vec<u32>], form: OmegaForm) -> Vec<Vec<f32>> {
     let all: u64 = classes
         .map(|row| match form {
             OmegaForm::Release => u64::max(of_class(row), 1),
-            OmegaForm::Normalised => of_class(row),
+            OmegaForm::Normalized => of_class(row),
         })
         .sum();
     let share = |count: &u32| (f64::from(*count) / all.max(1) as f64) as f32;

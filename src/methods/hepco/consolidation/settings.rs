@@ -54,7 +54,7 @@ pub enum OmegaForm {
     /// Samples of the round, plus one for every class of the data set without samples.
     Release,
     /// Samples of the round, so that all weights sum to 1.
-    Normalised,
+    Normalized,
 }
 
 /// Settings of the repair of averaged pools and heads.

@@ -420,7 +420,7 @@ fn who_has_no_data_teaches_nothing_and_order_does_not_matter() {
         assert!(nobody.unwrap().is_none());
     }
     let counts = [a.counts.clone(), b.counts.clone(), idle.counts];
-    let shares = omega(&counts, OmegaForm::Normalised);
+    let shares = omega(&counts, OmegaForm::Normalized);
     assert!((shares.iter().flatten().sum::<f32>() - 1.0).abs() < 1e-6);
     // As released, four classes that no client has count as one sample each.
     let released = omega(&counts, OmegaForm::Release);
@@ -479,7 +479,7 @@ fn forms_differ() {
         }
     }
     // What label counts are divided by is a key, too, where there are weights.
-    let forms = [OmegaForm::Release, OmegaForm::Normalised].map(|omega| {
+    let forms = [OmegaForm::Release, OmegaForm::Normalized].map(|omega| {
         let config = Settings { weighting: Weighting::Omega, omega, ..config() };
         consolidated(&config, &averaged, &clients, Some(&previous()))
     });

@@ -33,7 +33,7 @@ fn clients(golden: &Golden, weights: Vec<Vec<f32>>) -> Vec<Teacher> {
 fn golden_own_shares_of_clients() {
     let golden = Golden::own("hepco");
     for (name, form) in
-        [("omega.release", OmegaForm::Release), ("omega.normalised", OmegaForm::Normalised)]
+        [("omega.release", OmegaForm::Release), ("omega.normalised", OmegaForm::Normalized)]
     {
         golden.assert_close(name, &shares(&golden, form).concat());
     }
@@ -43,7 +43,7 @@ fn golden_own_shares_of_clients() {
 fn golden_own_objective_of_a_generator() {
     let golden = Golden::own("hepco");
     let (server, labels) = (model(&golden, "server"), golden.labels("labels"));
-    let counted = clients(&golden, shares(&golden, OmegaForm::Normalised));
+    let counted = clients(&golden, shares(&golden, OmegaForm::Normalized));
     let alike = clients(&golden, vec![vec![1.0; 6]; 2]);
     use KlForm::{ClientServer, ServerClient};
     for (name, teachers, form, gradient) in [
@@ -93,7 +93,7 @@ fn golden_own_distillation_of_prompts_and_head() {
     let golden = Golden::own("hepco");
     let (server, z, z_old) = (model(&golden, "server"), golden.tensor("z"), golden.tensor("z_old"));
     let (labels, labels_old) = (golden.labels("labels"), golden.labels("labels_old"));
-    let counted = clients(&golden, shares(&golden, OmegaForm::Normalised));
+    let counted = clients(&golden, shares(&golden, OmegaForm::Normalized));
     let previous = [Teacher { model: model(&golden, "previous"), weights: vec![1.0; 6] }];
     let lessons = [
         DistillationBatch { queries: z.clone(), labels: labels.clone(), teachers: &counted },
