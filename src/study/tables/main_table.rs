@@ -6,7 +6,7 @@
 use super::point_columns;
 use crate::report::TextTable;
 use crate::report::column::CellType;
-use crate::results::{Cell, Metric, Spread, Table, best};
+use crate::results::{Metric, Spread, Table, TableCell, best};
 use crate::study::collect::Outcomes;
 use crate::study::{Baseline, Point, Study};
 
@@ -24,7 +24,7 @@ pub struct MainTable {
 #[derive(Clone, Debug)]
 struct Row {
     names: Vec<String>,
-    cells: Vec<Cell>,
+    cells: Vec<TableCell>,
     /// Number of complete runs.
     n: usize,
     spreads: Vec<Option<Spread>>,
@@ -86,13 +86,13 @@ impl MainTable {
         let mut table = Table::new(columns);
         for row in &self.rows {
             let mut cells = row.cells.clone();
-            cells.push(Cell::Integer(row.n as i64));
+            cells.push(TableCell::Integer(row.n as i64));
             for spread in &row.spreads {
                 cells.push(spread.map(|spread| spread.mean).into());
                 cells.push(spread.and_then(|spread| spread.deviation).into());
-                cells.push(Cell::Integer(spread.map_or(0, |spread| spread.n) as i64));
+                cells.push(TableCell::Integer(spread.map_or(0, |spread| spread.n) as i64));
             }
-            cells.push(row.note.map_or(Cell::Empty, |note| self.notes[note].as_str().into()));
+            cells.push(row.note.map_or(TableCell::Empty, |note| self.notes[note].as_str().into()));
             table.push(cells);
         }
         table

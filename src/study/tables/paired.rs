@@ -2,7 +2,7 @@
 
 use super::{point_cells, point_columns};
 use crate::report::column::CellType;
-use crate::results::{Cell, Metric, Paired, Table};
+use crate::results::{Metric, Paired, Table, TableCell};
 use crate::study::collect::Outcomes;
 use crate::study::{Baseline, Point, Study};
 
@@ -75,15 +75,15 @@ pub(super) fn table(study: &Study, differences: &[Difference]) -> Table {
     let mut table = Table::new(columns);
     for Difference { point, against, metric, paired } in differences {
         let mut row = point_cells(study, point);
-        row.push(Cell::Text(study.label(against)));
+        row.push(TableCell::Text(study.label(against)));
         row.push(metric.name().into());
-        row.push(Cell::Number(paired.mean));
+        row.push(TableCell::Number(paired.mean));
         row.push(paired.deviation.into());
         row.push(paired.interval.map(|interval| interval.0).into());
         row.push(paired.interval.map(|interval| interval.1).into());
         row.push(paired.p.into());
         row.push(Paired::TEST.into());
-        row.push(Cell::Integer(paired.n as i64));
+        row.push(TableCell::Integer(paired.n as i64));
         table.push(row);
     }
     table
