@@ -18,9 +18,9 @@ use crate::federation::Interrupt;
 use crate::methods::Registry;
 use crate::scenario::{DeviceName, Scenario};
 use crate::study::{
-    Cell, CellState, Invalid, Only, Outcome, Outcomes, Prepared, ProcessPool, Queue, RunSection,
-    Shard, ShardChoice, StopReason, Study, StudyDirectory, StudyError, StudyEvent, StudyForecast,
-    StudyProgress, first_errors, overrides, prepare, tables,
+    Cell, CellState, Invalid, Only, Outcome, Outcomes, PreparedCell, ProcessPool, Queue,
+    RunSection, Shard, ShardChoice, StopReason, Study, StudyDirectory, StudyError, StudyEvent,
+    StudyForecast, StudyProgress, first_errors, overrides, prepare, tables,
 };
 
 /// Run a study: a grid of changes to a scenario, each with several seeds
@@ -89,7 +89,7 @@ struct Session<'a> {
     args: &'a StudyArgs,
     study: Study,
     directory: StudyDirectory,
-    cells: Vec<Prepared>,
+    cells: Vec<PreparedCell>,
     /// One flag per cell: true if `--only` and the shard select it.
     wanted: Vec<bool>,
     outcomes: Outcomes,
@@ -151,7 +151,7 @@ fn shard(args: &StudyArgs, study: &Study) -> Result<Option<Shard>, StudyError> {
 }
 
 /// Returns the pool of processes: one per core by default, or one if cells use GPUs.
-fn crew(args: &StudyArgs, study: &Study, cells: &[Prepared]) -> ProcessPool {
+fn crew(args: &StudyArgs, study: &Study, cells: &[PreparedCell]) -> ProcessPool {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let on_gpus = cells.iter().any(|prepared| {
         prepared.scenario.devices.names.iter().any(|device| *device != DeviceName::Cpu)

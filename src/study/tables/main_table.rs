@@ -16,13 +16,13 @@ pub struct MainTable {
     /// First columns: the axes, then the label of extra cells if there are any.
     heads: Vec<String>,
     metrics: Vec<Metric>,
-    rows: Vec<Row>,
+    rows: Vec<MainTableRow>,
     notes: Vec<String>,
     columns: Vec<(String, CellType)>,
 }
 
 #[derive(Clone, Debug)]
-struct Row {
+struct MainTableRow {
     names: Vec<String>,
     cells: Vec<TableCell>,
     /// Number of complete runs.
@@ -42,9 +42,9 @@ impl MainTable {
         if extras {
             heads.push(if heads.is_empty() { "cell".into() } else { String::new() });
         }
-        let mut rows: Vec<Row> = points
+        let mut rows: Vec<MainTableRow> = points
             .iter()
-            .map(|point| Row {
+            .map(|point| MainTableRow {
                 names: names(study, point, extras),
                 cells: super::point_cells(study, point),
                 n: outcomes.of(point).filter(|outcome| outcome.run.is_some()).count(),
@@ -178,7 +178,7 @@ impl MainTable {
     }
 
     /// Returns the first columns: names, the last with the mark of a note, and n.
-    fn first(&self, row: &Row, shown: impl Fn(&str) -> String) -> Vec<String> {
+    fn first(&self, row: &MainTableRow, shown: impl Fn(&str) -> String) -> Vec<String> {
         let mut cells: Vec<String> = row.names.iter().map(|name| shown(name)).collect();
         // Rows of the grid have an empty entry in the column of extra cells.
         let last = cells.iter_mut().rev().find(|name| !name.is_empty());
@@ -189,7 +189,7 @@ impl MainTable {
         cells
     }
 
-    fn entry(&self, row: &Row, metric: usize, sign: &str) -> String {
+    fn entry(&self, row: &MainTableRow, metric: usize, sign: &str) -> String {
         let Some(spread) = row.spreads[metric] else { return String::new() };
         let metric = &self.metrics[metric];
         let mut text = metric.show(spread.mean);
@@ -268,7 +268,7 @@ fn shared_means(
 
 /// Marks the best rows of a group, by metric.
 fn mark_best(
-    rows: &mut [Row],
+    rows: &mut [MainTableRow],
     group: &[usize],
     (at, metric): (usize, &Metric),
     means: &[(usize, f64)],

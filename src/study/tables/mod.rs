@@ -18,7 +18,7 @@ mod rounds;
 use std::path::Path;
 
 pub use main_table::MainTable;
-pub use paired::{Difference, differences};
+pub use paired::{CellDifference, differences};
 
 use super::collect::Outcomes;
 use super::directory::StudyDirectory;

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::experiment::{Machine, names};
 use crate::results::RunRecord;
-use crate::study::{CellState, Failure, Outcome};
+use crate::study::{CellFailure, CellState, Outcome};
 
 const STUDY: &str = r#"schema = 2
 base = "base.toml"
@@ -82,7 +82,7 @@ const FIGURES: [Option<(f64, u64, u64)>; 12] = [
 fn outcomes(study: &Study, root: &Path) -> Outcomes {
     let outcome = |(cell, figures): (crate::study::Cell, Option<(f64, u64, u64)>)| {
         let error = "too few samples\nuse fewer clients".to_owned();
-        let failure = Failure { hash: "00".into(), exit: Some(3), error };
+        let failure = CellFailure { hash: "00".into(), exit: Some(3), error };
         let run = figures.map(|(faa, up, failed)| run(&root.join(&cell.path), faa, up, failed));
         let state = if run.is_some() { CellState::Done } else { CellState::Failed(failure) };
         Outcome { cell, hash: "00".into(), state, run, figures: BTreeMap::new() }
