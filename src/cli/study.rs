@@ -12,7 +12,7 @@ use super::estimate::Estimator;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::stderr::print_status;
-use super::{Exit, Format, print};
+use super::{Exit, OutputFormat, print};
 use crate::experiment::plan::Plan;
 use crate::federation::Interrupt;
 use crate::methods::Registry;
@@ -75,7 +75,7 @@ pub struct StudyArgs {
     pub quiet: bool,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Time budget of a trial of --estimate.
@@ -183,8 +183,8 @@ impl Session<'_> {
             methods,
         );
         match self.args.format {
-            Format::Human => print(&outlook.to_text())?,
-            Format::Json => print(&format!("{}\n", json!(outlook)))?,
+            OutputFormat::Human => print(&outlook.to_text())?,
+            OutputFormat::Json => print(&format!("{}\n", json!(outlook)))?,
         }
         Ok(if outlook.has_errors() { Exit::Scenario } else { Exit::Done })
     }
@@ -271,7 +271,7 @@ impl Session<'_> {
             words.iter().map(|word| (*word, count(word))).filter(|(_, n)| *n > 0).collect();
         let path = self.directory.path().display().to_string();
         match self.args.format {
-            Format::Human => {
+            OutputFormat::Human => {
                 let mut text = tables::MainTable::of(&self.study, outcomes).to_text();
                 text.push('\n');
                 for outcome in wanted() {
@@ -286,7 +286,7 @@ impl Session<'_> {
                 text.push_str(&format!("runs        {}\ndirectory   {path}\n", counts.join(", ")));
                 print(&text)?;
             }
-            Format::Json => {
+            OutputFormat::Json => {
                 let cells: Vec<serde_json::Value> =
                     wanted().map(|outcome| self.cell(outcome)).collect();
                 let counts: serde_json::Map<String, serde_json::Value> =
