@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::failure::{CliError, colour};
 use super::stderr::print_styled;
-use super::{Exit, Format, print};
+use super::{Exit, OutputFormat, print};
 use crate::data::DataError;
 use crate::experiment::assemble::divide;
 use crate::methods::Registry;
@@ -34,7 +34,7 @@ pub struct CheckArgs {
     pub set: Vec<String>,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 #[derive(Serialize)]
@@ -58,19 +58,19 @@ pub fn execute(args: &CheckArgs) -> Result<Exit, CliError> {
         let (hash, errors, notes) = match checked_scenario(file, &overrides, &methods) {
             Ok(loaded) => (Some(loaded.scenario.hash()), Vec::new(), loaded.notes()),
             Err(error) => {
-                if args.format == Format::Human {
+                if args.format == OutputFormat::Human {
                     print_styled(&error.render(colour()));
                 }
                 (None, error.diagnostics(), Vec::new())
             }
         };
-        if args.format == Format::Human && hash.is_some() {
+        if args.format == OutputFormat::Human && hash.is_some() {
             print(&format!("{}: valid\n", file.display()))?;
             notes.iter().for_each(|note| print_styled(&note.render_note(colour())));
         }
         checked.push(Checked { file, valid: hash.is_some(), hash, errors, notes });
     }
-    if args.format == Format::Json {
+    if args.format == OutputFormat::Json {
         let text = serde_json::to_string_pretty(&checked)
             .map_err(|error| CliError::Unexpected(error.to_string()))?;
         print(&format!("{text}\n"))?;

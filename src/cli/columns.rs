@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::failure::CliError;
-use super::{Exit, Format, print};
+use super::{Exit, OutputFormat, print};
 use crate::report::dictionary::{RunFile, dictionary, files};
 use crate::study;
 
@@ -24,7 +24,7 @@ pub struct ColumnsArgs {
     pub files: Vec<String>,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Prints the columns of all files or of the named ones.
@@ -35,8 +35,8 @@ pub fn execute(args: &ColumnsArgs) -> Result<Exit, CliError> {
         false => args.files.iter().map(|name| find(&all, name)).collect::<Result<_, _>>()?,
     };
     match args.format {
-        Format::Human => print(&dictionary(&asked))?,
-        Format::Json => {
+        OutputFormat::Human => print(&dictionary(&asked))?,
+        OutputFormat::Json => {
             let text = serde_json::to_string_pretty(&asked)
                 .map_err(|error| CliError::Unexpected(error.to_string()))?;
             print(&format!("{text}\n"))?;

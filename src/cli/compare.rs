@@ -6,8 +6,8 @@ use clap::Args;
 
 use super::failure::CliError;
 use super::stderr::print_status;
-use super::{Exit, Format, given, print};
-use crate::results::{Arm, Comparison, Limit, Metric, RunRecord};
+use super::{Exit, OutputFormat, given, print};
+use crate::results::{Arm, Comparison, Metric, MetricLimit, RunRecord};
 
 /// Compare runs: settings, first differing round, metrics with paired differences, bytes by kind
 #[derive(Debug, Args)]
@@ -33,11 +33,11 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME", value_parser = metric)]
     pub metric: Vec<Metric>,
     /// Largest tolerated loss against the first group, else exit code 11; may be repeated
-    #[arg(long, value_name = "METRIC=TOLERANCE", value_parser = Limit::parse)]
-    pub fail_if_worse: Vec<Limit>,
+    #[arg(long, value_name = "METRIC=TOLERANCE", value_parser = MetricLimit::parse)]
+    pub fail_if_worse: Vec<MetricLimit>,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 pub(super) fn metric(name: &str) -> Result<Metric, String> {
@@ -58,8 +58,8 @@ pub fn execute(args: &CompareArgs) -> Result<Exit, CliError> {
     let broken: Vec<String> =
         args.fail_if_worse.iter().flat_map(|limit| limit.broken(&comparison)).collect();
     match args.format {
-        Format::Human => print(&comparison.render())?,
-        Format::Json => {
+        OutputFormat::Human => print(&comparison.render())?,
+        OutputFormat::Json => {
             let text = serde_json::json!({ "comparison": comparison, "worse": broken });
             print(&format!("{text:#}\n"))?;
         }

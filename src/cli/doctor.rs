@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::failure::CliError;
-use super::{Exit, Format, print};
+use super::{Exit, OutputFormat, print};
 use crate::experiment::estimate::cache_folder;
 use crate::experiment::{Machine, commit};
 use crate::fetch::Settings;
@@ -29,12 +29,12 @@ downloaded and those in the folders `data` and `weights` of the current folder."
 pub struct DoctorArgs {
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Report on this machine, as `--format json` prints it.
 #[derive(Debug, Serialize)]
-struct Found {
+struct MachineReport {
     version: &'static str,
     /// Commit of the source, if the build recorded it.
     commit: Option<String>,
@@ -77,8 +77,8 @@ struct Item {
 pub fn execute(args: &DoctorArgs) -> Result<Exit, CliError> {
     let found = look();
     let text = match args.format {
-        Format::Human => told(&found),
-        Format::Json => {
+        OutputFormat::Human => told(&found),
+        OutputFormat::Json => {
             let text = serde_json::to_string_pretty(&found);
             format!("{}\n", text.map_err(|error| CliError::Unexpected(error.to_string()))?)
         }
@@ -87,14 +87,14 @@ pub fn execute(args: &DoctorArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-fn look() -> Found {
+fn look() -> MachineReport {
     let caches = cache_folder().map(|folder| Caches {
         parts: items(&folder),
         disk_free_bytes: free(&folder),
         folder,
     });
     let settings = Settings::from_env();
-    Found {
+    MachineReport {
         version: env!("CARGO_PKG_VERSION"),
         commit: commit(),
         machine: Machine::here(),
@@ -171,7 +171,7 @@ fn weight(path: &Path) -> u64 {
     entries.flatten().map(|entry| weight(&entry.path())).sum()
 }
 
-fn told(found: &Found) -> String {
+fn told(found: &MachineReport) -> String {
     let mut text = String::new();
     let mut line = |word: &str, says: String| {
         let _ = writeln!(text, "{word:12}{says}");

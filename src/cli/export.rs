@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::failure::CliError;
 use super::interrupt::interruptible;
-use super::{Exit, Format, given, print};
+use super::{Exit, OutputFormat, given, print};
 use crate::experiment::{self, ExportOptions, write_atomically};
 use crate::methods::Registry;
 
@@ -52,7 +52,7 @@ pub struct ExportArgs {
     pub workers: Option<u32>,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Task after which the exported model is taken.
@@ -100,13 +100,13 @@ pub fn execute(args: &ExportArgs) -> Result<Exit, CliError> {
     let out = args.out.display();
     let from = exported.from.to_string();
     match args.format {
-        Format::Human => print(&format!(
+        OutputFormat::Human => print(&format!(
             "{out}: the model after task {}, {} bytes, {from}, digest {}\n",
             exported.task,
             exported.bytes.len(),
             exported.digest
         ))?,
-        Format::Json => {
+        OutputFormat::Json => {
             let text = serde_json::json!({
                 "file": args.out, "task": exported.task, "bytes": exported.bytes.len(),
                 "from": from.strip_prefix("from ").unwrap_or(&from), "digest": exported.digest,

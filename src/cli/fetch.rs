@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::failure::CliError;
 use super::stderr::print_status;
-use super::{Exit, Format, print};
+use super::{Exit, OutputFormat, print};
 use crate::fetch::{self, CATALOGUE, Entry, Fetched, Name, Settings};
 use crate::quantity::Bytes;
 
@@ -49,7 +49,7 @@ pub struct FetchArgs {
     pub quiet: bool,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// A fetched name and its path, as `--format json` prints it.
@@ -75,14 +75,14 @@ pub fn execute(args: &FetchArgs) -> Result<Exit, CliError> {
     let names: Result<Vec<Name>, _> = args.names.iter().map(|name| Name::parse(name)).collect();
     let mut told = Vec::new();
     for name in names? {
-        let quiet = args.quiet || args.format == Format::Json;
+        let quiet = args.quiet || args.format == OutputFormat::Json;
         let Fetched { path, already, notes } = fetch_one(&name, &settings, quiet)?;
-        if args.format == Format::Human {
+        if args.format == OutputFormat::Human {
             print(&format!("{}\n", path.display()))?;
         }
         told.push(FetchedEntry { name: name.to_string(), path, already, notes });
     }
-    if args.format == Format::Json {
+    if args.format == OutputFormat::Json {
         let text = serde_json::to_string_pretty(&told)
             .map_err(|error| CliError::Unexpected(error.to_string()))?;
         print(&format!("{text}\n"))?;
@@ -105,10 +105,10 @@ pub(super) fn fetch_one(
     Ok(fetched)
 }
 
-fn list(settings: &Settings, format: Format) -> Result<(), CliError> {
+fn list(settings: &Settings, format: OutputFormat) -> Result<(), CliError> {
     let here = |entry: &'static Entry| settings.find_data(&Name::Known(entry)).ok();
     let size = |entry: &Entry| -> Option<u64> { entry.files.iter().map(|file| file.bytes).sum() };
-    if format == Format::Json {
+    if format == OutputFormat::Json {
         let entries: Vec<_> = CATALOGUE
             .iter()
             .map(|entry| {

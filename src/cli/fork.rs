@@ -8,7 +8,7 @@ use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::run::{Overrides, drive, provenance};
 use super::stderr::print_status;
-use super::{Exit, Format, given};
+use super::{Exit, OutputFormat, given};
 use crate::experiment::{self, ForkOptions, Resumed};
 use crate::methods::Registry;
 
@@ -54,7 +54,7 @@ pub struct ForkArgs {
     pub quiet: bool,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Forks the run and executes the new one.

@@ -75,10 +75,12 @@ fn has_room() -> bool {
     true
 }
 
-#[cfg(unix)]
 struct Signals {
+    #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
     hangup: Option<tokio::signal::unix::Signal>,
 }
 
@@ -119,12 +121,9 @@ fn ignores_hangup() -> bool {
 }
 
 #[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
 impl Signals {
     fn listen() -> std::io::Result<Signals> {
-        Ok(Signals)
+        Ok(Signals {})
     }
 
     async fn next(&mut self) {

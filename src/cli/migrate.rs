@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::failure::{CliError, colour};
 use super::stderr::print_styled;
-use super::{Exit, Format, print};
+use super::{Exit, OutputFormat, print};
 use crate::experiment::{DirectoryError, write_atomically};
 use crate::files::{self, Kind};
 use crate::scenario::migration::{Migrated, RenamedName, migrate};
@@ -36,7 +36,7 @@ pub struct MigrateArgs {
     pub check: bool,
     /// Format of the results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Result for one file.
@@ -53,7 +53,7 @@ struct MigratedFile<'a> {
 
 /// Migrates every file.
 pub fn execute(args: &MigrateArgs) -> Result<Exit, CliError> {
-    let is_human = args.format == Format::Human;
+    let is_human = args.format == OutputFormat::Human;
     let mut results = Vec::new();
     for file in &args.files {
         let migrated = read(file).and_then(|text| migrate(&text, &file.display().to_string()));

@@ -40,7 +40,7 @@ use clap::{Parser, Subcommand};
 use advice::{advice, understood, wants_json};
 use failure::{CliError, tell_json};
 pub use memory::ReportingAllocator;
-use output::{Format, print};
+use output::{OutputFormat, print};
 use stderr::print_status;
 
 pub use crate::exit::Exit;

@@ -226,7 +226,7 @@ fn cannot(file: &Path, error: &std::io::Error) -> CliError {
 mod tests {
     use super::*;
     use crate::experiment::assemble::blueprint;
-    use template::Data;
+    use template::SampleSource;
 
     /// A file in `/somewhere`.
     fn file(wishes: &ScenarioAnswers, methods: &Registry) -> Fitted {
@@ -239,7 +239,7 @@ mod tests {
         let methods = Registry::builtin();
         for entry in methods.all() {
             for (data, tasks) in [("digits", 5), ("digits", 2), ("cifar100", 10)] {
-                let (method, data) = (entry.name.to_owned(), Data::of(data));
+                let (method, data) = (entry.name.to_owned(), SampleSource::of(data));
                 let wishes = ScenarioAnswers { method, data, tasks, ..ScenarioAnswers::default() };
                 let Fitted { text, loaded } = file(&wishes, &methods);
                 assert_eq!(loaded.scenario.method.name, entry.name);

@@ -9,7 +9,7 @@ use super::stderr::plain;
 
 /// Format of results on stdout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub(super) enum OutputFormat {
     /// Text and tables
     #[default]
     Human,

@@ -10,7 +10,7 @@ use super::estimate::Estimator;
 use super::failure::CliError;
 use super::run::Overrides;
 use super::stderr::print_status;
-use super::{Exit, Format, print};
+use super::{Exit, OutputFormat, print};
 use crate::experiment::assemble::{assemble, blueprint, load};
 use crate::experiment::estimate::Estimate;
 use crate::experiment::plan::{self, Faults, Plan};
@@ -63,7 +63,7 @@ pub struct PlanArgs {
     pub partition: bool,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Time budget of a trial, which still waits for a client in training.
@@ -100,11 +100,11 @@ pub fn execute(args: &PlanArgs) -> Result<Exit, CliError> {
         false => None,
     };
     match args.format {
-        Format::Human => {
+        OutputFormat::Human => {
             print(&plan_table(&plan))?;
             estimate.map_or(Ok(()), |estimate| print(&estimate_lines(&estimate)))?;
         }
-        Format::Json => {
+        OutputFormat::Json => {
             let text = serde_json::to_string_pretty(&Planned { plan: &plan, estimate })
                 .map_err(|error| CliError::Unexpected(error.to_string()))?;
             print(&format!("{text}\n"))?;
@@ -123,8 +123,8 @@ fn partition(args: &PlanArgs, scenario: &Scenario, methods: &Registry) -> Result
         return Err(CliError::Usage(what.to_string()));
     };
     match args.format {
-        Format::Human => print(&partition_table(&all, &names))?,
-        Format::Json => {
+        OutputFormat::Human => print(&partition_table(&all, &names))?,
+        OutputFormat::Json => {
             let row = |held: &Holding| {
                 serde_json::json!({
                     "task": held.task.0 + 1, "client": held.client.0, "class": held.class,

@@ -8,7 +8,7 @@ use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::stderr::print_status;
-use super::{Exit, Format, given, print};
+use super::{Exit, OutputFormat, given, print};
 use crate::experiment::assemble::{load, round_closing};
 use crate::experiment::ranks::Ranks;
 use crate::experiment::{
@@ -68,7 +68,7 @@ pub struct ReplayArgs {
     pub quiet: bool,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Replays or verifies the run.
@@ -110,8 +110,8 @@ fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
         summary.digests = Some(digests.clone());
     }
     match args.format {
-        Format::Human => print(&final_table(&summary))?,
-        Format::Json => print(&summary.to_json())?,
+        OutputFormat::Human => print(&final_table(&summary))?,
+        OutputFormat::Json => print(&summary.to_json())?,
     }
     replayed?;
     Ok(Exit::Done)
@@ -148,11 +148,11 @@ fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
     args.out.as_deref().map_or(Ok(()), |out| beside_journal(&args.run, out, &record))?;
     let retimed = retimed.lock();
     match args.format {
-        Format::Human => {
+        OutputFormat::Human => {
             print(&retiming_table(&recorded, &retimed))?;
             print(&format!("digests     {digests}\n"))?;
         }
-        Format::Json => {
+        OutputFormat::Json => {
             let text = serde_json::json!({
                 "recorded": recorded, "retimed": *retimed, "digests": digests,
             });
@@ -180,7 +180,7 @@ fn verify(args: &ReplayArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
         return Ok(Exit::Interrupted);
     }
     match args.format {
-        Format::Human => {
+        OutputFormat::Human => {
             let so_far = if partial { " (the recorded run was interrupted there)" } else { "" };
             let known = match replayed {
                 0 => String::new(),
@@ -191,7 +191,7 @@ fn verify(args: &ReplayArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
                 digests.events, digests.numbers
             ))?;
         }
-        Format::Json => {
+        OutputFormat::Json => {
             let text = serde_json::json!({
                 "identical": true, "entries": entries, "partial": partial, "told": replayed, "digests": digests,
             });

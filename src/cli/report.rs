@@ -8,7 +8,7 @@ use super::compare::records;
 use super::failure::CliError;
 use super::{Exit, print};
 use crate::experiment::write_atomically;
-use crate::page::{Content, render};
+use crate::page::{PageContent, render};
 use crate::study::STUDY_FILE;
 
 /// Write an HTML page of a study or of runs: tables, plots, differences, commands
@@ -48,7 +48,7 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, CliError> {
             records(folder)?;
         }
     }
-    let content = Content::gather(&args.folders, &args.baseline)?;
+    let content = PageContent::gather(&args.folders, &args.baseline)?;
     for (axis, value) in &args.baseline {
         let values = content.values(axis);
         if !values.contains(value) {

@@ -9,7 +9,7 @@ use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::run::drive;
 use super::stderr::print_status;
-use super::{Exit, Format, given, print};
+use super::{Exit, OutputFormat, given, print};
 use crate::data::show_loading;
 use crate::experiment::ranks::ComputeResources;
 use crate::experiment::{self, Resumed, read_summary};
@@ -45,7 +45,7 @@ pub struct ResumeArgs {
     pub quiet: bool,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Resumes the run, alone or with other ranks.
@@ -63,7 +63,7 @@ pub(super) fn go_on(
     crew: ComputeResources,
     force: bool,
     quiet: bool,
-    format: Format,
+    format: OutputFormat,
 ) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     show_loading(!quiet);
@@ -76,11 +76,11 @@ pub(super) fn go_on(
 }
 
 /// Prints the directory or the summary of a complete run and returns the exit code of that run.
-pub(super) fn tell_results(path: &Path, format: Format) -> Result<Exit, CliError> {
+pub(super) fn tell_results(path: &Path, format: OutputFormat) -> Result<Exit, CliError> {
     let summary = read_summary(path)?;
     match format {
-        Format::Human => print(&format!("directory   {}\n", path.display()))?,
-        Format::Json => print(&summary)?,
+        OutputFormat::Human => print(&format!("directory   {}\n", path.display()))?,
+        OutputFormat::Json => print(&summary)?,
     }
     Ok(if Summary::json_learnt_nothing(&summary) { Exit::Training } else { Exit::Done })
 }

@@ -10,7 +10,7 @@ use super::failure::{CliError, colour};
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::stderr::{print_status, print_styled};
-use super::{Exit, Format, fetch, print, resume, single_task};
+use super::{Exit, OutputFormat, fetch, print, resume, single_task};
 use crate::data::show_loading;
 use crate::experiment::assemble::divide;
 use crate::experiment::ranks::{ComputeResources, Ranks};
@@ -71,7 +71,7 @@ pub struct RunArgs {
     pub quiet: bool,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Changes to a scenario from the command line.
@@ -190,7 +190,7 @@ pub(super) fn drive(
     scenario: &Scenario,
     replayed: u64,
     quiet: bool,
-    format: Format,
+    format: OutputFormat,
 ) -> Result<Exit, CliError> {
     let workers = run.workers();
     let into = run.directory().path().to_owned();
@@ -227,7 +227,7 @@ pub(super) fn drive(
         }
     })?;
     match format {
-        Format::Human => {
+        OutputFormat::Human => {
             print(&final_table(&summary))?;
             let took = summary.wall.as_ref().map(|wall| wall.total_s).filter(|_| replayed == 0);
             let whole = took.filter(|_| finished.reason == EndReason::Done);
@@ -236,7 +236,7 @@ pub(super) fn drive(
             }
             print(&format!("directory   {}\n", directory.path().display()))?;
         }
-        Format::Json => print(&summary.to_json())?,
+        OutputFormat::Json => print(&summary.to_json())?,
     }
     Ok(match finished.reason {
         EndReason::Done if summary.learnt_nothing() => Exit::Training,

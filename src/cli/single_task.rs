@@ -7,7 +7,7 @@ use clap::Args;
 use super::failure::CliError;
 use super::run::Overrides;
 use super::stderr::print_status;
-use super::{Exit, Format, print};
+use super::{Exit, OutputFormat, print};
 use crate::experiment::assemble::load;
 use crate::experiment::{
     default_directory, single_task_accuracies, single_task_table, write_atomically,
@@ -41,7 +41,7 @@ pub struct SingleTaskArgs {
     pub quiet: bool,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Trains the client tasks and writes the table.
@@ -53,7 +53,7 @@ pub fn execute(args: &SingleTaskArgs) -> Result<Exit, CliError> {
     let known: Vec<f64> = lines.iter().filter_map(|line| line.accuracy).collect();
     let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
     match args.format {
-        Format::Human => {
+        OutputFormat::Human => {
             let mean = mean
                 .map_or_else(String::new, |mean| format!(", mean accuracy {:.2} %", 100.0 * mean));
             let untested = match lines.len() - known.len() {
@@ -63,7 +63,7 @@ pub fn execute(args: &SingleTaskArgs) -> Result<Exit, CliError> {
             print(&format!("{} client tasks trained alone{mean}{untested}\n", known.len()))?;
             print(&format!("table       {}\n", path.display()))?;
         }
-        Format::Json => {
+        OutputFormat::Json => {
             let told = serde_json::json!({
                 "client_tasks": known.len(),
                 "untested_client_tasks": lines.len() - known.len(),

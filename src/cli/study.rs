@@ -12,15 +12,15 @@ use super::estimate::Estimator;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::stderr::print_status;
-use super::{Exit, Format, print};
+use super::{Exit, OutputFormat, print};
 use crate::experiment::plan::Plan;
 use crate::federation::Interrupt;
 use crate::methods::Registry;
 use crate::scenario::{DeviceName, Scenario};
 use crate::study::{
-    Cell, CellState, Invalid, Only, Outcome, Outcomes, Prepared, ProcessPool, Queue, RunSection,
-    Shard, ShardChoice, StopReason, Study, StudyDirectory, StudyError, StudyEvent, StudyForecast,
-    StudyProgress, first_errors, overrides, prepare, tables,
+    Cell, CellState, Invalid, Only, Outcome, Outcomes, PreparedCell, ProcessPool, Queue,
+    RunSection, Shard, ShardChoice, StopReason, Study, StudyDirectory, StudyError, StudyEvent,
+    StudyForecast, StudyProgress, first_errors, overrides, prepare, tables,
 };
 
 /// Run a study: a grid of changes to a scenario, each with several seeds
@@ -75,7 +75,7 @@ pub struct StudyArgs {
     pub quiet: bool,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Time budget of a trial of --estimate.
@@ -89,7 +89,7 @@ struct Session<'a> {
     args: &'a StudyArgs,
     study: Study,
     directory: StudyDirectory,
-    cells: Vec<Prepared>,
+    cells: Vec<PreparedCell>,
     /// One flag per cell: true if `--only` and the shard select it.
     wanted: Vec<bool>,
     outcomes: Outcomes,
@@ -151,7 +151,7 @@ fn shard(args: &StudyArgs, study: &Study) -> Result<Option<Shard>, StudyError> {
 }
 
 /// Returns the pool of processes: one per core by default, or one if cells use GPUs.
-fn crew(args: &StudyArgs, study: &Study, cells: &[Prepared]) -> ProcessPool {
+fn crew(args: &StudyArgs, study: &Study, cells: &[PreparedCell]) -> ProcessPool {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let on_gpus = cells.iter().any(|prepared| {
         prepared.scenario.devices.names.iter().any(|device| *device != DeviceName::Cpu)
@@ -183,8 +183,8 @@ impl Session<'_> {
             methods,
         );
         match self.args.format {
-            Format::Human => print(&outlook.to_text())?,
-            Format::Json => print(&format!("{}\n", json!(outlook)))?,
+            OutputFormat::Human => print(&outlook.to_text())?,
+            OutputFormat::Json => print(&format!("{}\n", json!(outlook)))?,
         }
         Ok(if outlook.has_errors() { Exit::Scenario } else { Exit::Done })
     }
@@ -271,7 +271,7 @@ impl Session<'_> {
             words.iter().map(|word| (*word, count(word))).filter(|(_, n)| *n > 0).collect();
         let path = self.directory.path().display().to_string();
         match self.args.format {
-            Format::Human => {
+            OutputFormat::Human => {
                 let mut text = tables::MainTable::of(&self.study, outcomes).to_text();
                 text.push('\n');
                 for outcome in wanted() {
@@ -286,7 +286,7 @@ impl Session<'_> {
                 text.push_str(&format!("runs        {}\ndirectory   {path}\n", counts.join(", ")));
                 print(&text)?;
             }
-            Format::Json => {
+            OutputFormat::Json => {
                 let cells: Vec<serde_json::Value> =
                     wanted().map(|outcome| self.cell(outcome)).collect();
                 let counts: serde_json::Map<String, serde_json::Value> =

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::failure::CliError;
-use super::{Exit, Format, print};
+use super::{Exit, OutputFormat, print};
 use crate::fetch::Settings;
 use crate::model::{
     BackboneConfig, Stem, VitConfig, WeightsReport, WeightsSource, inspect_weights,
@@ -47,7 +47,7 @@ pub struct WeightsArgs {
     pub heads: Option<u16>,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Reads the file and prints its description.
@@ -57,8 +57,8 @@ pub fn execute(args: &WeightsArgs) -> Result<Exit, CliError> {
     let source = WeightsSource { path, name, ignore, part: args.part.clone() };
     let found = inspect_weights(&source, args.heads.map(usize::from))?;
     match args.format {
-        Format::Human => print(&text(args, &found))?,
-        Format::Json => print(&format!("{:#}\n", json(args, &found)))?,
+        OutputFormat::Human => print(&text(args, &found))?,
+        OutputFormat::Json => print(&format!("{:#}\n", json(args, &found)))?,
     }
     Ok(match found.network {
         Ok(_) => Exit::Done,

@@ -11,7 +11,7 @@ use super::run_directory::{RunDirectory, names, write_atomically_on};
 use crate::federation::{Digest, Setup};
 use crate::files::Disk;
 use crate::quantity::TaskId;
-use crate::scenario::{Models as Which, RecordSection};
+use crate::scenario::{RecordSection, SavedModels};
 use crate::wire::Body;
 
 /// Storage of models, and the tasks whose models are kept.
@@ -19,7 +19,7 @@ use crate::wire::Body;
 pub struct Models {
     disk: Disk,
     folder: PathBuf,
-    which: Which,
+    which: SavedModels,
     tasks: usize,
     /// Metadata of every file.
     about: BTreeMap<String, String>,
@@ -33,7 +33,7 @@ impl Models {
         setup: &Setup,
         manifest: &Manifest,
     ) -> Option<Models> {
-        (record.models != Which::None).then(|| Models {
+        (record.models != SavedModels::None).then(|| Models {
             disk: run.disk().clone(),
             folder: run.path().join(names::MODELS),
             which: record.models,
@@ -44,7 +44,7 @@ impl Models {
 
     /// Keeps the state after a task, if it is one that counts.
     pub fn put(&self, task: TaskId, state: &Body) -> io::Result<()> {
-        if self.which == Which::Last && task.index() + 1 != self.tasks {
+        if self.which == SavedModels::Last && task.index() + 1 != self.tasks {
             return Ok(());
         }
         let bytes = bytes(state, task, &self.about, false).map_err(io::Error::other)?;

@@ -8,7 +8,7 @@ use super::{
     BackboneConfig, BertConfig, DeepResNetConfig, ModelError, ResNetConfig, Stem, VitConfig,
     WeightsSource,
 };
-use crate::scenario::Pooling;
+use crate::scenario::BertPooling;
 use crate::weights::{
     Format, InferredVit, NameMap, Network, READ, ResNetLooks, WeightsError, blocks,
 };
@@ -104,7 +104,7 @@ fn bert(file: &str, shapes: &BTreeMap<&str, &[usize]>) -> Result<BackboneConfig,
     };
     let layers = blocks(shapes, "encoder.layer.");
     // What a scenario adds does not change which parameters there are.
-    let (heads, length, pooling) = ((hidden / 64).max(1), positions, Pooling::Cls);
+    let (heads, length, pooling) = ((hidden / 64).max(1), positions, BertPooling::Cls);
     let config =
         BertConfig { vocabulary, hidden, layers, heads, intermediate, positions, length, pooling };
     Ok(BackboneConfig::Bert(config))
@@ -143,7 +143,7 @@ mod tests {
             intermediate: 5,
             positions: 13,
             length: 13,
-            pooling: Pooling::Cls,
+            pooling: BertPooling::Cls,
         };
         let set = Bert::initial_parameters(&config, key());
         let found = surveyed(&set).network.unwrap();

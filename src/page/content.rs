@@ -12,7 +12,7 @@ const MOST_SERIES: usize = 8;
 
 /// Data shown on a page.
 #[derive(Clone, Debug)]
-pub struct Content {
+pub struct PageContent {
     /// Name of the study, or of the scenario.
     pub title: String,
     /// Arms in the order of their paths.
@@ -47,7 +47,7 @@ pub struct Undone {
 const USUAL: [&str; 6] =
     ["faa", "average_incremental", "forgetting_from_best", "bytes_down", "bytes_up", "virtual_s"];
 
-impl Content {
+impl PageContent {
     /// Reads all runs in or below the folders.
     ///
     /// `against` names the baseline by arms on axes, such as `method=fedavg`.
@@ -55,7 +55,10 @@ impl Content {
     /// # Errors
     ///
     /// A file of a run or study is damaged.
-    pub fn gather(roots: &[PathBuf], against: &[(String, String)]) -> Result<Content, StudyError> {
+    pub fn gather(
+        roots: &[PathBuf],
+        against: &[(String, String)],
+    ) -> Result<PageContent, StudyError> {
         let mut wishes = ReportOptions::unasked()?;
         let mut runs = Vec::new();
         let mut undone = Vec::new();
@@ -115,7 +118,7 @@ impl Content {
         let baselines = baselines(&arms, &labels, &wishes, x.as_deref());
         let name = || Some(arms.first()?.runs.first()?.manifest.scenario.name.clone());
         let title = wishes.study.clone().or_else(name).unwrap_or_else(|| "no runs".to_owned());
-        Ok(Content {
+        Ok(PageContent {
             title,
             baselines,
             lines: wishes.series.filter(|series| Some(series) != x.as_ref()),
@@ -204,12 +207,12 @@ impl Content {
         names.into_iter().map(of).collect()
     }
 
-    /// Returns the name of an arm in a figure of [`charts`](Content::charts).
+    /// Returns the name of an arm in a figure of [`charts`](PageContent::charts).
     pub fn curve_name(&self, arm: usize) -> String {
         if self.is_divided() { self.series_name(arm) } else { self.name_without(arm, None) }
     }
 
-    /// Returns the number of an arm in a figure of [`charts`](Content::charts), which gives its color.
+    /// Returns the number of an arm in a figure of [`charts`](PageContent::charts), which gives its color.
     pub fn curve_number(&self, arm: usize) -> usize {
         if self.is_divided() { self.number(arm) } else { arm }
     }

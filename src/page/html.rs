@@ -18,7 +18,7 @@ pub struct Figure {
     /// Mark of the series in the legend.
     pub mark: Mark,
     /// Numbers of the drawing.
-    pub numbers: Table,
+    pub numbers: HtmlTable,
 }
 
 /// Mark of a series.
@@ -32,36 +32,36 @@ pub enum Mark {
 
 /// Table: names of columns, and rows, each with one cell per column.
 #[derive(Clone, Debug, Default)]
-pub struct Table {
+pub struct HtmlTable {
     pub head: Vec<String>,
-    pub rows: Vec<Vec<Entry>>,
+    pub rows: Vec<Vec<HtmlCell>>,
     /// Number of columns from the left that are words; the first of them names the row.
     pub words: usize,
 }
 
 /// Cell of a table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct HtmlCell {
     pub text: String,
     pub best: bool,
     /// Numbers of the notes on the cell.
     pub notes: Vec<usize>,
 }
 
-impl<S: Into<String>> From<S> for Entry {
-    fn from(text: S) -> Entry {
-        Entry { text: text.into(), best: false, notes: Vec::new() }
+impl<S: Into<String>> From<S> for HtmlCell {
+    fn from(text: S) -> HtmlCell {
+        HtmlCell { text: text.into(), best: false, notes: Vec::new() }
     }
 }
 
-impl Table {
+impl HtmlTable {
     /// Returns an empty table whose first `words` columns are words.
-    pub fn new<S: Into<String>>(words: usize, head: impl IntoIterator<Item = S>) -> Table {
-        Table { head: head.into_iter().map(Into::into).collect(), rows: Vec::new(), words }
+    pub fn new<S: Into<String>>(words: usize, head: impl IntoIterator<Item = S>) -> HtmlTable {
+        HtmlTable { head: head.into_iter().map(Into::into).collect(), rows: Vec::new(), words }
     }
 
     /// Adds a row.
-    pub fn row<E: Into<Entry>>(&mut self, cells: impl IntoIterator<Item = E>) {
+    pub fn row<E: Into<HtmlCell>>(&mut self, cells: impl IntoIterator<Item = E>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
@@ -90,7 +90,7 @@ impl Table {
     }
 }
 
-impl Entry {
+impl HtmlCell {
     fn render(&self) -> Markup {
         html! {
             (self.text)
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_people_wrote_is_escaped_and_tables_have_scopes() {
-        let mut table = Table::new(1, ["name", "<b>"]);
+        let mut table = HtmlTable::new(1, ["name", "<b>"]);
         table.row(["<script>", "1"]);
         let text = table.render("a & b").into_string();
         assert!(text.contains("&lt;script&gt;") && text.contains("&lt;b&gt;"));

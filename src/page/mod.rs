@@ -1,13 +1,13 @@
 //! Report of a study or of several runs as one self-contained HTML file: no network, script or font.
 //!
-//! [`Content::gather`] reads runs and sorts them into arms; [`render`] writes the page. The page depends on the files
-//! of the runs only, so that the same runs give the same bytes. Every drawing has a title, a description and its
+//! [`PageContent::gather`] reads runs and sorts them into arms; [`render`] writes the page. The page depends on the
+//! files of the runs only, so that the same runs give the same bytes. Every drawing has a title, a description and its
 //! numbers as a table; heat maps *are* tables whose cells are tinted.
 //!
 //! ```
-//! use fedcast::page::{Content, render};
+//! use fedcast::page::{PageContent, render};
 //!
-//! let content = Content::gather(&["no/such/study".into()], &[])?;
+//! let content = PageContent::gather(&["no/such/study".into()], &[])?;
 //! let page = render(&content);
 //! assert!(page.starts_with("<!DOCTYPE html>") && page.contains("no runs"));
 //! # Ok::<(), fedcast::study::StudyError>(())
@@ -28,13 +28,13 @@ mod sections;
 
 use maud::{DOCTYPE, PreEscaped, html as markup};
 
-pub use content::{Content, Undone};
-pub use options::{Cell, ReportOptions};
-use section::Section;
+pub use content::{PageContent, Undone};
+pub use options::{CellRecord, ReportOptions};
+use section::PageSection;
 
 /// Renders the page.
-pub fn render(content: &Content) -> String {
-    let sections: Vec<Section> = sections::all(content);
+pub fn render(content: &PageContent) -> String {
+    let sections: Vec<PageSection> = sections::all(content);
     let page = markup! {
         (DOCTYPE)
         html lang="en" {

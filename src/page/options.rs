@@ -25,12 +25,12 @@ pub struct ReportOptions {
     /// Plots to draw; empty for the default ones.
     pub plots: Vec<Plot>,
     /// Cells of the study.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<CellRecord>,
 }
 
 /// Cell of the study, with its state in `cells.csv`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cell {
+pub struct CellRecord {
     /// Path of the cell below the study.
     pub path: PathBuf,
     /// Arms of the cell on the axes, in their order.
@@ -91,13 +91,13 @@ impl ReportOptions {
     }
 
     /// Returns the cell of a run.
-    pub fn cell(&self, root: &Path, run: &RunRecord) -> Option<&Cell> {
+    pub fn cell(&self, root: &Path, run: &RunRecord) -> Option<&CellRecord> {
         let below = run.path.strip_prefix(root).ok()?;
         self.cells.iter().find(|cell| cell.path == below)
     }
 }
 
-fn cells(study: &Study, found: Option<&Sheet>) -> Vec<Cell> {
+fn cells(study: &Study, found: Option<&Sheet>) -> Vec<CellRecord> {
     let cell = |cell: crate::study::Cell| {
         let arm = |(at, axis): (usize, &Axis)| {
             Some((axis.name.clone(), study.arm(&cell.point, at)?.label.clone()))
@@ -108,7 +108,7 @@ fn cells(study: &Study, found: Option<&Sheet>) -> Vec<Cell> {
             let row = sheet.rows.iter().find(|row| Path::new(&row[path]) == cell.path)?;
             Some(row[column].clone())
         };
-        Cell {
+        CellRecord {
             axes: study.axes.iter().enumerate().filter_map(arm).collect(),
             label: study.label(&cell.point),
             // The cell's state before the tables of the study are written.

@@ -84,9 +84,9 @@ impl Accuracy {
 
 /// Scores after each task, as recorded in a journal.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scores(Vec<Vec<TaskScore>>);
+pub(super) struct TaskScores(Vec<Vec<TaskScore>>);
 
-impl Scores {
+impl TaskScores {
     /// Adds the scores after the next task.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn scores_of_fewer_tasks_than_were_learnt_are_refused() {
         let rows = scores(&[&[(1, 2)], &[(1, 2), (2, 4)]]);
-        let mut told = Scores::default();
+        let mut told = TaskScores::default();
         rows.iter().for_each(|row| told.push(row).unwrap());
         assert!(told.push(&rows[1]).unwrap_err().to_string().contains("2 tasks, expected 3"));
         assert_eq!(told.accuracy(), Accuracy::of(&rows));

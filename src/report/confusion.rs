@@ -16,7 +16,7 @@ use crate::learning::Confusion;
 use crate::quantity::TaskId;
 
 #[derive(Clone, Columns, Serialize, Deserialize)]
-pub(in crate::report) struct Row {
+pub(in crate::report) struct ConfusionRow {
     #[column(as_in = AFTER_TASK)]
     after_task: u32,
     /// True class, in the data set's numbers.
@@ -36,14 +36,14 @@ pub(in crate::report) struct Row {
 
 /// Writes one row per task learned, class and predicted class.
 pub struct ConfusionTable {
-    table: KeptTable<Row>,
+    table: KeptTable<ConfusionRow>,
     /// Classes by head row.
     classes: Vec<u32>,
     names: ClassNames,
     /// Number of entries that an earlier process computed.
     told: u64,
     /// Rows that an earlier process wrote.
-    before: Vec<Row>,
+    before: Vec<ConfusionRow>,
 }
 
 impl ConfusionTable {
@@ -98,7 +98,14 @@ impl EventSink for ConfusionTable {
             let after_task = u32::from(task.0) + 1;
             let [name, predicted_name] = [class, predicted].map(|id| self.names.of(id).to_owned());
             let samples = *samples;
-            self.table.row(&Row { after_task, class, predicted, samples, name, predicted_name })?;
+            self.table.row(&ConfusionRow {
+                after_task,
+                class,
+                predicted,
+                samples,
+                name,
+                predicted_name,
+            })?;
         }
         Ok(())
     }

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[derive(Columns, Serialize)]
-    struct Row {
+    struct ExampleRow {
         /// A client.
         who: u32,
         /// A word.
@@ -101,9 +101,9 @@ mod tests {
 
     /// Counts the pieces that were written.
     #[derive(Default)]
-    struct Pieces(Vec<String>);
+    struct WrittenPieces(Vec<String>);
 
-    impl Write for Pieces {
+    impl Write for WrittenPieces {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.push(String::from_utf8_lossy(bytes).into_owned());
             Ok(bytes.len())
@@ -115,10 +115,10 @@ mod tests {
 
     #[test]
     fn columns_are_fields_and_every_row_is_handed_over_whole() {
-        let mut pieces = Pieces::default();
+        let mut pieces = WrittenPieces::default();
         let mut csv = Csv::new(&mut pieces).unwrap();
-        csv.row(&Row { who: 1, why: "lost, \"late\"", share: None }).unwrap();
-        csv.row(&Row { who: 2, why: "", share: Some(Number(1.0)) }).unwrap();
+        csv.row(&ExampleRow { who: 1, why: "lost, \"late\"", share: None }).unwrap();
+        csv.row(&ExampleRow { who: 2, why: "", share: Some(Number(1.0)) }).unwrap();
         drop(csv);
         assert_eq!(pieces.0, ["who,why,share\n", "1,\"lost, \"\"late\"\"\",\n", "2,,1\n"]);
     }

@@ -19,10 +19,10 @@ use crate::files::{Disk, DiskFile};
 pub(super) struct KeptTable<R> {
     disk: Disk,
     path: PathBuf,
-    rows: Rows<R>,
+    rows: TableRows<R>,
 }
 
-enum Rows<R> {
+enum TableRows<R> {
     /// Rows of an earlier process collected so far.
     Kept(Csv<Vec<u8>, R>),
     /// File with all these rows, to which new ones are appended.
@@ -38,8 +38,8 @@ impl<R: Serialize + Columns> KeptTable<R> {
     ) -> Result<KeptTable<R>, DirectoryError> {
         let (disk, path) = (directory.disk().clone(), directory.path().join(name));
         let rows = match resumed {
-            true => Csv::new(Vec::new()).map(Rows::Kept),
-            false => disk.create(&path).and_then(Csv::new).map(Rows::New),
+            true => Csv::new(Vec::new()).map(TableRows::Kept),
+            false => disk.create(&path).and_then(Csv::new).map(TableRows::New),
         };
         match rows {
             Ok(rows) => Ok(KeptTable { disk, path, rows }),
@@ -50,25 +50,25 @@ impl<R: Serialize + Columns> KeptTable<R> {
     /// Writes a row, earlier or new.
     pub fn row(&mut self, row: &R) -> io::Result<()> {
         match &mut self.rows {
-            Rows::Kept(csv) => csv.row(row),
-            Rows::New(csv) => csv.row(row),
+            TableRows::Kept(csv) => csv.row(row),
+            TableRows::New(csv) => csv.row(row),
         }
     }
 
     /// Ends the rows of an earlier process: the file is replaced, later rows are new.
     pub fn kept_all(&mut self) -> io::Result<()> {
-        let Rows::Kept(csv) = &mut self.rows else { return Ok(()) };
+        let TableRows::Kept(csv) = &mut self.rows else { return Ok(()) };
         let kept = std::mem::replace(csv, Csv::after(Vec::new())).into_inner()?;
         self.disk.replace(&self.path, &kept)?;
-        self.rows = Rows::New(Csv::after(self.disk.append(&self.path)?));
+        self.rows = TableRows::New(Csv::after(self.disk.append(&self.path)?));
         Ok(())
     }
 
     /// Flushes the rows to disk.
     pub fn sync(&self) -> io::Result<()> {
         match &self.rows {
-            Rows::Kept(_) => Ok(()),
-            Rows::New(csv) => csv.get_ref().sync_data(),
+            TableRows::Kept(_) => Ok(()),
+            TableRows::New(csv) => csv.get_ref().sync_data(),
         }
     }
 }

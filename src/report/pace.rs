@@ -11,7 +11,7 @@ const ENOUGH: f64 = 0.05;
 
 /// Counts of rounds and participants, updated event by event; the caller measures time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct ProgressCounts {
     tasks: u64,
     /// Rounds closed.
     pub done: u64,
@@ -29,7 +29,7 @@ pub(super) struct Pace {
     pub came: u32,
 }
 
-impl Pace {
+impl ProgressCounts {
     /// Adds an event; `told` if an earlier process computed it.
     pub fn take(&mut self, event: &Event, told: bool) {
         match event {
@@ -105,8 +105,8 @@ mod tests {
         Event::RoundClosed { round, task, phase: 0, aggregated: 1, stale: 0, missing }
     }
 
-    fn begun(tasks: u32) -> Pace {
-        let mut pace = Pace::default();
+    fn begun(tasks: u32) -> ProgressCounts {
+        let mut pace = ProgressCounts::default();
         let method = String::new();
         pace.take(&Event::RunStarted { format: 2, seed: 0, method, clients: 1, tasks }, false);
         pace

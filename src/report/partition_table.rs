@@ -11,12 +11,12 @@ const LISTED: usize = 50;
 
 /// Training samples of one client.
 #[derive(Default)]
-struct Own {
+struct ClientSampleCounts {
     tasks: BTreeMap<TaskId, u64>,
     classes: BTreeMap<u32, u64>,
 }
 
-impl Own {
+impl ClientSampleCounts {
     fn samples(&self) -> u64 {
         self.tasks.values().sum()
     }
@@ -30,7 +30,7 @@ impl Own {
 
 /// Renders clients as rows and tasks as columns, with class names if the data set has any.
 pub fn partition_table(holdings: &[Holding], names: &ClassNames) -> String {
-    let mut clients: BTreeMap<ClientId, Own> = BTreeMap::new();
+    let mut clients: BTreeMap<ClientId, ClientSampleCounts> = BTreeMap::new();
     let mut tasks = BTreeSet::new();
     for held in holdings {
         let own = clients.entry(held.client).or_default();
@@ -62,8 +62,8 @@ pub fn partition_table(holdings: &[Holding], names: &ClassNames) -> String {
 }
 
 /// Returns a line on the number of clients with samples and on their sizes.
-fn sizes(clients: &BTreeMap<ClientId, Own>) -> String {
-    let mut samples: Vec<u64> = clients.values().map(Own::samples).collect();
+fn sizes(clients: &BTreeMap<ClientId, ClientSampleCounts>) -> String {
+    let mut samples: Vec<u64> = clients.values().map(ClientSampleCounts::samples).collect();
     samples.sort_unstable();
     let (Some(least), Some(most)) = (samples.first(), samples.last()) else {
         return "no client holds a sample".to_string();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::extraction::Extraction;
-use super::pace::Pace;
+use super::pace::ProgressCounts;
 use super::tables::{loss, micro_accuracy};
 use super::words::Traffic;
 use crate::federation::{Direction, Entry, EvaluationPoint, Event, EventSink, SinkError};
@@ -22,7 +22,7 @@ const SILENCE: Duration = Duration::from_secs(20);
 pub struct Progress {
     bar: Option<ProgressBar>,
     tasks: u32,
-    pace: Pace,
+    pace: ProgressCounts,
     /// Time of the first entry computed by this process.
     began: Option<Instant>,
     /// Time of the last line.
@@ -48,7 +48,7 @@ impl Progress {
         Progress {
             bar,
             tasks: 0,
-            pace: Pace::default(),
+            pace: ProgressCounts::default(),
             began: None,
             said: Instant::now(),
             losses: Vec::new(),

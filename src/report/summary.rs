@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::accuracy::{Accuracy, Scores};
+use super::accuracy::{Accuracy, TaskScores};
 use super::bias::BiasReport;
 use super::client_tasks::{ClientTaskReport, TrainedAlone};
 use super::published::Published;
@@ -135,7 +135,7 @@ pub struct Summary {
     #[serde(skip)]
     kept: BTreeMap<ClientId, u64>,
     #[serde(skip)]
-    scores: Scores,
+    scores: TaskScores,
     #[serde(skip)]
     client_task_scores: Vec<Vec<ClientTaskScore>>,
     #[serde(skip)]

@@ -73,14 +73,14 @@ impl Spans {
 #[derive(Clone, Debug, Default)]
 pub struct Stopwatch {
     closing: ClosingPolicy,
-    open: Option<OpenRound>,
+    open: Option<TimedRound>,
     /// Participants whose update may still count, of this round or of earlier ones.
     participants: BTreeMap<(Round, ParticipantId), SeatTimes>,
     total: Spans,
 }
 
 #[derive(Clone, Debug)]
-struct OpenRound {
+struct TimedRound {
     round: Round,
     at: u64,
     participants: usize,
@@ -122,7 +122,7 @@ impl Stopwatch {
             Event::RoundOpened { round, participants, .. } => {
                 let (stale, silent) = (Vec::new(), BTreeMap::new());
                 let participants = *participants as usize;
-                self.open = Some(OpenRound { round: *round, at, participants, stale, silent });
+                self.open = Some(TimedRound { round: *round, at, participants, stale, silent });
             }
             Event::FrameCharged { kind: ParticipantKind::LoadClient, .. } => {}
             Event::FrameCharged { round, participant, direction, outcome, latency, .. } => {
@@ -174,7 +174,7 @@ impl Stopwatch {
 
     fn parts(
         &self,
-        open: &OpenRound,
+        open: &TimedRound,
         closed: u64,
         folded: u32,
         missing: &BTreeSet<ParticipantId>,
@@ -207,7 +207,7 @@ impl Stopwatch {
     /// No more updates could arrive, enough had arrived, or the deadline had passed.
     fn begun(
         &self,
-        open: &OpenRound,
+        open: &TimedRound,
         last: u64,
         counted: usize,
         missing: &BTreeSet<ParticipantId>,

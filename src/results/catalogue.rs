@@ -4,7 +4,7 @@ use super::metric::{Better, Unit};
 
 /// Source of a metric in a run's files.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Source {
+pub(super) enum MetricSource {
     /// Number in `summary.json`, by its path.
     Summary(&'static str),
     /// Field summed over all frames of one direction (`None` for both), including lost and rejected ones.
@@ -30,12 +30,12 @@ pub(super) enum Source {
     /// Peak memory of the largest process of the run.
     Memory,
     /// Cost until the accuracy on all classes seen first reached this value.
-    Until(Cost, f64),
+    Until(CostUnit, f64),
 }
 
 /// Unit of the cost of reaching an accuracy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cost {
+pub(super) enum CostUnit {
     Rounds,
     Bytes,
     VirtualSeconds,
@@ -47,7 +47,7 @@ pub(super) struct Known {
     pub title: &'static str,
     pub unit: Unit,
     pub better: Better,
-    pub source: Source,
+    pub source: MetricSource,
 }
 
 const fn of(
@@ -55,7 +55,7 @@ const fn of(
     title: &'static str,
     unit: Unit,
     better: Better,
-    source: Source,
+    source: MetricSource,
 ) -> Known {
     Known { name, title, unit, better, source }
 }
@@ -63,7 +63,7 @@ const fn of(
 /// Metrics with fixed names, in the order of tables.
 pub(super) const KNOWN: &[Known] = {
     use Better::{Higher, Lower, Neither};
-    use Source::{
+    use MetricSource::{
         Clients, ClientsSampled, Frames, Memory, Passes, Rounds, Silent, Summary, Wall, Wasted,
     };
     use Unit::{Bytes, Count, Megabytes, Number, Points, Seconds, Share};
@@ -224,10 +224,10 @@ pub(super) const KNOWN: &[Known] = {
 };
 
 /// Metrics that take an accuracy after a colon.
-pub(super) const UNTIL: [(&str, &str, Unit, Cost); 3] = [
-    ("rounds_to", "rounds until accuracy", Unit::Count, Cost::Rounds),
-    ("bytes_to", "bytes until accuracy", Unit::Bytes, Cost::Bytes),
-    ("virtual_s_to", "virtual time until accuracy", Unit::Seconds, Cost::VirtualSeconds),
+pub(super) const UNTIL: [(&str, &str, Unit, CostUnit); 3] = [
+    ("rounds_to", "rounds until accuracy", Unit::Count, CostUnit::Rounds),
+    ("bytes_to", "bytes until accuracy", Unit::Bytes, CostUnit::Bytes),
+    ("virtual_s_to", "virtual time until accuracy", Unit::Seconds, CostUnit::VirtualSeconds),
 ];
 
 /// Prefixes of metrics that count the payload of one kind.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::ResultsError;
-use super::catalogue::{BY_KIND, KNOWN, Source, TOLD, UNTIL};
+use super::catalogue::{BY_KIND, KNOWN, MetricSource, TOLD, UNTIL};
 use crate::scenario::reader::nearest;
 
 /// Direction in which a metric is better.
@@ -66,7 +66,7 @@ pub struct Metric {
     title: String,
     unit: Unit,
     better: Better,
-    pub(super) source: Source,
+    pub(super) source: MetricSource,
 }
 
 impl Metric {
@@ -95,7 +95,7 @@ impl Metric {
                 title: format!("{title} {} %", 100.0 * share),
                 unit: *unit,
                 better: Better::Lower,
-                source: Source::Until(*cost, share),
+                source: MetricSource::Until(*cost, share),
             });
         }
         if let Some((prefix, figure)) =
@@ -107,7 +107,7 @@ impl Metric {
                 title: format!("{}, {mean}", figure.replace('_', " ")),
                 unit: Unit::Number,
                 better: Better::Neither,
-                source: Source::Told(event, figure.to_owned()),
+                source: MetricSource::Told(event, figure.to_owned()),
             });
         }
         Metric::of_kind(name).ok_or_else(|| unknown(name))
@@ -122,7 +122,7 @@ impl Metric {
             title: format!("{title}: {kind}"),
             unit: Unit::Bytes,
             better: Better::Lower,
-            source: Source::Kind(way, kind.to_owned()),
+            source: MetricSource::Kind(way, kind.to_owned()),
         })
     }
 
@@ -160,7 +160,7 @@ impl Metric {
 
     /// Returns true for the cost of reaching an accuracy; a run without the value never reached it.
     pub fn is_until(&self) -> bool {
-        matches!(self.source, Source::Until(..))
+        matches!(self.source, MetricSource::Until(..))
     }
 
     /// Returns title and unit, such as `final average accuracy, %`.
@@ -257,7 +257,7 @@ mod tests {
         let until = Metric::parse("rounds_to:0.8").unwrap();
         assert_eq!(until.title(), "rounds until accuracy 80 %");
         let kind = Metric::parse("bytes_up_prompt").unwrap();
-        assert_eq!(kind.source, Source::Kind("up", "prompt".into()));
+        assert_eq!(kind.source, MetricSource::Kind("up", "prompt".into()));
         let of_clients = Metric::parse("client:ce_plain").unwrap();
         assert_eq!(of_clients.title(), "ce plain, mean over trainings of clients");
         let of_server = Metric::parse("figure:ce_plain").unwrap();

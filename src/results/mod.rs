@@ -39,7 +39,7 @@ mod trace;
 
 pub use arms::{Arm, Repeat};
 pub use best::best;
-pub use comparison::{Against, Comparison, Group, Limit, MetricRow, Verdict};
+pub use comparison::{Against, Comparison, Group, MetricLimit, MetricRow, Verdict};
 pub use curves::{CurvePoint, thinned};
 pub use differences::{Difference, Differences, Flat, flatten};
 pub use distributions::Distribution;
@@ -50,5 +50,5 @@ pub use run::RunRecord;
 pub use sheet::Sheet;
 pub use spread::Spread;
 pub use state::State;
-pub use table::{Cell, Table};
+pub use table::{Table, TableCell};
 pub use trace::{FirstDifferences, Trace};

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use super::catalogue::{Cost, Source};
+use super::catalogue::{CostUnit, MetricSource};
 use super::{Metric, ResultsError, Sheet, Spread};
 use crate::experiment::assemble::blueprint;
 use crate::experiment::plan::{Faults, plan};
@@ -129,27 +129,29 @@ impl RunRecord {
 
     fn value(&self, metric: &Metric, tables: &Tables<'_>) -> Option<f64> {
         match &metric.source {
-            Source::Summary(pointer) => self.number(pointer),
-            Source::Frames(Some(way), field) => self.frames(way, field),
-            Source::Frames(None, field) => {
+            MetricSource::Summary(pointer) => self.number(pointer),
+            MetricSource::Frames(Some(way), field) => self.frames(way, field),
+            MetricSource::Frames(None, field) => {
                 Some(self.frames("down", field)? + self.frames("up", field)?)
             }
-            Source::Kind(way, kind) if kind == CONTROL => self.frames(way, "control"),
-            Source::Kind(way, kind) => self.frames(way, &format!("kinds/{kind}")),
-            Source::Rounds(column) => tables.rounds()?.sum(column),
-            Source::Clients(column) => tables.clients()?.sum(column),
-            Source::Wasted => self.wasted(),
-            Source::Silent => {
+            MetricSource::Kind(way, kind) if kind == CONTROL => self.frames(way, "control"),
+            MetricSource::Kind(way, kind) => self.frames(way, &format!("kinds/{kind}")),
+            MetricSource::Rounds(column) => tables.rounds()?.sum(column),
+            MetricSource::Clients(column) => tables.clients()?.sum(column),
+            MetricSource::Wasted => self.wasted(),
+            MetricSource::Silent => {
                 let rounds = tables.rounds()?;
                 let share = rounds.sum("aggregated")? / rounds.sum("participants")?;
                 share.is_finite().then_some(1.0 - share)
             }
-            Source::Told(event, name) => self.told(event, name),
-            Source::ClientsSampled => clients_sampled(tables.clients()?),
-            Source::Passes => *self.passes.get_or_init(|| self.planned_passes()),
-            Source::Wall => self.manifest.cost.wall_s.or_else(|| self.number("/wall/total_s")),
-            Source::Memory => self.manifest.cost.peak_memory_mb,
-            Source::Until(cost, accuracy) => until(tables.rounds()?, *cost, *accuracy),
+            MetricSource::Told(event, name) => self.told(event, name),
+            MetricSource::ClientsSampled => clients_sampled(tables.clients()?),
+            MetricSource::Passes => *self.passes.get_or_init(|| self.planned_passes()),
+            MetricSource::Wall => {
+                self.manifest.cost.wall_s.or_else(|| self.number("/wall/total_s"))
+            }
+            MetricSource::Memory => self.manifest.cost.peak_memory_mb,
+            MetricSource::Until(cost, accuracy) => until(tables.rounds()?, *cost, *accuracy),
         }
     }
 
@@ -227,13 +229,13 @@ fn clients_sampled(clients: &Sheet) -> Option<f64> {
 }
 
 /// Returns the cost until an accuracy was first reached.
-fn until(rounds: &Sheet, cost: Cost, accuracy: f64) -> Option<f64> {
+fn until(rounds: &Sheet, cost: CostUnit, accuracy: f64) -> Option<f64> {
     let seen = rounds.numbers("accuracy_seen")?;
     let row = seen.iter().position(|seen| seen.is_some_and(|seen| seen >= accuracy))?;
     match cost {
-        Cost::Rounds => rounds.numbers("round")?[row],
-        Cost::VirtualSeconds => rounds.numbers("closed_s")?[row],
-        Cost::Bytes => {
+        CostUnit::Rounds => rounds.numbers("round")?[row],
+        CostUnit::VirtualSeconds => rounds.numbers("closed_s")?[row],
+        CostUnit::Bytes => {
             let spent = |name| Some(rounds.numbers(name)?[..=row].iter().flatten().sum::<f64>());
             Some(spent("bytes_down")? + spent("bytes_up")?)
         }

@@ -5,63 +5,63 @@ use crate::report::csv::number as csv_number;
 use crate::report::parquet::{Values, encode};
 use crate::results::ResultsError;
 
-/// Entry of a table; an unknown one is [`Cell::Empty`].
+/// Entry of a table; an unknown one is [`TableCell::Empty`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Cell {
+pub enum TableCell {
     Empty,
     Text(String),
     Integer(i64),
     Number(f64),
 }
 
-impl From<Option<f64>> for Cell {
-    fn from(number: Option<f64>) -> Cell {
-        number.map_or(Cell::Empty, Cell::Number)
+impl From<Option<f64>> for TableCell {
+    fn from(number: Option<f64>) -> TableCell {
+        number.map_or(TableCell::Empty, TableCell::Number)
     }
 }
 
-impl From<&str> for Cell {
-    fn from(text: &str) -> Cell {
-        Cell::Text(text.to_owned())
+impl From<&str> for TableCell {
+    fn from(text: &str) -> TableCell {
+        TableCell::Text(text.to_owned())
     }
 }
 
-impl Cell {
+impl TableCell {
     /// Converts the entry to the type of a column; `Empty` if it is of another type.
-    pub(super) fn as_kind(&self, kind: CellType) -> Cell {
+    pub(super) fn as_kind(&self, kind: CellType) -> TableCell {
         match (kind, self) {
-            (CellType::Float, Cell::Integer(number)) => Cell::Number(*number as f64),
-            (CellType::Text, Cell::Integer(number)) => Cell::Text(number.to_string()),
-            (CellType::Text, Cell::Number(number)) => Cell::Text(number.to_string()),
-            (CellType::Int, Cell::Number(number)) if number.fract() == 0.0 => {
-                Cell::Integer(*number as i64)
+            (CellType::Float, TableCell::Integer(number)) => TableCell::Number(*number as f64),
+            (CellType::Text, TableCell::Integer(number)) => TableCell::Text(number.to_string()),
+            (CellType::Text, TableCell::Number(number)) => TableCell::Text(number.to_string()),
+            (CellType::Int, TableCell::Number(number)) if number.fract() == 0.0 => {
+                TableCell::Integer(*number as i64)
             }
-            (CellType::Int, Cell::Integer(_))
-            | (CellType::Float, Cell::Number(_))
-            | (CellType::Text, Cell::Text(_)) => self.clone(),
-            _ => Cell::Empty,
+            (CellType::Int, TableCell::Integer(_))
+            | (CellType::Float, TableCell::Number(_))
+            | (CellType::Text, TableCell::Text(_)) => self.clone(),
+            _ => TableCell::Empty,
         }
     }
 
     fn as_text(&self) -> Option<String> {
-        if let Cell::Text(text) = self { Some(text.clone()) } else { None }
+        if let TableCell::Text(text) = self { Some(text.clone()) } else { None }
     }
 
     fn as_integer(&self) -> Option<i64> {
-        if let Cell::Integer(number) = self { Some(*number) } else { None }
+        if let TableCell::Integer(number) = self { Some(*number) } else { None }
     }
 
     fn as_number(&self) -> Option<f64> {
-        if let Cell::Number(number) = self { Some(*number) } else { None }
+        if let TableCell::Number(number) = self { Some(*number) } else { None }
     }
 
     fn text(&self) -> String {
         match self {
-            Cell::Empty => String::new(),
-            Cell::Text(text) => text.clone(),
-            Cell::Integer(number) => number.to_string(),
+            TableCell::Empty => String::new(),
+            TableCell::Text(text) => text.clone(),
+            TableCell::Integer(number) => number.to_string(),
             // The shortest text that parses to the same bits.
-            Cell::Number(number) => csv_number(*number),
+            TableCell::Number(number) => csv_number(*number),
         }
     }
 }
@@ -70,7 +70,7 @@ impl Cell {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     columns: Vec<(String, CellType)>,
-    rows: Vec<Vec<Cell>>,
+    rows: Vec<Vec<TableCell>>,
 }
 
 impl Table {
@@ -82,11 +82,11 @@ impl Table {
     /// Adds a row with entries in the order of columns.
     ///
     /// Missing entries are empty, and so are entries that are not of their column's type.
-    pub fn push(&mut self, row: Vec<Cell>) {
+    pub fn push(&mut self, row: Vec<TableCell>) {
         let mut cells = row.into_iter();
         let row = self.columns.iter().map(|(_, kind)| match cells.next() {
             Some(cell) => cell.as_kind(*kind),
-            None => Cell::Empty,
+            None => TableCell::Empty,
         });
         self.rows.push(row.collect());
     }
@@ -95,7 +95,7 @@ impl Table {
         &self.columns
     }
 
-    pub fn rows(&self) -> &[Vec<Cell>] {
+    pub fn rows(&self) -> &[Vec<TableCell>] {
         &self.rows
     }
 
@@ -103,7 +103,7 @@ impl Table {
     pub fn to_csv(&self) -> String {
         let mut out = csv::Writer::from_writer(Vec::new());
         let head = self.columns.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-        let rows = self.rows.iter().map(|row| row.iter().map(Cell::text).collect());
+        let rows = self.rows.iter().map(|row| row.iter().map(TableCell::text).collect());
         for line in std::iter::once(head).chain(rows) {
             out.write_record(&line)
                 .expect("every row is as long as the head, and memory takes all");
@@ -126,9 +126,9 @@ impl Table {
     fn values(&self, at: usize, kind: CellType) -> Values {
         let cells = self.rows.iter().map(|row| &row[at]);
         match kind {
-            CellType::Text => Values::Text(cells.map(Cell::as_text).collect()),
-            CellType::Int => Values::Int(cells.map(Cell::as_integer).collect()),
-            CellType::Float => Values::Float(cells.map(Cell::as_number).collect()),
+            CellType::Text => Values::Text(cells.map(TableCell::as_text).collect()),
+            CellType::Int => Values::Int(cells.map(TableCell::as_integer).collect()),
+            CellType::Float => Values::Float(cells.map(TableCell::as_number).collect()),
         }
     }
 }
@@ -147,9 +147,9 @@ mod tests {
             ("n".into(), CellType::Int),
             ("x".into(), CellType::Float),
         ]);
-        table.push(vec!["a, \"b\"".into(), Cell::Integer(3), Cell::Number(0.1 + 0.2)]);
-        table.push(vec![Cell::Empty, Cell::Number(2.0), Cell::Integer(1)]);
-        table.push(vec![Cell::Integer(7), "seven".into()]);
+        table.push(vec!["a, \"b\"".into(), TableCell::Integer(3), TableCell::Number(0.1 + 0.2)]);
+        table.push(vec![TableCell::Empty, TableCell::Number(2.0), TableCell::Integer(1)]);
+        table.push(vec![TableCell::Integer(7), "seven".into()]);
         let text = "who,n,x\n\"a, \"\"b\"\"\",3,0.30000000000000004\n,2,1\n7,,\n";
         assert_eq!(table.to_csv(), text);
     }
@@ -161,9 +161,9 @@ mod tests {
             ("clients".into(), CellType::Int),
             ("faa".into(), CellType::Float),
         ]);
-        table.push(vec!["hgp ü".into(), Cell::Integer(10), Cell::Number(0.1 + 0.2)]);
-        table.push(vec![Cell::Empty, Cell::Integer(-500), Cell::Empty]);
-        table.push(vec!["stsa".into(), Cell::Empty, Cell::Number(-1e-300)]);
+        table.push(vec!["hgp ü".into(), TableCell::Integer(10), TableCell::Number(0.1 + 0.2)]);
+        table.push(vec![TableCell::Empty, TableCell::Integer(-500), TableCell::Empty]);
+        table.push(vec!["stsa".into(), TableCell::Empty, TableCell::Number(-1e-300)]);
         let bytes = bytes_of(table.to_parquet().unwrap());
         let file = SerializedFileReader::new(bytes).unwrap();
         let rows: Vec<_> = file.get_row_iter(None).unwrap().map(Result::unwrap).collect();

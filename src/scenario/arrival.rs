@@ -84,7 +84,7 @@ pub type ArrivalLine = (u32, u16, f64);
 
 /// Words of the key `tasks.arrival`.
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
-enum Kind {
+enum ArrivalKind {
     /// At all clients at once.
     Global,
     /// After the first client by `lag_s`, or at the times of `file`.
@@ -107,11 +107,12 @@ impl ArrivalChoice {
     }
 
     pub(super) fn read(table: &mut TableReader<'_>) -> ArrivalChoice {
-        let kind = table.get(&Param::new("arrival", Kind::Global, "arrival of tasks at clients"));
+        let kind =
+            table.get(&Param::new("arrival", ArrivalKind::Global, "arrival of tasks at clients"));
         let share = |name, doc| Param::new(name, 0.5, doc).above(0.0).at_most(1.0);
         let choice = match kind {
-            Kind::Global => ArrivalChoice::Global,
-            Kind::PerClient => {
+            ArrivalKind::Global => ArrivalChoice::Global,
+            ArrivalKind::PerClient => {
                 let doc = "CSV file with the columns client, task and time_s";
                 let file = table.optional(&Param::unset("file", doc));
                 match file {
@@ -122,7 +123,7 @@ impl ArrivalChoice {
                     None => ArrivalChoice::Lag { lag_s: lag(table) },
                 }
             }
-            Kind::Paced => ArrivalChoice::Paced {
+            ArrivalKind::Paced => ArrivalChoice::Paced {
                 early_fraction: table
                     .get(&share("early_fraction", "fraction of clients that get tasks earlier")),
                 lead_fraction: table.get(&share(
@@ -130,7 +131,7 @@ impl ArrivalChoice {
                     "fraction of a task's rounds after which the other clients get it",
                 )),
             },
-            Kind::ClientTasks => client_tasks(table),
+            ArrivalKind::ClientTasks => client_tasks(table),
         };
         let keys = [
             "lag_s",

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::data::Columns;
+use super::data::DataColumns;
 use super::reader::{Keys, TableReader};
 use super::{DataSection, DataSource, FolderLayout, Orientation};
 
@@ -93,7 +93,7 @@ impl AuxiliarySection {
     /// are as wide as those of the run, because one head reads both.
     pub fn as_data(&self, data: &DataSection) -> Option<DataSection> {
         let source = self.source?;
-        let columns = Columns::of(source);
+        let columns = DataColumns::of(source);
         let (path, subset) = (self.path.clone(), self.subset);
         let alike = data.orientation.filter(|_| source == data.source);
         Some(DataSection {

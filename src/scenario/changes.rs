@@ -11,11 +11,13 @@ use std::path::PathBuf;
 
 use super::Override;
 use super::overrides::{key_path, place};
-use super::reader::{Entry, Fault, Node, Readable, Report, Source, Table, Value};
+use super::reader::{
+    Node, Readable, ReadingReport, SourceText, Table, TomlEntry, TomlValue, ValueFault,
+};
 
 /// File that changes are written in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub struct ChangesFile {
     /// Path as the user gave it.
     pub name: String,
     /// Its whole text.
@@ -37,10 +39,10 @@ impl PartialEq for Written {
 impl Readable for Written {
     const WHAT: &'static str = "a value";
 
-    fn read(node: &Node) -> Result<Written, Fault> {
+    fn read(node: &Node) -> Result<Written, ValueFault> {
         match node.to_toml() {
             Some(_) => Ok(Written(node.clone())),
-            None => Err(Fault::wrong_type(node, "a number, a word, a list or a table")),
+            None => Err(ValueFault::wrong_type(node, "a number, a word, a list or a table")),
         }
     }
 
@@ -69,7 +71,7 @@ impl From<toml::Value> for Written {
 
 /// Set of changes, in the order of their places.
 #[derive(Clone, Debug, Default)]
-pub struct Changes(Vec<(Vec<String>, Entry)>);
+pub struct Changes(Vec<(Vec<String>, TomlEntry)>);
 
 impl PartialEq for Changes {
     fn eq(&self, other: &Changes) -> bool {
@@ -80,9 +82,9 @@ impl PartialEq for Changes {
 impl Readable for Changes {
     const WHAT: &'static str = "a table of changes";
 
-    fn read(node: &Node) -> Result<Changes, Fault> {
-        let Value::Table(table) = &node.value else {
-            let fault = Fault::wrong_type(node, Self::WHAT);
+    fn read(node: &Node) -> Result<Changes, ValueFault> {
+        let TomlValue::Table(table) = &node.value else {
+            let fault = ValueFault::wrong_type(node, Self::WHAT);
             return Err(fault.help("write `{ federation.rounds = 2 }`, or `{ method = { ... } }`"));
         };
         let mut changes = Vec::new();
@@ -93,7 +95,7 @@ impl Readable for Changes {
 
     fn to_toml(&self) -> toml::Value {
         let entry =
-            |(path, entry): &(Vec<String>, Entry)| Some((joined(path), entry.node.to_toml()?));
+            |(path, entry): &(Vec<String>, TomlEntry)| Some((joined(path), entry.node.to_toml()?));
         toml::Value::Table(self.0.iter().filter_map(entry).collect())
     }
 }
@@ -101,13 +103,13 @@ impl Readable for Changes {
 impl Changes {
     /// Returns the change of one key to a value; `None` if `key` is not a key.
     pub fn at(key: &str, value: &Written) -> Option<Changes> {
-        let entry = Entry { key: value.0.span, node: value.0.clone() };
+        let entry = TomlEntry { key: value.0.span, node: value.0.clone() };
         Some(Changes(vec![(key_path(key)?, entry)]))
     }
 
     /// Returns the changes as `key=value`, for users.
     pub fn texts(&self) -> Vec<String> {
-        let text = |(path, entry): &(Vec<String>, Entry)| {
+        let text = |(path, entry): &(Vec<String>, TomlEntry)| {
             let value = entry.node.to_toml().map_or_else(String::new, |value| value.to_string());
             format!("{}={value}", joined(path))
         };
@@ -150,15 +152,15 @@ impl Changes {
 #[derive(Clone, Copy, Debug)]
 pub struct Changed<'a> {
     /// File that the changes are written in.
-    pub origin: &'a Origin,
+    pub origin: &'a ChangesFile,
     /// Sets of changes; later ones override earlier ones.
     pub sets: &'a [Changes],
 }
 
 impl Changed<'_> {
     /// Applies all changes to a scenario and returns the index of their file.
-    pub(super) fn apply(&self, root: &mut Node, report: &mut Report) -> usize {
-        let source = report.add(Source::new(&self.origin.name, &self.origin.text));
+    pub(super) fn apply(&self, root: &mut Node, report: &mut ReadingReport) -> usize {
+        let source = report.add(SourceText::new(&self.origin.name, &self.origin.text));
         self.sets.iter().for_each(|set| set.apply(root, source));
         source
     }
@@ -173,8 +175,8 @@ impl Changed<'_> {
 fn collect(
     table: &Table,
     above: &[String],
-    into: &mut Vec<(Vec<String>, Entry)>,
-) -> Result<(), Fault> {
+    into: &mut Vec<(Vec<String>, TomlEntry)>,
+) -> Result<(), ValueFault> {
     for (name, entry) in table {
         let mut path = above.to_vec();
         match key_path(name).filter(|parts| parts.len() > 1) {
@@ -184,9 +186,12 @@ fn collect(
         }
         match &entry.node.value {
             // A table that only dotted keys or headers below it have made stands where its key does.
-            Value::Table(inner) if entry.key == entry.node.span => collect(inner, &path, into)?,
+            TomlValue::Table(inner) if entry.key == entry.node.span => collect(inner, &path, into)?,
             _ if entry.node.to_toml().is_none() => {
-                return Err(Fault::wrong_type(&entry.node, "a number, a word, a list or a table"));
+                return Err(ValueFault::wrong_type(
+                    &entry.node,
+                    "a number, a word, a list or a table",
+                ));
             }
             _ => into.push((path, entry.clone())),
         }

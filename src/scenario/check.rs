@@ -5,7 +5,7 @@ mod rows;
 mod text;
 
 use super::contradiction::Together;
-use super::reader::{Fault, Node, Report};
+use super::reader::{Node, ReadingReport, ValueFault};
 use super::{
     AssetCache, AvailabilityPattern, BackboneSection, Close, Codec, CohortSize, Compute, Crop,
     DataSource, DeviceName, DrawInterval, FaultKind, FaultSection, PartitionKind, Population,
@@ -20,7 +20,7 @@ const MOST_CLIENTS: u32 = 10_000_000;
 
 pub(super) struct Checker<'a> {
     root: &'a Node,
-    report: &'a mut Report,
+    report: &'a mut ReadingReport,
 }
 
 impl Checker<'_> {
@@ -28,13 +28,13 @@ impl Checker<'_> {
     pub(super) fn reject(&mut self, keys: &[&str], message: &str, label: &str, help: &str) {
         let written = keys.iter().find_map(|key| self.root.at(key));
         let node = written.map_or(self.root, |entry| &entry.node);
-        self.report.fault(Fault::new(node, message, label).help(help));
+        self.report.fault(ValueFault::new(node, message, label).help(help));
     }
 }
 
 impl Scenario {
     /// Reports contradictions between sections that are valid by themselves.
-    pub(super) fn check(&self, root: &Node, report: &mut Report) {
+    pub(super) fn check(&self, root: &Node, report: &mut ReadingReport) {
         let mut checker = Checker { root, report };
         self.check_participation(&mut checker);
         self.check_tasks(&mut checker);

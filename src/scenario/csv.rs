@@ -9,13 +9,13 @@ use super::reader::is_tame;
 
 /// Cell and its place in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Cell<'a> {
+pub(super) struct CsvCell<'a> {
     pub text: &'a str,
     /// Offset of the first byte.
     pub start: usize,
 }
 
-impl Cell<'_> {
+impl CsvCell<'_> {
     /// Returns the offset after the last byte.
     pub fn end(&self) -> usize {
         self.start + self.text.len()
@@ -33,14 +33,14 @@ pub(super) struct CsvFault {
 }
 
 impl CsvFault {
-    pub fn at(cell: Cell<'_>, message: String, label: &str, help: &str) -> CsvFault {
+    pub fn at(cell: CsvCell<'_>, message: String, label: &str, help: &str) -> CsvFault {
         let (start, end) = (cell.start, cell.end());
         CsvFault { start, end, message, label: label.to_owned(), help: help.to_owned() }
     }
 }
 
 /// Returns the cells of each line that is neither empty nor a comment.
-pub(super) fn rows(text: &str) -> impl Iterator<Item = Vec<Cell<'_>>> {
+pub(super) fn rows(text: &str) -> impl Iterator<Item = Vec<CsvCell<'_>>> {
     let mut reader = ReaderBuilder::new();
     let reader = reader.has_headers(false).flexible(true).comment(Some(b'#')).trim(Trim::All);
     let mut reader = reader.from_reader(text.as_bytes());
@@ -56,7 +56,7 @@ pub(super) fn rows(text: &str) -> impl Iterator<Item = Vec<Cell<'_>>> {
 }
 
 /// Returns the cells of a record with their places; a cell with quotes inside is shown as written.
-fn cells<'a>(text: &'a str, record: &StringRecord) -> Vec<Cell<'a>> {
+fn cells<'a>(text: &'a str, record: &StringRecord) -> Vec<CsvCell<'a>> {
     let start = record.position().map_or(0, |position| position.byte() as usize);
     let mut at = behind_comments(text, start);
     let mut cell = |found: &str| {
@@ -68,7 +68,7 @@ fn cells<'a>(text: &'a str, record: &StringRecord) -> Vec<Cell<'a>> {
         let (skipped, length) = nearest.unwrap_or_default();
         let start = at + skipped;
         at = start + length;
-        Cell { text: &text[start..at], start }
+        CsvCell { text: &text[start..at], start }
     };
     record.iter().map(&mut cell).collect()
 }
@@ -87,7 +87,7 @@ fn behind_comments(text: &str, start: usize) -> usize {
 
 /// Returns the indices of columns in the header.
 pub(super) fn columns<const N: usize>(
-    header: &[Cell<'_>],
+    header: &[CsvCell<'_>],
     names: [&str; N],
 ) -> Result<[usize; N], CsvFault> {
     let mut places = [0; N];
@@ -98,7 +98,7 @@ pub(super) fn columns<const N: usize>(
     Ok(places)
 }
 
-fn no_column(header: &[Cell<'_>], name: &str, needed: &[&str]) -> CsvFault {
+fn no_column(header: &[CsvCell<'_>], name: &str, needed: &[&str]) -> CsvFault {
     let found = header.iter().map(|cell| cell.text).collect::<Vec<_>>().join(", ");
     let message = format!("there is no column `{name}`");
     let separated = header.len() == 1 && found.contains([';', '\t']);
@@ -112,10 +112,10 @@ fn no_column(header: &[Cell<'_>], name: &str, needed: &[&str]) -> CsvFault {
 
 /// Returns a cell of a line, or an error if the line has fewer or more cells than the header.
 pub(super) fn cell<'a>(
-    row: &[Cell<'a>],
+    row: &[CsvCell<'a>],
     place: usize,
     header: usize,
-) -> Result<Cell<'a>, CsvFault> {
+) -> Result<CsvCell<'a>, CsvFault> {
     row.get(place).copied().ok_or_else(|| {
         let message = format!("this line has {} cells, but the header has {header}", row.len());
         CsvFault::at(row[row.len() - 1], message, "the last cell", "add the missing cells")
@@ -135,7 +135,7 @@ pub(super) fn nothing(text: &str, what: &str) -> CsvFault {
 
 /// Parses a cell as a number that `admits` accepts; `words` describes the valid numbers.
 pub(super) fn number(
-    cell: Cell<'_>,
+    cell: CsvCell<'_>,
     admits: impl FnOnce(f64) -> bool,
     words: &str,
 ) -> Result<f64, CsvFault> {
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn cells_know_where_they_stand() {
         let text = "# speeds\r\nclient, ms\r\n\r\n0, 12.5 \n1,7";
-        let all: Vec<Vec<Cell<'_>>> = rows(text).collect();
+        let all: Vec<Vec<CsvCell<'_>>> = rows(text).collect();
         assert_eq!(all.len(), 3);
         assert!(all.iter().flatten().all(|c| &text[c.start..c.end()] == c.text), "{all:?}");
         assert_eq!(all[1][1].text, "12.5");
@@ -196,9 +196,9 @@ mod tests {
     fn quotes_are_no_part_of_a_cell_and_keep_commas() {
         let text =
             "\"\",\"sample\",\"client\"\n\"1\",\"7\",\"a, b\"\n\"2\" , 8,\"say \"\"c\"\"\"\n";
-        let all: Vec<Vec<Cell<'_>>> = rows(text).collect();
+        let all: Vec<Vec<CsvCell<'_>>> = rows(text).collect();
         let texts =
-            |row: &[Cell<'_>]| row.iter().map(|cell| cell.text.to_owned()).collect::<Vec<_>>();
+            |row: &[CsvCell<'_>]| row.iter().map(|cell| cell.text.to_owned()).collect::<Vec<_>>();
         assert_eq!(columns(&all[0], ["client", "sample"]), Ok([2, 1]));
         assert_eq!(texts(&all[1]), ["1", "7", "a, b"]);
         assert_eq!(texts(&all[2]), ["2", "8", "say \"\"c\"\""]);
@@ -211,7 +211,7 @@ mod tests {
         let text = "# client 7\n\n  # another, 7\nclient,ms\n# 7\n7,x\n";
         let fault = numbers(text, Some("ms"), |v| v > 0.0, "above 0").unwrap_err();
         assert_eq!((fault.start, fault.end), (text.len() - 2, text.len() - 1));
-        let rows: Vec<Vec<Cell<'_>>> = rows(text).collect();
+        let rows: Vec<Vec<CsvCell<'_>>> = rows(text).collect();
         assert_eq!((rows.len(), rows[0][0].start), (2, text.find("client,").unwrap()));
         assert_eq!(rows[1][0].start, text.find("7,x").unwrap());
     }

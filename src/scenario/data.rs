@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
 pub use columns::ABOVE;
-pub(super) use columns::Columns;
+pub(super) use columns::DataColumns;
 pub use held_out::{Evaluated, HeldOut};
 pub use orientation::Orientation;
 pub use source::DataSource;
@@ -297,7 +297,7 @@ impl DataSection {
                 "remove one of the two",
             );
         }
-        let columns = Columns::read(table, source);
+        let columns = DataColumns::read(table, source);
         let layout =
             Param::new("layout", FolderLayout::Classes, "layout of the images of a folder");
         let layout = match (source, &split, &columns.client) {

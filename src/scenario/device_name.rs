@@ -9,7 +9,7 @@ use std::str::FromStr;
 use clap::ValueEnum;
 use serde::{Serialize, Serializer};
 
-use super::reader::{Choice, Fault, Node, Readable, TableReader, Value};
+use super::reader::{Choice, Node, Readable, TableReader, TomlValue, ValueFault};
 
 /// Device of the machine that runs a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,12 +66,12 @@ impl Serialize for DeviceName {
 impl Readable for DeviceName {
     const WHAT: &'static str = "a device such as \"cpu\" or \"cuda:0\"";
 
-    fn read(node: &Node) -> Result<Self, Fault> {
-        let Value::String(text) = &node.value else {
-            return Err(Fault::wrong_type(node, Self::WHAT));
+    fn read(node: &Node) -> Result<Self, ValueFault> {
+        let TomlValue::String(text) = &node.value else {
+            return Err(ValueFault::wrong_type(node, Self::WHAT));
         };
         text.parse().map_err(|why: String| {
-            Fault::new(node, why, "unknown device")
+            ValueFault::new(node, why, "unknown device")
                 .help("several GPUs are [\"cuda:0\", \"cuda:1\"]")
         })
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     ArrivalChoice, AvailabilityPattern, CachePlace, DistributionKindSection, ExpectedSection,
-    Models, OwnedSample, PartitionKind, Scenario, SplitSection, Workers,
+    OwnedSample, PartitionKind, SavedModels, Scenario, SplitSection, Workers,
 };
 use crate::fetch::Name;
 
@@ -38,7 +38,7 @@ impl Scenario {
         content.record.parquet = false;
         content.record.tensorboard = false;
         content.record.confusion = false;
-        content.record.models = Models::None;
+        content.record.models = SavedModels::None;
         content.expected = ExpectedSection::default();
         let auxiliary = content.data.auxiliary.as_mut().and_then(|section| section.path.as_mut());
         for path in content.data.path.iter_mut().chain(auxiliary) {

@@ -22,7 +22,9 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::reader::{DECIDES, Entry, Fault, Node, Report, Source, Table, Value};
+use super::reader::{
+    DECIDES, Node, ReadingReport, SourceText, Table, TomlEntry, TomlValue, ValueFault,
+};
 use crate::files::{Kind, read_text};
 
 pub(super) const KEY: &str = "extends";
@@ -41,7 +43,7 @@ pub(super) struct ScenarioFile<'a> {
 
 /// Removes the key `extends` from a scenario and returns it.
 pub(super) fn take(root: &mut Node) -> Option<Node> {
-    let Value::Table(table) = &mut root.value else { return None };
+    let TomlValue::Table(table) = &mut root.value else { return None };
     table.remove(KEY).map(|entry| entry.node)
 }
 
@@ -49,12 +51,12 @@ pub(super) fn take(root: &mut Node) -> Option<Node> {
 pub(super) fn open(
     extends: &Node,
     place: ScenarioFile<'_>,
-    report: &mut Report,
+    report: &mut ReadingReport,
 ) -> Option<(Node, PathBuf)> {
     let mut refuse = |message: String, label: &str, help: &str| {
-        report.fault(Fault::new(extends, message, label).help(help));
+        report.fault(ValueFault::new(extends, message, label).help(help));
     };
-    let Value::String(name) = &extends.value else {
+    let TomlValue::String(name) = &extends.value else {
         let label = format!("this is {}", extends.what());
         let message = "`extends` must be a string".to_owned();
         refuse(
@@ -87,10 +89,10 @@ pub(super) fn open(
         refuse(format!("{shown} extends itself"), "this file itself", "name another file");
         return None;
     }
-    let mut base = report.parse(Source::new(&shown.to_string(), &text));
+    let mut base = report.parse(SourceText::new(&shown.to_string(), &text));
     if let Some(second) = take(&mut base) {
         let back = match &second.value {
-            Value::String(name) => file.with_file_name(name).canonicalize().ok(),
+            TomlValue::String(name) => file.with_file_name(name).canonicalize().ok(),
             _ => None,
         };
         let circle = back.is_some_and(|back| back == place.file);
@@ -98,7 +100,7 @@ pub(super) fn open(
             true => format!("{} and {shown} extend each other", place.shown.display()),
             false => "a base cannot extend another file".to_owned(),
         };
-        let fault = Fault::new(&second, message, "extends another file");
+        let fault = ValueFault::new(&second, message, "extends another file");
         report.fault(fault.help("remove this line and copy the keys that you need from that file"));
     }
     file.parent().map(|folder| (base, folder.to_owned()))
@@ -107,8 +109,8 @@ pub(super) fn open(
 /// Merges a scenario over its base.
 pub(super) fn over(base: Node, child: Node) -> Node {
     match (base.value, child.value) {
-        (Value::Table(base), Value::Table(written)) => {
-            Node { value: Value::Table(joined(base, written)), span: child.span }
+        (TomlValue::Table(base), TomlValue::Table(written)) => {
+            Node { value: TomlValue::Table(joined(base, written)), span: child.span }
         }
         (_, value) => Node { value, span: child.span },
     }
@@ -122,12 +124,12 @@ fn joined(mut base: Table, written: Table) -> Table {
             }
         }
     }
-    for (key, Entry { key: place, node }) in written {
+    for (key, TomlEntry { key: place, node }) in written {
         let node = match base.remove(&key) {
             Some(inherited) if same_meaning(&inherited.node, &node) => over(inherited.node, node),
             _ => node,
         };
-        base.insert(key, Entry { key: place, node });
+        base.insert(key, TomlEntry { key: place, node });
     }
     base
 }
@@ -146,8 +148,8 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Node {
-        let mut report = Report::default();
-        let node = report.parse(Source::new("text", text));
+        let mut report = ReadingReport::default();
+        let node = report.parse(SourceText::new("text", text));
         assert!(report.is_clean(), "{text}");
         node
     }

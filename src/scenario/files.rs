@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::availability::{self, AvailabilityPattern, AvailabilitySection};
 use super::csv::{self, CsvFault};
 use super::distribution::{Bound, DistributionSection};
-use super::reader::{Fault, Node, Report, Source, Span, Value};
+use super::reader::{Node, ReadingReport, SourceText, TextSpan, TomlValue, ValueFault};
 use super::{
     ArrivalChoice, DistributionKindSection, LinksSection, PartitionKind, Scenario, SplitSection,
     TimeSection, arrival, partition, single_task,
@@ -90,7 +90,7 @@ impl Scenario {
     }
 
     /// Infers the architecture from the file of weights if the scenario does not state it.
-    pub(super) fn infer(&mut self, root: &Node, report: &mut Report) {
+    pub(super) fn infer(&mut self, root: &Node, report: &mut ReadingReport) {
         let find = |path: &Path| {
             Settings::from_env().weights_at(path).map_err(|error| {
                 let text = error.to_string();
@@ -101,12 +101,12 @@ impl Scenario {
             })
         };
         if let Err((key, message, label, help)) = self.backbone.infer(find) {
-            report.fault(Fault::new(root.nearest(key), message, label).help(help));
+            report.fault(ValueFault::new(root.nearest(key), message, label).help(help));
         }
     }
 
     /// Reads the CSV files of traces and distributions, and reports errors at their places.
-    pub(super) fn read_files(&mut self, root: &Node, report: &mut Report) {
+    pub(super) fn read_files(&mut self, root: &Node, report: &mut ReadingReport) {
         if let AvailabilityPattern::Trace { file, transitions, .. } = &mut self.availability.pattern
             && let Some(lines) =
                 open("availability.file", file, root, report, availability::transitions)
@@ -169,14 +169,14 @@ pub(super) fn open<T>(
     key: &str,
     path: &std::path::Path,
     root: &Node,
-    report: &mut Report,
+    report: &mut ReadingReport,
     read: impl FnOnce(&str) -> Result<T, CsvFault>,
 ) -> Option<T> {
     let text = match read_text(path, Kind::Table) {
         Ok(text) => text,
         Err(error) => {
             let message = format!("cannot read {}: {error}", path.display());
-            let fault = Fault::new(root.nearest(key), message, "this file");
+            let fault = ValueFault::new(root.nearest(key), message, "this file");
             report.fault(fault.help(match error.kind() {
                 ErrorKind::InvalidData => "save it as UTF-8 text",
                 _ => "paths are relative to the folder of the file that contains them",
@@ -188,9 +188,10 @@ pub(super) fn open<T>(
         Ok(value) => Some(value),
         Err(CsvFault { start, end, message, label, help }) => {
             let shown = path.display().to_string();
-            let source = report.add(Source::table(&shown, &text));
-            let place = Node { value: Value::Boolean(false), span: Span { source, start, end } };
-            report.fault(Fault::new(&place, message, label).help(help));
+            let source = report.add(SourceText::table(&shown, &text));
+            let place =
+                Node { value: TomlValue::Boolean(false), span: TextSpan { source, start, end } };
+            report.fault(ValueFault::new(&place, message, label).help(help));
             None
         }
     }

@@ -6,13 +6,15 @@ use super::extends;
 use super::files;
 use super::given::GivenFolder;
 use super::migration::schema_help;
-use super::reader::{self, Diagnostic, Fault, Node, Param, Report, Source, TableReader, Value};
+use super::reader::{
+    self, Diagnostic, Node, Param, ReadingReport, SourceText, TableReader, TomlValue, ValueFault,
+};
 use super::{
     AnyMethod, AvailabilitySection, BackboneSection, CacheSection, Changed, ClientSection, Close,
     DataSection, DevicesSection, ExpectedSection, FaultSection, FederationSection, Ignored,
     LinksSection, MethodCatalogue, MethodSection, Override, ParticipationSection, PartitionSection,
     Preset, PrivacySection, RecordSection, RequirementError, RoundSection, SCHEMA, Scenario,
-    ScenarioError, Seeds, TasksSection, TimeSection, WireSection,
+    ScenarioError, SeedsSection, TasksSection, TimeSection, WireSection,
 };
 use crate::fetch::Name;
 use crate::files::{Kind, cleaned, read_text};
@@ -24,14 +26,14 @@ pub struct Loaded {
     /// Scenario to run.
     pub scenario: Scenario,
     root: Node,
-    report: Report,
+    report: ReadingReport,
 }
 
 impl Loaded {
     /// Returns an error at a key such as `backbone.weights`, or at the nearest table around it.
     pub fn error_at(&self, path: &str, message: &str, label: &str, help: &str) -> ScenarioError {
         let mut report = self.report.clone();
-        report.fault(Fault::new(self.root.nearest(path), message, label).help(help));
+        report.fault(ValueFault::new(self.root.nearest(path), message, label).help(help));
         report.into_error()
     }
 
@@ -40,7 +42,7 @@ impl Loaded {
         let mut report = self.report.clone();
         let mut say = |Ignored { key, message }: Ignored, label| {
             if let Some(written) = self.root.at(&key) {
-                report.fault(Fault::new(&written.node, message, label));
+                report.fault(ValueFault::new(&written.node, message, label));
             }
         };
         self.scenario.without_effect().into_iter().for_each(|ignored| say(ignored, "not used"));
@@ -129,7 +131,7 @@ impl Scenario {
         let text = read_text(path, Kind::Scenario).map_err(unreadable)?;
         let file = path.canonicalize().map_err(unreadable)?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        let source = Source::new(&path.display().to_string(), &text);
+        let source = SourceText::new(&path.display().to_string(), &text);
         // The neighbors of a link are those of the file it leads to.
         let place = extends::ScenarioFile {
             file: &file,
@@ -151,7 +153,7 @@ impl Scenario {
     ) -> Result<Loaded, ScenarioError> {
         let shown = PathBuf::from(format!("{name}.toml"));
         let place = extends::ScenarioFile { file: &folder.join(&shown), shown: &shown };
-        let source = Source::new(&shown.display().to_string(), text);
+        let source = SourceText::new(&shown.display().to_string(), text);
         read(source, name, place, &Over { overrides, ..Over::default() }, methods)
     }
 
@@ -202,7 +204,7 @@ impl Scenario {
         );
         let preset = table.get(&preset);
         // In the order of the file, as errors are reported.
-        let seed = table.table("seed", Seeds::read);
+        let seed = table.table("seed", SeedsSection::read);
         let data = table.required_table("data", "source = \"digits\"", DataSection::read);
         let tasks = table.required_table("tasks", "count = 5", TasksSection::read);
         let partition = table.required_table("partition", "kind = \"iid\"", PartitionSection::read);
@@ -243,14 +245,14 @@ impl Scenario {
 }
 
 fn read(
-    source: Source,
+    source: SourceText,
     stem: &str,
     place: extends::ScenarioFile<'_>,
     over: &Over<'_>,
     methods: &dyn MethodCatalogue,
 ) -> Result<Loaded, ScenarioError> {
     let Over { forgotten, changed, overrides } = *over;
-    let mut report = Report::default();
+    let mut report = ReadingReport::default();
     let mut root = report.parse(source);
     // Of every source that is a file, the folder at which its paths start.
     let mut folders = vec![place.file.parent().unwrap_or(Path::new("/")).to_owned()];
@@ -283,7 +285,8 @@ fn read(
         expand_wire(&mut root);
     }
     if let Some(word) = extends::take(&mut root) {
-        let fault = Fault::new(&word, "`extends` cannot be overridden", "only for scenario files");
+        let fault =
+            ValueFault::new(&word, "`extends` cannot be overridden", "only for scenario files");
         report.fault(fault.help("write it into the scenario file"));
     }
     let (mut scenario, _) =
@@ -310,12 +313,12 @@ fn read(
     for (key, error) in misnamed {
         let text = error.to_string();
         let (message, help) = text.split_once("\n  ").unwrap_or((&text, ""));
-        let fault = Fault::new(root.nearest(&key), message, "no such name");
+        let fault = ValueFault::new(root.nearest(&key), message, "no such name");
         report.fault(fault.help(help));
     }
     for (key, path) in utf8 {
         let message = format!("the path {path} is not UTF-8");
-        let fault = Fault::new(root.nearest(&key), &message, "in such a folder");
+        let fault = ValueFault::new(root.nearest(&key), &message, "in such a folder");
         report.fault(fault.help("rename that folder, or move the scenario and its files"));
     }
     if report.is_clean() {
@@ -325,7 +328,7 @@ fn read(
         scenario.check(&root, &mut report);
         for RequirementError { key, message, label, help } in scenario.method.violations(&scenario)
         {
-            report.fault(Fault::new(root.nearest(key), message, label).help(help));
+            report.fault(ValueFault::new(root.nearest(key), message, label).help(help));
         }
     }
     if report.is_clean() {
@@ -344,7 +347,7 @@ fn refuse_study(
     root: &Node,
     place: &extends::ScenarioFile<'_>,
     is_base: bool,
-    report: &mut Report,
+    report: &mut ReadingReport,
 ) -> bool {
     let beside = ["axes", "extra", "replicates", "seeds", "compare"];
     let Some(base) = root.at("base").filter(|_| beside.iter().any(|key| root.at(key).is_some()))
@@ -356,19 +359,21 @@ fn refuse_study(
         false => format!("run it with `fedcast study {}`", place.shown.display()),
     };
     let label = "only a study has a `base`";
-    report.fault(Fault::new(&base.node, "this is a study, not a scenario", label).help(help));
+    report.fault(ValueFault::new(&base.node, "this is a study, not a scenario", label).help(help));
     true
 }
 
 /// Expands `wire = "verify"` to `wire = { verify = true }`.
 fn expand_wire(root: &mut Node) {
-    let Value::Table(table) = &mut root.value else { return };
+    let TomlValue::Table(table) = &mut root.value else { return };
     let Some(entry) = table.get_mut("wire") else { return };
-    if matches!(&entry.node.value, Value::String(word) if word == "verify") {
+    if matches!(&entry.node.value, TomlValue::String(word) if word == "verify") {
         let span = entry.node.span;
-        let verify =
-            super::reader::Entry { key: span, node: Node { value: Value::Boolean(true), span } };
-        entry.node.value = Value::Table([("verify".to_owned(), verify)].into());
+        let verify = super::reader::TomlEntry {
+            key: span,
+            node: Node { value: TomlValue::Boolean(true), span },
+        };
+        entry.node.value = TomlValue::Table([("verify".to_owned(), verify)].into());
     }
 }
 

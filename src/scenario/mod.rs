@@ -86,12 +86,12 @@ pub use arrival::{ArrivalChoice, ArrivalLine};
 pub use auxiliary::AuxiliarySection;
 pub use availability::{AvailabilityPattern, AvailabilitySection, Transition};
 pub use backbone::{
-    Activation, Architecture, BackboneSection, BertSection, BertShape, EMBEDDED_IMAGE,
-    ExtractorSection, Pooling, ResNetSection, StartWeights, Stem, VitSection, VitShape, Weights,
+    Activation, Architecture, BackboneSection, BertPooling, BertSection, BertShape, EMBEDDED_IMAGE,
+    ExtractorSection, ResNetSection, StartWeights, Stem, VitSection, VitShape, Weights,
 };
 pub use cache::{CachePlace, CacheSection};
 pub use catalogue::{AnyMethod, ChosenMethod, Ignored, MethodCatalogue, RequirementError};
-pub use changes::{Changed, Changes, Origin, Written};
+pub use changes::{Changed, Changes, ChangesFile, Written};
 pub use check::MOST_FAULTS;
 pub use checkpoint::{Cadence, CheckpointSection};
 pub use client::{ClientSection, EpochSchedule, OptimizerSection, RoundSchedule};
@@ -117,10 +117,10 @@ pub use participation::{CohortSize, DrawInterval, ParticipationSection, Populati
 pub use partition::{Leftover, OwnedSample, PartitionKind, PartitionSection, SliceBy, Unlisted};
 pub use preset::Preset;
 pub use privacy::{Modulus, NoiseSection, PrivacySection};
-pub use record::{Compared, Curve, Metric, Models, RecordSection, TaskIdentity};
+pub use record::{Compared, Curve, OptionalMetric, RecordSection, SavedModels, TaskIdentity};
 pub use round::{Close, LateUpdates, RoundSection, Stragglers};
 pub use sections::{below, sections};
-pub use seeds::Seeds;
+pub use seeds::SeedsSection;
 pub use single_task::SingleTaskLine;
 pub use split::{FolderLayout, SplitSection};
 pub use stored_size::StoredSize;
@@ -146,7 +146,7 @@ pub struct Scenario {
     /// Preset that gives the defaults of `[time]`, `[links]`, `[faults]`, `[round]` and over-selection.
     pub preset: Preset,
     /// Seeds of the run, the partition and the class order.
-    pub seed: Seeds,
+    pub seed: SeedsSection,
     /// Data set and its transforms.
     pub data: DataSection,
     /// Tasks and their arrival.

@@ -5,7 +5,9 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::reader::{Entry, Fault, Node, Report, Source, Span, Table, Value, requoted};
+use super::reader::{
+    Node, ReadingReport, SourceText, Table, TextSpan, TomlEntry, TomlValue, ValueFault, requoted,
+};
 
 /// Text after `--set`, such as `federation.clients=200`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,18 +25,22 @@ impl Override {
     }
 
     /// Sets the value in `root`.
-    pub(super) fn apply(&self, root: &mut Node, report: &mut Report) {
-        let index = report.add(Source::override_of(&self.0));
-        let advise =
-            |report: &mut Report, place: (usize, usize), message: &str, label: &str, help: &str| {
-                let span = Span { source: index, start: place.0, end: place.1 };
-                let node = Node { value: Value::Boolean(false), span };
-                report.fault(Fault::new(&node, message, label).help(help));
-            };
-        let refuse = |report: &mut Report, start: usize, end: usize, message: &str, label: &str| {
-            let help = "write --set table.key=value, such as --set federation.clients=200";
-            advise(report, (start, end), message, label, help);
+    pub(super) fn apply(&self, root: &mut Node, report: &mut ReadingReport) {
+        let index = report.add(SourceText::override_of(&self.0));
+        let advise = |report: &mut ReadingReport,
+                      place: (usize, usize),
+                      message: &str,
+                      label: &str,
+                      help: &str| {
+            let span = TextSpan { source: index, start: place.0, end: place.1 };
+            let node = Node { value: TomlValue::Boolean(false), span };
+            report.fault(ValueFault::new(&node, message, label).help(help));
         };
+        let refuse =
+            |report: &mut ReadingReport, start: usize, end: usize, message: &str, label: &str| {
+                let help = "write --set table.key=value, such as --set federation.clients=200";
+                advise(report, (start, end), message, label, help);
+            };
         let Some(equals) = self.0.find('=') else {
             let help = format!("write it without spaces: --set {}=VALUE", self.0);
             let end = self.0.len().max(1);
@@ -66,8 +72,8 @@ impl Override {
             }
             // Not TOML, and not the beginning of something in TOML: a bare word.
             Err(_) if !value.starts_with(['"', '\'', '[', '{']) => Node {
-                value: Value::String(value.to_owned()),
-                span: Span { source: index, start, end },
+                value: TomlValue::String(value.to_owned()),
+                span: TextSpan { source: index, start, end },
             },
             Err(_) if DeValue::parse(&requoted(value)).is_ok() => {
                 let help = format!(
@@ -82,8 +88,8 @@ impl Override {
                 return refuse(report, start, end, &message, "here");
             }
         };
-        let key_span = Span { source: index, start: 0, end: equals };
-        place(root, &path, Entry { key: key_span, node });
+        let key_span = TextSpan { source: index, start: 0, end: equals };
+        place(root, &path, TomlEntry { key: key_span, node });
     }
 }
 
@@ -110,20 +116,20 @@ pub(super) fn key_path(key: &str) -> Option<Vec<String>> {
 }
 
 /// Puts an entry at a path, creating tables as needed.
-pub(super) fn place(node: &mut Node, path: &[String], entry: Entry) {
+pub(super) fn place(node: &mut Node, path: &[String], entry: TomlEntry) {
     let Some((first, rest)) = path.split_first() else { return };
     if node.as_table().is_none() {
-        node.value = Value::Table(Table::new());
+        node.value = TomlValue::Table(Table::new());
         node.span = entry.key;
     }
-    let Value::Table(table) = &mut node.value else { return };
+    let TomlValue::Table(table) = &mut node.value else { return };
     if rest.is_empty() {
         table.insert(first.clone(), entry);
         return;
     }
-    let fresh = || Entry {
+    let fresh = || TomlEntry {
         key: entry.key,
-        node: Node { value: Value::Table(Table::new()), span: entry.key },
+        node: Node { value: TomlValue::Table(Table::new()), span: entry.key },
     };
     place(&mut table.entry(first.clone()).or_insert_with(fresh).node, rest, entry);
 }

@@ -15,7 +15,7 @@ use super::reader::{Choice, Keys};
 pub struct RecordSection {
     /// Metrics in addition to accuracy, forgetting and bytes.
     #[key(default = Vec::new())]
-    pub metrics: Vec<Metric>,
+    pub metrics: Vec<OptionalMetric>,
     /// Rounds of a task in which `federated-bias` is measured, before synchronization.
     #[key(default = Compared::First)]
     #[serde(skip_serializing_if = "Compared::is_usual")]
@@ -47,9 +47,9 @@ pub struct RecordSection {
     #[serde(skip_serializing_if = "is_off")]
     pub confusion: bool,
     /// Tasks after which the server's model is saved as models/task-NN.safetensors.
-    #[key(default = Models::None)]
-    #[serde(skip_serializing_if = "Models::is_usual")]
-    pub models: Models,
+    #[key(default = SavedModels::None)]
+    #[serde(skip_serializing_if = "SavedModels::is_usual")]
+    pub models: SavedModels,
     /// States from which a stopped run resumes.
     #[key(table)]
     pub checkpoint: CheckpointSection,
@@ -68,7 +68,7 @@ pub struct RecordSection {
 /// Optional metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
-pub enum Metric {
+pub enum OptionalMetric {
     /// Entropy of client responses and distance of client prototypes before synchronization.
     FederatedBias,
 }
@@ -124,7 +124,7 @@ pub enum TaskIdentity {
 /// Tasks after which the server's model is saved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
-pub enum Models {
+pub enum SavedModels {
     /// No task.
     #[default]
     None,
@@ -134,9 +134,9 @@ pub enum Models {
     Tasks,
 }
 
-impl Models {
+impl SavedModels {
     fn is_usual(&self) -> bool {
-        *self == Models::None
+        *self == SavedModels::None
     }
 }
 

@@ -10,7 +10,7 @@ use super::reader::{Keys, TableReader};
 
 /// Seeds of all random numbers of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Keys)]
-pub struct Seeds {
+pub struct SeedsSection {
     /// Seed of initial values, cohorts, batches, links and faults.
     #[key(default = 1)]
     pub run: u64,
@@ -47,8 +47,8 @@ mod tests {
             ("run = 7\nclass_order = 3", 7, 7, 3),
             ("partition = 5", 1, 5, 0),
         ] {
-            let read = read_text(text, "example", Seeds::read).unwrap();
-            assert_eq!(read, Seeds { run, partition, class_order }, "{text}");
+            let read = read_text(text, "example", SeedsSection::read).unwrap();
+            assert_eq!(read, SeedsSection { run, partition, class_order }, "{text}");
         }
     }
 }

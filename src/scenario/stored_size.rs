@@ -29,7 +29,7 @@ pub enum StoredSize {
 
 /// Word of [`StoredSize`].
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
-enum Word {
+enum StoredSizeWord {
     /// Size on disk.
     Original,
 }
@@ -49,7 +49,7 @@ impl StoredSize {
             return table.table("stored_size", StoredSize::read_shorter);
         }
         if table.given_string("stored_size") {
-            table.get(&Param::new("stored_size", Word::Original, doc));
+            table.get(&Param::new("stored_size", StoredSizeWord::Original, doc));
             return StoredSize::Original;
         }
         StoredSize::Square(

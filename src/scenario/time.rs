@@ -17,13 +17,15 @@ pub struct TimeSection {
     #[key(default = preset)]
     pub preset: Preset,
     /// Milliseconds of a forward and a backward pass of one sample at slowness 1.
-    #[key(default = Usual::of(preset).ms_per_sample, at_least = 0.0, at_most = 1e9, source = "FedScale")]
+    #[key(default = TimeDefaults::of(preset).ms_per_sample, at_least = 0.0, at_most = 1e9, source = "FedScale")]
     pub ms_per_sample: f64,
     /// Factor on a client's time, drawn once per client.
-    #[key(read = DistributionSection::read(table, "slowness", &Usual::of(preset).slowness, Bound::Positive, doc))]
+    #[key(
+        read = DistributionSection::read(table, "slowness", &TimeDefaults::of(preset).slowness, Bound::Positive, doc)
+    )]
     pub slowness: DistributionSection,
     /// Factor on a client's time, drawn per client and round.
-    #[key(read = DistributionSection::read(table, "jitter", &Usual::of(preset).jitter, Bound::Positive, doc))]
+    #[key(read = DistributionSection::read(table, "jitter", &TimeDefaults::of(preset).jitter, Bound::Positive, doc))]
     pub jitter: DistributionSection,
     /// Milliseconds before the first step, drawn once per client.
     #[key(read = DistributionSection::read(table, "setup_ms", &DistributionSection::constant(0.0), Bound::AtLeastZero, doc))]
@@ -31,7 +33,12 @@ pub struct TimeSection {
     /// Time of the server's own work relative to a client of slowness 1; 0: no time.
     ///
     /// With phones 0.026, a GPU of a data center (see [`preset`](super::preset)).
-    #[key(default = Usual::of(preset).server_slowness, at_least = 0.0, at_most = 1e9, source = "Keras Applications")]
+    #[key(
+        default = TimeDefaults::of(preset).server_slowness,
+        at_least = 0.0,
+        at_most = 1e9,
+        source = "Keras Applications"
+    )]
     pub server_slowness: f64,
 }
 
@@ -42,29 +49,29 @@ pub struct TimeSection {
 const BESIDE_PHONES: f64 = 0.026;
 
 /// Defaults of a preset.
-struct Usual {
+struct TimeDefaults {
     ms_per_sample: f64,
     slowness: DistributionSection,
     jitter: DistributionSection,
     server_slowness: f64,
 }
 
-impl Usual {
-    fn of(preset: Preset) -> Usual {
-        let phones = |slowness| Usual {
+impl TimeDefaults {
+    fn of(preset: Preset) -> TimeDefaults {
+        let phones = |slowness| TimeDefaults {
             ms_per_sample: 13.6,
             slowness,
             jitter: DistributionSection::log_normal(1.0, 0.1),
             server_slowness: BESIDE_PHONES,
         };
         match preset {
-            Preset::Ideal => Usual {
+            Preset::Ideal => TimeDefaults {
                 ms_per_sample: 0.0,
                 slowness: DistributionSection::constant(1.0),
                 jitter: DistributionSection::constant(1.0),
                 server_slowness: 1.0,
             },
-            Preset::CrossSilo => Usual {
+            Preset::CrossSilo => TimeDefaults {
                 ms_per_sample: 1.0,
                 slowness: DistributionSection::log_normal(1.0, 0.1),
                 jitter: DistributionSection::log_normal(1.0, 0.02),

@@ -136,7 +136,7 @@ pub enum Normalize {
 
 /// Words of [`Normalize`].
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
-enum Preset {
+enum NormalizePreset {
     /// No normalization: values stay in `[0, 1]`.
     None,
     /// Mean and std 0.5 (augreg ViTs).
@@ -159,18 +159,18 @@ impl Normalize {
             return inherited.clone();
         }
         let default = match inherited {
-            Normalize::None => Preset::None,
-            Normalize::Imagenet => Preset::Imagenet,
-            Normalize::Clip => Preset::Clip,
-            Normalize::Cifar => Preset::Cifar,
-            Normalize::Half | Normalize::Explicit { .. } => Preset::Half,
+            Normalize::None => NormalizePreset::None,
+            Normalize::Imagenet => NormalizePreset::Imagenet,
+            Normalize::Clip => NormalizePreset::Clip,
+            Normalize::Cifar => NormalizePreset::Cifar,
+            Normalize::Half | Normalize::Explicit { .. } => NormalizePreset::Half,
         };
         match table.get(&Param::new("normalize", default, doc)) {
-            Preset::None => Normalize::None,
-            Preset::Half => Normalize::Half,
-            Preset::Imagenet => Normalize::Imagenet,
-            Preset::Clip => Normalize::Clip,
-            Preset::Cifar => Normalize::Cifar,
+            NormalizePreset::None => Normalize::None,
+            NormalizePreset::Half => Normalize::Half,
+            NormalizePreset::Imagenet => Normalize::Imagenet,
+            NormalizePreset::Clip => Normalize::Clip,
+            NormalizePreset::Cifar => Normalize::Cifar,
         }
     }
 

@@ -12,12 +12,12 @@ pub struct Axis {
     /// Key that the axis sets; `None` if its arms are sets of changes.
     pub key: Option<String>,
     /// Arms in written order, which is that of tables.
-    pub arms: Vec<Arm>,
+    pub arms: Vec<AxisArm>,
 }
 
 /// One value of an axis.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Arm {
+pub struct AxisArm {
     /// Label in folders and tables.
     pub label: String,
     /// Value of the axis' key; `None` for a set of changes.
@@ -122,7 +122,7 @@ impl Axis {
                 table.reject("key", "this is not a key", "expected a.b.c", help);
                 return None;
             };
-            arms.push(Arm { label, value: Some(value), changes });
+            arms.push(AxisArm { label, value: Some(value), changes });
         }
         Some(Axis { name: name.to_owned(), key: Some(key), arms })
     }
@@ -130,7 +130,7 @@ impl Axis {
     /// Reads an axis of named arms, each a set of changes.
     fn labelled(name: &str, table: &mut TableReader<'_>) -> Axis {
         let arms = table.rest::<Changes>().into_iter();
-        let arms = arms.map(|(label, changes)| Arm { label, value: None, changes });
+        let arms = arms.map(|(label, changes)| AxisArm { label, value: None, changes });
         Axis { name: name.to_owned(), key: None, arms: arms.collect() }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::seeds::Replicate;
-use super::{Arm, Pick, Study};
+use super::{AxisArm, Pick, Study};
 use crate::methods::Registry;
 use crate::scenario::{CachePlace, Changed, Changes, Loaded, Override, Scenario, ScenarioError};
 
@@ -75,7 +75,7 @@ impl Study {
     }
 
     /// Returns the arm of a point on an axis; `None` for an extra cell.
-    pub fn arm(&self, point: &Point, axis: usize) -> Option<&Arm> {
+    pub fn arm(&self, point: &Point, axis: usize) -> Option<&AxisArm> {
         match point {
             Point::Grid(arms) => Some(&self.axes[axis].arms[arms[axis]]),
             Point::Extra(_) => None,

@@ -13,9 +13,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use super::directory::{Failure, LEARNT_NOTHING, StudyDirectory};
+use super::directory::{CellFailure, LEARNT_NOTHING, StudyDirectory};
 use super::execute::ProcessPool;
-use super::prepare::Prepared;
+use super::prepare::PreparedCell;
 use crate::experiment::DirectoryError;
 use crate::federation::Interrupt;
 use crate::files::Disk;
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     Done,
-    Failed(Failure),
+    Failed(CellFailure),
     /// The process was stopped and can be resumed.
     Interrupted,
 }
@@ -43,7 +43,7 @@ const INTERRUPTED: i32 = 130;
 /// # Errors
 /// Fails if the cell's files cannot be written. A failure of the process is an outcome, not an error.
 pub(super) fn run(
-    prepared: &Prepared,
+    prepared: &PreparedCell,
     directory: &StudyDirectory,
     crew: &ProcessPool,
     halt: &Interrupt,
@@ -66,7 +66,8 @@ pub(super) fn run(
         arguments.push(OsStr::new("--single-task"));
     }
     let started = start(&arguments, &log);
-    let failed = |exit, error| Ended::Failed(Failure { hash: prepared.hash.clone(), exit, error });
+    let failed =
+        |exit, error| Ended::Failed(CellFailure { hash: prepared.hash.clone(), exit, error });
     let (child, said) = match started {
         Ok(started) => started,
         Err(error) => {
@@ -95,7 +96,7 @@ pub(super) fn run(
 
 fn settle(
     directory: &StudyDirectory,
-    prepared: &Prepared,
+    prepared: &PreparedCell,
     ended: Ended,
 ) -> Result<Ended, DirectoryError> {
     if let Ended::Failed(failure) = &ended {

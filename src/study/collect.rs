@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::directory::{CellState, Failure, StudyDirectory};
-use super::prepare::Prepared;
+use super::directory::{CellFailure, CellState, StudyDirectory};
+use super::prepare::PreparedCell;
 use super::{Cell, Pace, Point, Study};
 use crate::results::{Metric, RunRecord};
 
@@ -47,7 +47,7 @@ impl Outcome {
             // One damaged run must not prevent the tables of the others.
             Err(error) => {
                 let (hash, error) = (self.hash.clone(), error.to_string());
-                self.state = CellState::Failed(Failure { hash, exit: None, error });
+                self.state = CellState::Failed(CellFailure { hash, exit: None, error });
             }
         }
     }
@@ -62,8 +62,8 @@ pub struct Outcomes {
 
 impl Outcomes {
     /// Reads the outcomes of these cells from the directory.
-    pub fn read(study: &Study, cells: &[Prepared], directory: &StudyDirectory) -> Outcomes {
-        let unknown = |prepared: &Prepared| Outcome {
+    pub fn read(study: &Study, cells: &[PreparedCell], directory: &StudyDirectory) -> Outcomes {
+        let unknown = |prepared: &PreparedCell| Outcome {
             cell: prepared.cell.clone(),
             hash: prepared.hash.clone(),
             state: CellState::Waiting,

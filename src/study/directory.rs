@@ -39,14 +39,14 @@ pub enum CellState {
     /// A run exists that can be resumed.
     Unfinished,
     Done,
-    Failed(Failure),
+    Failed(CellFailure),
     /// A run of another scenario exists; its name and hash.
     Foreign(String),
 }
 
 /// Failure of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct CellFailure {
     /// Hash of the cell's scenario.
     pub hash: String,
     /// Exit code of the process; `None` if a signal ended it.
@@ -158,7 +158,7 @@ impl StudyDirectory {
         }
         // Without a file for the failure, the parent ended before it could write one.
         let failed =
-            |exit, error| CellState::Failed(Failure { hash: hash.to_owned(), exit, error });
+            |exit, error| CellState::Failed(CellFailure { hash: hash.to_owned(), exit, error });
         match manifest {
             None => CellState::Waiting,
             Some(manifest) => match manifest.status {
@@ -184,7 +184,7 @@ impl StudyDirectory {
         read_manifest(&self.run(cell)).is_ok_and(|manifest| manifest.status == Status::Done)
     }
 
-    fn failed(&self, cell: &Cell) -> Option<Failure> {
+    fn failed(&self, cell: &Cell) -> Option<CellFailure> {
         serde_json::from_str(&fs::read_to_string(self.failure(cell)).ok()?).ok()
     }
 
@@ -192,7 +192,7 @@ impl StudyDirectory {
     pub(super) fn set_failed(
         &self,
         cell: &Cell,
-        failure: Option<&Failure>,
+        failure: Option<&CellFailure>,
     ) -> Result<(), DirectoryError> {
         let path = self.failure(cell);
         match failure {

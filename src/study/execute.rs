@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::child::{self, Ended};
 use super::directory::{CellState, StudyDirectory};
-use super::prepare::Prepared;
+use super::prepare::PreparedCell;
 use super::{Limit, OnError};
 use crate::experiment::DirectoryError;
 use crate::federation::Interrupt;
@@ -32,10 +32,10 @@ pub struct ProcessPool {
 /// Event during the execution of a study.
 #[derive(Debug)]
 pub enum StudyEvent<'a> {
-    Begun(&'a Prepared),
-    Ended(&'a Prepared, Ended, Duration),
+    Begun(&'a PreparedCell),
+    Ended(&'a PreparedCell, Ended, Duration),
     /// A cell is skipped because another process runs it or has finished it.
-    Taken(&'a Prepared),
+    Taken(&'a PreparedCell),
 }
 
 /// Reason why a study stopped before all cells had ended.
@@ -63,11 +63,11 @@ impl ProcessPool {
     /// Fails if a cell's file next to its run cannot be written. Failed cells are events, not errors.
     pub fn execute(
         &self,
-        cells: &[Prepared],
+        cells: &[PreparedCell],
         directory: &StudyDirectory,
         mut tell: impl FnMut(&StudyEvent<'_>) -> Result<(), DirectoryError>,
     ) -> Result<Option<StopReason>, DirectoryError> {
-        let queue: Mutex<VecDeque<&Prepared>> = Mutex::new(cells.iter().collect());
+        let queue: Mutex<VecDeque<&PreparedCell>> = Mutex::new(cells.iter().collect());
         // Running children are interrupted; no others start.
         let (halt, closed) = (Interrupt::default(), AtomicBool::new(false));
         let (send, news) = mpsc::channel();
@@ -137,7 +137,10 @@ impl ProcessPool {
     }
 }
 
-fn next<'a>(queue: &Mutex<VecDeque<&'a Prepared>>, closed: &AtomicBool) -> Option<&'a Prepared> {
+fn next<'a>(
+    queue: &Mutex<VecDeque<&'a PreparedCell>>,
+    closed: &AtomicBool,
+) -> Option<&'a PreparedCell> {
     if closed.load(Ordering::SeqCst) {
         return None;
     }
@@ -148,7 +151,7 @@ type StudyEventResult<'a> = Result<StudyEvent<'a>, DirectoryError>;
 
 /// Runs a cell, unless another process does or did. Returns true if it failed.
 fn one<'a>(
-    prepared: &'a Prepared,
+    prepared: &'a PreparedCell,
     directory: &StudyDirectory,
     crew: &ProcessPool,
     halt: &Interrupt,

@@ -15,7 +15,7 @@ use super::seeds::Replicate;
 use crate::files::{self, Kind};
 use crate::scenario::migration::schema_help;
 use crate::scenario::reader::{Keys, Param, TableReader, explore, json_schema, read_document};
-use crate::scenario::{Changes, GivenFolder, Origin};
+use crate::scenario::{Changes, ChangesFile, GivenFolder};
 
 /// Schema version of study files, written as `schema = 2`.
 pub const SCHEMA: u32 = 2;
@@ -40,7 +40,7 @@ pub struct Study {
     pub run: RunSection,
     pub report: ReportSection,
     /// Place from which the study was read.
-    pub(super) origin: Origin,
+    pub(super) origin: ChangesFile,
 }
 
 /// A cell outside the grid.
@@ -87,14 +87,17 @@ impl Study {
         name: &str,
         folder: &Path,
     ) -> Result<Study, StudyError> {
-        let origin =
-            Origin { name: shown.to_owned(), text: text.to_owned(), folder: folder.to_owned() };
+        let origin = ChangesFile {
+            name: shown.to_owned(),
+            text: text.to_owned(),
+            folder: folder.to_owned(),
+        };
         read_document(text, shown, "the study", |table| refuse_scenario(table, shown))?;
         let read = |table: &mut TableReader<'_>| Study::read(table, name, origin);
         Ok(read_document(text, shown, "the study", read)?)
     }
 
-    fn read(table: &mut TableReader<'_>, name: &str, origin: Origin) -> Study {
+    fn read(table: &mut TableReader<'_>, name: &str, origin: ChangesFile) -> Study {
         let schema = table.get(&Param::required("schema", SCHEMA, "version of the file format"));
         if schema != SCHEMA {
             let help = schema_help(schema);
@@ -148,7 +151,7 @@ impl Study {
     /// Returns the file format as JSON Schema.
     pub fn json_schema() -> serde_json::Value {
         let (name, text, folder) = (String::new(), String::new(), PathBuf::new());
-        let origin = Origin { name, text, folder };
+        let origin = ChangesFile { name, text, folder };
         let catalogue = explore(|table| Study::read(table, "", origin.clone()));
         let required = ["schema", "base"];
         let mut schema = json_schema(&catalogue, "a study of fedcast", &required, None);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::collect::Outcome;
-use super::prepare::{Invalid, Prepared};
+use super::prepare::{Invalid, PreparedCell};
 use super::{Pace, Study};
 use crate::experiment::RunError;
 use crate::experiment::assemble::blueprint;
@@ -62,7 +62,7 @@ impl StudyForecast {
     /// Plans every cell of the study.
     pub fn of(
         study: &Study,
-        cells: &[(&Prepared, &Outcome)],
+        cells: &[(&PreparedCell, &Outcome)],
         invalid: &[Invalid],
         pace: &Pace,
         estimated: Estimated<'_>,

@@ -6,7 +6,7 @@ use crate::scenario::{Changes, Override, Scenario, ScenarioError, Written};
 
 /// A cell with its scenario.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct PreparedCell {
     pub cell: Cell,
     pub scenario: Scenario,
     /// Hash of the scenario, which identifies an existing run of this cell.
@@ -26,14 +26,14 @@ pub fn prepare(
     directory: &StudyDirectory,
     overrides: &[Override],
     methods: &Registry,
-) -> (Vec<Prepared>, Vec<Invalid>) {
+) -> (Vec<PreparedCell>, Vec<Invalid>) {
     let (mut valid, mut invalid) = (Vec::new(), Vec::new());
     for cell in study.cells() {
         match study.scenario(&cell, overrides, methods) {
             Ok(loaded) => {
                 let mut scenario = loaded.scenario;
                 study.share(&mut scenario, directory.features());
-                valid.push(Prepared { cell, hash: scenario.hash(), scenario });
+                valid.push(PreparedCell { cell, hash: scenario.hash(), scenario });
             }
             Err(error) => invalid.push(Invalid { cell, error }),
         }

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::child::Ended;
 use super::execute::StudyEvent;
-use super::prepare::Prepared;
+use super::prepare::PreparedCell;
 use super::queue::Queue;
 use super::{Pace, Study};
 use crate::quantity::WallSeconds;
@@ -113,7 +113,7 @@ impl<'a> StudyProgress<'a> {
     }
 
     /// Returns a short name such as `hgp clients=200 seed 2`; arms with names appear without their axis.
-    fn name(&self, prepared: &Prepared) -> String {
+    fn name(&self, prepared: &PreparedCell) -> String {
         let cell = &prepared.cell;
         let parts = (0..self.study.axes.len()).filter_map(|axis| {
             let arm = self.study.arm(&cell.point, axis)?;
@@ -136,7 +136,7 @@ impl<'a> StudyProgress<'a> {
         if self.failed > 0 {
             text.push_str(&format!(", {} failed", self.failed));
         }
-        let left = |prepared: &Prepared| !self.gone.contains(&prepared.cell.index);
+        let left = |prepared: &PreparedCell| !self.gone.contains(&prepared.cell.index);
         match self.queue.seconds_left(&self.pace, self.jobs, left) {
             Some(seconds) if seconds > 0.0 => {
                 text.push_str(&format!(", {} left", WallSeconds(seconds)))

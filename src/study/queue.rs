@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use super::outlook::total;
-use super::prepare::Prepared;
+use super::prepare::PreparedCell;
 use super::{CellState, Order, Outcomes, Pace};
 use crate::methods::Registry;
 
@@ -15,7 +15,7 @@ use crate::methods::Registry;
 #[derive(Clone, Debug)]
 pub struct Queue {
     /// Cells in the order of their start.
-    pub cells: Arc<[Prepared]>,
+    pub cells: Arc<[PreparedCell]>,
     passes: Arc<OnceLock<Passes>>,
 }
 
@@ -28,7 +28,7 @@ impl Queue {
     /// Their costs are planned on another thread, unless the order depends on them: plans of many large cells take a
     /// while, and runs need not wait for them.
     pub fn of(
-        cells: &[Prepared],
+        cells: &[PreparedCell],
         outcomes: &Outcomes,
         order: Order,
         retry_failed: bool,
@@ -39,7 +39,7 @@ impl Queue {
             cells.iter().zip(&outcomes.all).zip(wanted).filter_map(|((cell, outcome), wanted)| {
                 (*wanted && is_left(&outcome.state, retry_failed)).then_some(cell)
             });
-        let mut cells: Vec<Prepared> = left.cloned().collect();
+        let mut cells: Vec<PreparedCell> = left.cloned().collect();
         if order == Order::CheapFirst {
             let passes = planned(&cells, methods);
             cheap_first(&mut cells, &passes);
@@ -56,7 +56,7 @@ impl Queue {
         &self,
         pace: &Pace,
         jobs: usize,
-        left: impl Fn(&Prepared) -> bool,
+        left: impl Fn(&PreparedCell) -> bool,
     ) -> Option<f64> {
         let left = self.cells.iter().filter(|prepared| left(prepared));
         let seconds = left
@@ -66,13 +66,13 @@ impl Queue {
     }
 
     /// Returns the planned sample passes of a cell; `None` before it is planned.
-    pub fn passes(&self, prepared: &Prepared) -> Option<f64> {
+    pub fn passes(&self, prepared: &PreparedCell) -> Option<f64> {
         *self.passes.get()?.get(&prepared.cell.index)?
     }
 }
 
 /// Plans the sample passes of these cells, on all cores.
-fn planned(cells: &[Prepared], methods: &Registry) -> Passes {
+fn planned(cells: &[PreparedCell], methods: &Registry) -> Passes {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
     let some = || {
@@ -91,8 +91,8 @@ fn planned(cells: &[Prepared], methods: &Registry) -> Passes {
 }
 
 /// Sorts cells by cost: cheap ones first, those of unknown cost last.
-fn cheap_first(cells: &mut [Prepared], passes: &Passes) {
-    let cost = |prepared: &Prepared| {
+fn cheap_first(cells: &mut [PreparedCell], passes: &Passes) {
+    let cost = |prepared: &PreparedCell| {
         passes.get(&prepared.cell.index).copied().flatten().unwrap_or(f64::INFINITY)
     };
     // Stable: cells of equal cost keep their written order.

@@ -64,10 +64,10 @@ impl Shard {
 
 /// Selection of `--only`: cells that match one of its arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Only(Vec<Vec<Wanted>>);
+pub struct Only(Vec<Vec<CellCriterion>>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wanted {
+enum CellCriterion {
     Arm(super::Pick),
     Seed(u64),
     Label(String),
@@ -89,10 +89,12 @@ impl Only {
 
     /// Returns true if a cell is selected; without arguments all are.
     pub fn has(&self, study: &Study, cell: &Cell) -> bool {
-        let fits = |wanted: &Wanted| match (wanted, &cell.point) {
-            (Wanted::Seed(seed), _) => cell.replicate.label == *seed,
-            (Wanted::Arm(pick), Point::Grid(arms)) => arms[pick.axis] == pick.arm,
-            (Wanted::Label(label), Point::Extra(index)) => study.extras[*index].label == *label,
+        let fits = |wanted: &CellCriterion| match (wanted, &cell.point) {
+            (CellCriterion::Seed(seed), _) => cell.replicate.label == *seed,
+            (CellCriterion::Arm(pick), Point::Grid(arms)) => arms[pick.axis] == pick.arm,
+            (CellCriterion::Label(label), Point::Extra(index)) => {
+                study.extras[*index].label == *label
+            }
             _ => false,
         };
         self.0.is_empty() || self.0.iter().any(|all| all.iter().all(fits))
@@ -115,7 +117,7 @@ fn split(argument: &str) -> Vec<&str> {
     parts
 }
 
-fn wanted(part: &str, study: &Study) -> Result<Wanted, String> {
+fn wanted(part: &str, study: &Study) -> Result<CellCriterion, String> {
     let Some((name, value)) = part.split_once('=') else {
         return Err(format!("--only {part}: write axis=arm, such as {}", example(&study.axes)));
     };
@@ -124,7 +126,7 @@ fn wanted(part: &str, study: &Study) -> Result<Wanted, String> {
         "seed" => {
             let seeds = || study.replicates.iter().map(|one| one.label);
             let found = seeds().find(|seed| seed.to_string() == value);
-            found.map(Wanted::Seed).ok_or_else(|| {
+            found.map(CellCriterion::Seed).ok_or_else(|| {
                 let all: Vec<String> = seeds().map(|seed| seed.to_string()).collect();
                 format!("--only {part}: there is no seed {value}, only {}", all.join(", "))
             })
@@ -132,11 +134,11 @@ fn wanted(part: &str, study: &Study) -> Result<Wanted, String> {
         "label" if !is_axis => {
             let known = study.extras.iter().any(|extra| extra.label == value);
             known
-                .then(|| Wanted::Label(value.to_owned()))
+                .then(|| CellCriterion::Label(value.to_owned()))
                 .ok_or_else(|| format!("--only {part}: no [[extra]] cell has this label"))
         }
         _ => pick(&study.axes, name, value)
-            .map(Wanted::Arm)
+            .map(CellCriterion::Arm)
             .map_err(|(message, help)| format!("--only {part}: {message}; {help}")),
     }
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::command::{read, tell};
-use fedcast::model::{Bert, BertConfig, bert::Pooling, to_safetensors};
+use fedcast::model::{Bert, BertConfig, bert::BertPooling, to_safetensors};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use serde_json::Value;
 
@@ -122,7 +122,7 @@ fn a_pretrained_bert_reads_with_its_own_vocabulary() {
         intermediate: 16,
         positions: 512,
         length: 10,
-        pooling: Pooling::Cls,
+        pooling: BertPooling::Cls,
     };
     let set = Bert::initial_parameters(&config, StreamKey::new(5, Domain::Init));
     let named: fedcast::model::ParameterSet =

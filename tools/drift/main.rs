@@ -19,7 +19,7 @@ use fedcast::federation::{
     Cadence, Entry, EventSink, Interrupt, SinkError, Snapshot, SnapshotPlace, simulate,
 };
 use fedcast::methods::Registry;
-use fedcast::page::plot::{Axis, Label, Look, Panel, Point, Series, chart, colour, hex};
+use fedcast::page::plot::{ChartPoint, Label, Look, Panel, PlotAxis, Series, chart, colour, hex};
 use fedcast::wire::{Body, Kind};
 
 /// Methods by name, as changes of the scenario.
@@ -138,12 +138,12 @@ fn picture(curves: &[(&str, Vec<f64>)]) -> String {
     let rounds = curves.iter().map(|(_, curve)| curve.len() as f64);
     let series = curves.iter().enumerate().map(|(number, (_, curve))| {
         let points = curve.iter().enumerate();
-        let points = points.map(|(round, distance)| Point::new(round as f64 + 1.0, *distance));
+        let points = points.map(|(round, distance)| ChartPoint::new(round as f64 + 1.0, *distance));
         Series { number, points: points.collect(), look: Look::Band }
     });
     let (body, (width, height)) = chart(&[Panel {
-        x: Axis::from_zero("round", rounds, Label::Count),
-        y: Axis::wide("distance to the optimum", all(), Label::Number),
+        x: PlotAxis::from_zero("round", rounds, Label::Count),
+        y: PlotAxis::wide("distance to the optimum", all(), Label::Number),
         series: series.collect(),
     }]);
     let legend = curves.iter().enumerate().map(|(number, (name, _))| {

@@ -16,14 +16,14 @@ use crate::scenario::MethodSection;
 ///
 /// The model is a ViT-Tiny with 100 classes in ten tasks. The client of the second task holds 50 samples of each of
 /// its classes.
-pub(super) struct Reference {
+pub(super) struct ReferenceClient {
     pub facts: ModelFacts,
     pub view: Arc<TaskView>,
     counts: ClassCounts,
 }
 
-impl Default for Reference {
-    fn default() -> Reference {
+impl Default for ReferenceClient {
+    fn default() -> ReferenceClient {
         let backbone = VitConfig::default().into();
         let facts = ModelFacts {
             backbone,
@@ -35,7 +35,7 @@ impl Default for Reference {
         };
         let view = TaskView { task: TaskId(1), rows: 10..20, classes: (10..20).collect() };
         let counts = (10..20).map(|row| (row, 50)).collect();
-        Reference { facts, view: Arc::new(view), counts }
+        ReferenceClient { facts, view: Arc::new(view), counts }
     }
 }
 
@@ -43,7 +43,7 @@ impl Default for Reference {
 pub(super) fn build(
     registry: &Registry,
     entry: &MethodEntry,
-    reference: &Reference,
+    reference: &ReferenceClient,
 ) -> Option<Arc<dyn Method>> {
     let section = MethodSection::new(entry.name, toml::Table::new());
     registry.build(&section, &reference.facts).ok()
@@ -51,9 +51,9 @@ pub(super) fn build(
 
 /// Describes every message of a task between the first and the last, and its aggregation.
 pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
-    let reference = Reference::default();
+    let reference = ReferenceClient::default();
     let Some(method) = build(registry, entry, &reference) else { return String::new() };
-    let Reference { facts, view, counts } = &reference;
+    let ReferenceClient { facts, view, counts } = &reference;
     let period = Stage::of(Arc::clone(view), facts.tasks);
     let mut text = String::new();
     for (phase, listed) in method.phases(&period, 1).iter().enumerate() {

@@ -7,7 +7,7 @@ mod services;
 use clap::{Args, Subcommand};
 
 use crate::cli::failure::CliError;
-use crate::cli::{Exit, Format, print};
+use crate::cli::{Exit, OutputFormat, print};
 use crate::methods::{Family, MethodEntry, Registry};
 use crate::report::wrapped;
 
@@ -19,15 +19,15 @@ Examples:
   fedcast methods show hgp")]
 pub struct MethodsArgs {
     #[command(subcommand)]
-    pub action: Option<Action>,
+    pub action: Option<MethodsAction>,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t, global = true)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Subcommand of `fedcast methods`.
 #[derive(Debug, Subcommand)]
-pub enum Action {
+pub enum MethodsAction {
     /// Explain one method
     Show { name: String },
 }
@@ -37,11 +37,11 @@ pub fn execute(args: &MethodsArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let shown: Vec<&MethodEntry> = match &args.action {
         None => methods.all().iter().collect(),
-        Some(Action::Show { name }) => {
+        Some(MethodsAction::Show { name }) => {
             vec![methods.find(name).map_err(|unknown| CliError::Usage(unknown.to_string()))?]
         }
     };
-    if args.format == Format::Json {
+    if args.format == OutputFormat::Json {
         let all: Vec<serde_json::Value> = shown.iter().map(|entry| json(&methods, entry)).collect();
         let document = match &args.action {
             None => serde_json::Value::Array(all),

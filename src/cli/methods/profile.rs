@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::messages::{Reference, build};
+use super::messages::{ReferenceClient, build};
 use crate::learning::TrainingPlan;
 use crate::methods::{Carried, MethodEntry, Registry, Uses};
 use crate::policy::{
@@ -18,7 +18,7 @@ const SAMPLES: usize = 500;
 
 /// Returns pairs of a topic and a statement; a topic may occur several times.
 pub(super) fn of(registry: &Registry, entry: &MethodEntry) -> Vec<(&'static str, String)> {
-    let reference = Reference::default();
+    let reference = ReferenceClient::default();
     let Some(method) = build(registry, entry, &reference) else { return Vec::new() };
     let mut told: Vec<(&'static str, String)> = Vec::new();
     let needs = entry.requirements().into_iter().filter_map(|one| one.summary);
@@ -42,7 +42,7 @@ pub(super) fn of(registry: &Registry, entry: &MethodEntry) -> Vec<(&'static str,
 }
 
 /// Describes the cohort of every phase of a task between the first and the last.
-fn phases(method: &dyn Method, reference: &Reference) -> Vec<String> {
+fn phases(method: &dyn Method, reference: &ReferenceClient) -> Vec<String> {
     let period = reference.period();
     let phases = method.phases(&period, ROUNDS).into_iter().filter(|phase| phase.rounds > 0);
     let words = phases.map(|phase| {
@@ -58,7 +58,7 @@ fn phases(method: &dyn Method, reference: &Reference) -> Vec<String> {
     words
 }
 
-fn packs(method: &dyn Method, reference: &Reference) -> String {
+fn packs(method: &dyn Method, reference: &ReferenceClient) -> String {
     let period = reference.period();
     let phases = method.phases(&period, ROUNDS);
     match phases.iter().map(|phase| phase.max_pack_size).max().unwrap_or(1) {
@@ -69,7 +69,7 @@ fn packs(method: &dyn Method, reference: &Reference) -> String {
 }
 
 /// Compares the sample passes of a task with those of FedAvg.
-fn cost(registry: &Registry, method: &dyn Method, reference: &Reference) -> Option<String> {
+fn cost(registry: &Registry, method: &dyn Method, reference: &ReferenceClient) -> Option<String> {
     let fedavg = build(registry, registry.find("fedavg").ok()?, reference)?;
     let (usual, _) = passes(&*fedavg, reference);
     let (clients, server) = passes(method, reference);
@@ -82,7 +82,7 @@ fn cost(registry: &Registry, method: &dyn Method, reference: &Reference) -> Opti
 }
 
 /// Returns the sample passes of a client and of the server in a task.
-fn passes(method: &dyn Method, reference: &Reference) -> (f64, f64) {
+fn passes(method: &dyn Method, reference: &ReferenceClient) -> (f64, f64) {
     let period = reference.period();
     let plan = TrainingPlan::default();
     let (mut client, mut server) = (0.0, 0.0);
@@ -111,7 +111,7 @@ fn passes(method: &dyn Method, reference: &Reference) -> (f64, f64) {
     (client, server)
 }
 
-impl Reference {
+impl ReferenceClient {
     /// Returns the stage of the second task.
     fn period(&self) -> Stage {
         Stage::of(Arc::clone(&self.view), self.facts.tasks)

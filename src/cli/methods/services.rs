@@ -1,6 +1,6 @@
 //! Capabilities that methods support, derived from message layouts and from the methods' vetoes.
 
-use super::messages::{Reference, build};
+use super::messages::{ReferenceClient, build};
 use crate::methods::{MethodEntry, Registry};
 use crate::policy::{Capability, CapabilityError, check_capability};
 use crate::report::TextTable;
@@ -10,7 +10,7 @@ pub(super) fn answers(
     registry: &Registry,
     entry: &MethodEntry,
 ) -> Vec<(Capability, Option<CapabilityError>)> {
-    let reference = Reference::default();
+    let reference = ReferenceClient::default();
     let Some(method) = build(registry, entry, &reference) else { return Vec::new() };
     let answer = |service| (service, check_capability(&*method, &reference.facts, service));
     Capability::ALL.map(answer).into()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::images::Images;
-use super::template::{Data, ScenarioAnswers};
+use super::template::{SampleSource, ScenarioAnswers};
 use super::{fitted, look, may_divide};
 use crate::cli::failure::CliError;
 use crate::cli::stderr::{print_status, print_styled};
@@ -24,7 +24,7 @@ fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<ScenarioAns
     print_status("Questions about the scenario; an empty line accepts the value in brackets.");
     let question = "data: digits, cifar10, cifar100, or a folder of images";
     let data: String = asked(answers, question, "digits".to_owned(), |word| is_data(word))?;
-    wishes.data = Data::of(data.trim());
+    wishes.data = SampleSource::of(data.trim());
     if data.trim() != "digits" {
         let question = "weights of a ViT (safetensors), none by default";
         let weights: String = asked(answers, question, String::new(), |word| are_weights(word))?;
@@ -74,7 +74,7 @@ fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<ScenarioAns
 
 /// Checks that the answer names a data set or a folder of images.
 fn is_data(word: &str) -> Result<(), String> {
-    let Data::Folder(path) = Data::of(word.trim()) else { return Ok(()) };
+    let SampleSource::Folder(path) = SampleSource::of(word.trim()) else { return Ok(()) };
     let shown = path.display();
     match (path.is_dir(), Images::of(&path)) {
         (false, _) => Err(format!(
@@ -108,11 +108,11 @@ fn are_weights(word: &str) -> Result<(), String> {
 }
 
 /// Returns the number of classes of the data, if known.
-fn classes(data: &Data) -> Option<u32> {
+fn classes(data: &SampleSource) -> Option<u32> {
     match data {
-        Data::Named(name) if name == "cifar100" => Some(100),
-        Data::Named(_) => Some(10),
-        Data::Folder(path) => u32::try_from(Images::of(path).classes).ok(),
+        SampleSource::Named(name) if name == "cifar100" => Some(100),
+        SampleSource::Named(_) => Some(10),
+        SampleSource::Folder(path) => u32::try_from(Images::of(path).classes).ok(),
     }
 }
 
@@ -205,7 +205,7 @@ mod tests {
             "10",
         ])
         .unwrap();
-        assert_eq!(wishes.data, Data::Folder(PathBuf::from(&birds)));
+        assert_eq!(wishes.data, SampleSource::Folder(PathBuf::from(&birds)));
         assert_eq!((&*wishes.method, wishes.tasks, wishes.clients), ("fedavg", 4, 7));
         assert_eq!((wishes.rounds, wishes.cohort_size, wishes.beta), (5, Some(3), 10.0));
         assert_eq!(wishes.weights, None);

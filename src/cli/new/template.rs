@@ -11,7 +11,7 @@ use crate::files::relative;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ScenarioAnswers {
     pub method: String,
-    pub data: Data,
+    pub data: SampleSource,
     pub weights: Option<PathBuf>,
     pub architecture: Option<String>,
     pub tasks: u32,
@@ -25,18 +25,18 @@ pub(super) struct ScenarioAnswers {
 
 /// Source of samples.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Data {
+pub(super) enum SampleSource {
     /// A data set by name; it needs a path unless it is built in.
     Named(String),
     /// A folder of images.
     Folder(PathBuf),
 }
 
-impl Data {
-    pub fn of(word: &str) -> Data {
+impl SampleSource {
+    pub fn of(word: &str) -> SampleSource {
         match ["digits", "cifar10", "cifar100"].contains(&word) {
-            true => Data::Named(word.to_owned()),
-            false => Data::Folder(PathBuf::from(word)),
+            true => SampleSource::Named(word.to_owned()),
+            false => SampleSource::Folder(PathBuf::from(word)),
         }
     }
 }
@@ -45,7 +45,7 @@ impl Default for ScenarioAnswers {
     fn default() -> ScenarioAnswers {
         ScenarioAnswers {
             method: "hgp".to_owned(),
-            data: Data::Named("digits".to_owned()),
+            data: SampleSource::Named("digits".to_owned()),
             weights: None,
             architecture: None,
             tasks: 5,
@@ -63,7 +63,7 @@ impl ScenarioAnswers {
         let usual = ScenarioAnswers::default();
         ScenarioAnswers {
             method: args.method.clone().unwrap_or(usual.method),
-            data: args.data.as_deref().map_or(usual.data, Data::of),
+            data: args.data.as_deref().map_or(usual.data, SampleSource::of),
             weights: args.weights.clone(),
             architecture: args.architecture.clone(),
             tasks: args.tasks.unwrap_or(usual.tasks),
@@ -140,17 +140,17 @@ impl ScenarioAnswers {
 
     fn data(&self, folder: &Path) -> String {
         match &self.data {
-            Data::Named(name) if name == "digits" => {
+            SampleSource::Named(name) if name == "digits" => {
                 "source = \"digits\"        # 8x8 pixels, built in; or cifar10, cifar100, folder, ...\n"
                     .to_owned()
             }
-            Data::Named(name) => {
+            SampleSource::Named(name) => {
                 let pixels = self.pixels();
                 let sizes = ["train", "test"].map(|part| format!("\n[data.{part}]\nresize = {pixels}\n"));
                 let about = format!("# `fedcast fetch {name}` downloads it; or set `path` to your file");
                 format!("source = \"{name}\"       {about}\n{}", sizes.concat())
             }
-            Data::Folder(path) => self.images(folder, path),
+            SampleSource::Folder(path) => self.images(folder, path),
         }
     }
 
@@ -190,7 +190,7 @@ impl ScenarioAnswers {
     }
 
     fn backbone(&self, folder: &Path) -> String {
-        let needed = self.data != Data::Named("digits".to_owned());
+        let needed = self.data != SampleSource::Named("digits".to_owned());
         let weights = match (&self.weights, needed) {
             (Some(name), _) if name.to_string_lossy().starts_with("hf:") => {
                 name.display().to_string()
@@ -245,7 +245,7 @@ mod tests {
         };
         for data in ["digits", "cifar10", "cifar100", "/elsewhere/birds"] {
             let wishes = ScenarioAnswers {
-                data: Data::of(data),
+                data: SampleSource::of(data),
                 cohort_size: Some(3),
                 ..ScenarioAnswers::default()
             };

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::cli::failure::CliError;
-use crate::cli::{Exit, Format, print};
+use crate::cli::{Exit, OutputFormat, print};
 use crate::methods::Registry;
 use crate::report::{TextTable, wrapped};
 use crate::scenario::reader::{KnownKey, nearest};
@@ -26,13 +26,13 @@ pub struct KeysArgs {
     pub section: Option<String>,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Lists all keys or explains those of a section.
 pub fn execute(args: &KeysArgs) -> Result<Exit, CliError> {
     let keys = asked(args.section.as_deref())?;
-    if args.format == Format::Json {
+    if args.format == OutputFormat::Json {
         let all: Vec<serde_json::Value> = keys.iter().map(json).collect();
         print(&format!("{:#}\n", serde_json::Value::from(all)))?;
         return Ok(Exit::Done);

@@ -21,12 +21,12 @@ is completed and checked as you write; `fedcast check` checks more.")]
 pub struct SchemaArgs {
     /// Kind of files
     #[arg(value_enum, default_value_t)]
-    pub of: Document,
+    pub of: SchemaKind,
 }
 
 /// Kind of files that a schema describes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Document {
+pub enum SchemaKind {
     /// Scenario files, for `fedcast run`
     #[default]
     Scenario,
@@ -37,8 +37,8 @@ pub enum Document {
 /// Prints the schema.
 pub fn execute(args: &SchemaArgs) -> Result<Exit, CliError> {
     let schema = match args.of {
-        Document::Scenario => Scenario::json_schema(&Registry::builtin()),
-        Document::Study => Study::json_schema(),
+        SchemaKind::Scenario => Scenario::json_schema(&Registry::builtin()),
+        SchemaKind::Study => Study::json_schema(),
     };
     print(&format!("{schema:#}\n"))?;
     Ok(Exit::Done)

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::failure::CliError;
-use super::{Exit, Format};
+use super::{Exit, OutputFormat};
 use crate::results::State;
 
 /// List the runs below a folder, describe one, or remove some
@@ -62,7 +62,7 @@ pub struct ListArgs {
     pub sort: Sort,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Run to describe.
@@ -72,7 +72,7 @@ pub struct ShowArgs {
     pub run: PathBuf,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    pub format: OutputFormat,
 }
 
 /// Runs to remove.

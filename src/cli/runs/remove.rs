@@ -3,7 +3,7 @@
 use std::io::{BufRead, IsTerminal};
 
 use super::RemoveArgs;
-use super::table::Row;
+use super::table::RunRow;
 use crate::cli::failure::CliError;
 use crate::cli::stderr::{print_status, print_styled};
 use crate::cli::{Exit, given, print};
@@ -37,7 +37,7 @@ pub(super) fn remove(args: &RemoveArgs) -> Result<Exit, CliError> {
 
 fn confirmed(runs: &[RunRecord]) -> Result<bool, CliError> {
     for run in runs {
-        let row = Row::of(run);
+        let row = RunRow::of(run);
         let (path, method) = (run.path.display(), &run.manifest.method);
         let seed = run.manifest.seeds.run;
         let (state, size) = (State::of(run), Bytes(row.size_bytes));

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::ShowArgs;
-use super::table::Row;
+use super::table::RunRow;
 use crate::cli::failure::CliError;
-use crate::cli::{Exit, Format, given, print};
+use crate::cli::{Exit, OutputFormat, given, print};
 use crate::experiment::ScenarioId;
 use crate::quantity::Bytes;
 use crate::results::{Metric, RunRecord, State};
@@ -15,10 +15,10 @@ pub(super) fn show(args: &ShowArgs) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
     let run = RunRecord::read(&args.run)?;
     match args.format {
-        Format::Human => print(&render(&run))?,
-        Format::Json => {
+        OutputFormat::Human => print(&render(&run))?,
+        OutputFormat::Json => {
             let text = serde_json::json!({
-                "run": Row::of(&run), "manifest": run.manifest, "summary": run.summary,
+                "run": RunRow::of(&run), "manifest": run.manifest, "summary": run.summary,
             });
             print(&format!("{text:#}\n"))?;
         }
@@ -28,7 +28,7 @@ pub(super) fn show(args: &ShowArgs) -> Result<Exit, CliError> {
 
 fn render(run: &RunRecord) -> String {
     let manifest = &run.manifest;
-    let row = Row::of(run);
+    let row = RunRow::of(run);
     let state = State::of(run);
     let mut text = String::new();
     let mut line = |head: &str, what: String| {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{ListArgs, Sort};
 use crate::cli::failure::CliError;
-use crate::cli::{Exit, Format, given, print};
+use crate::cli::{Exit, OutputFormat, given, print};
 use crate::experiment::names;
 use crate::quantity::Bytes;
 use crate::report::text_table::{TextTable, percent};
@@ -17,7 +17,7 @@ use crate::results::{Metric, RunRecord, State};
 
 /// Row of a run in the list.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct RunRow {
     path: PathBuf,
     name: String,
     method: String,
@@ -35,15 +35,15 @@ pub(super) struct Row {
     age: Option<Duration>,
 }
 
-impl Row {
-    pub(super) fn of(run: &RunRecord) -> Row {
+impl RunRow {
+    pub(super) fn of(run: &RunRecord) -> RunRow {
         let figure = |name| Metric::parse(name).ok().and_then(|metric| run.figure(&metric));
         let whole = |name| figure(name).map(|value| value as u64);
         // The summary is written at the end; rounds.csv of an unfinished run has a row per closed round.
         let closed = || run.sheet(names::ROUNDS).ok().flatten().map(|rounds| rounds.rows.len());
         let rounds = run.number("/rounds").map_or(closed().unwrap_or(0) as u64, |n| n as u64);
         let (size_bytes, changed) = on_disk(&run.path);
-        Row {
+        RunRow {
             path: run.path.clone(),
             name: run.manifest.scenario.name.clone(),
             method: run.manifest.method.clone(),
@@ -100,19 +100,19 @@ pub(super) fn list(args: &ListArgs) -> Result<Exit, CliError> {
         return Err(CliError::Usage(format!("{} is not a folder", folder.display())));
     }
     let found = RunRecord::find(&folder)?;
-    let mut rows: Vec<Row> = found.iter().map(Row::of).collect();
+    let mut rows: Vec<RunRow> = found.iter().map(RunRow::of).collect();
     rows.retain(|row| {
         let status = args.status.is_empty() || args.status.contains(&row.status);
         status && (args.method.is_empty() || args.method.contains(&row.method))
     });
     sort(&mut rows, args.sort);
     match args.format {
-        Format::Json => {
+        OutputFormat::Json => {
             let text = serde_json::to_string_pretty(&rows)
                 .map_err(|error| CliError::Unexpected(error.to_string()))?;
             print(&format!("{text}\n"))?;
         }
-        Format::Human if rows.is_empty() => {
+        OutputFormat::Human if rows.is_empty() => {
             let all = found.len();
             let folder = folder.display();
             let none = match all {
@@ -121,19 +121,19 @@ pub(super) fn list(args: &ListArgs) -> Result<Exit, CliError> {
             };
             print(&none)?;
         }
-        Format::Human => print(&render(&rows, &folder))?,
+        OutputFormat::Human => print(&render(&rows, &folder))?,
     }
     Ok(Exit::Done)
 }
 
-fn sort(rows: &mut [Row], order: Sort) {
+fn sort(rows: &mut [RunRow], order: Sort) {
     match order {
         Sort::Path => rows.sort_by(|one, other| one.path.cmp(&other.path)),
         Sort::Name => rows.sort_by(|a, b| (&a.name, a.seed).cmp(&(&b.name, b.seed))),
         Sort::Method => rows.sort_by(|a, b| (&a.method, a.seed).cmp(&(&b.method, b.seed))),
         Sort::Status => rows.sort_by_key(|row| row.status.to_string()),
         Sort::Faa => {
-            let faa = |row: &Row| row.faa.unwrap_or(f64::NEG_INFINITY);
+            let faa = |row: &RunRow| row.faa.unwrap_or(f64::NEG_INFINITY);
             rows.sort_by(|one, other| faa(other).total_cmp(&faa(one)));
         }
         Sort::Bytes => rows.sort_by_key(|row| Reverse(row.bytes())),
@@ -142,7 +142,7 @@ fn sort(rows: &mut [Row], order: Sort) {
     }
 }
 
-fn render(rows: &[Row], folder: &Path) -> String {
+fn render(rows: &[RunRow], folder: &Path) -> String {
     let head = [
         "run", "name", "method", "status", "seed", "rounds", "FAA %", "down", "up", "on disk",
         "age",

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct StudyCommandLine {
         #[command(flatten)]
         args: StudyArgs,
     }
@@ -64,12 +64,12 @@ mod tests {
             "3",
             "-q",
         ];
-        let args = Line::parse_from(words).args;
+        let args = StudyCommandLine::parse_from(words).args;
         let expected = "fedcast study 'my a.study.toml' -o out --set 'tasks.sizes=[5, 5]' \
                         --only method=hgp --only 'label=it'\\''s' --shard 1/2 --jobs 3";
         assert_eq!(command(&args, false), expected);
         assert_eq!(command(&args, true), format!("{expected} --retry-failed"));
-        let args = Line::parse_from(["study", "a.study.toml"]).args;
+        let args = StudyCommandLine::parse_from(["study", "a.study.toml"]).args;
         assert_eq!(command(&args, false), "fedcast study a.study.toml");
     }
 }

@@ -6,7 +6,7 @@ use crate::data::{Dataset, Jitter, Kernel, Normalization, Split, Step};
 use crate::scenario::FolderLayout;
 use crate::scenario::{
     AnyMethod, Crop, DataSection, DataSource, Evaluated, JitterSection, NominalSizes, Normalize,
-    Scenario, Seeds, StatisticsTransform, StoredSize, TransformSection,
+    Scenario, SeedsSection, StatisticsTransform, StoredSize, TransformSection,
 };
 
 fn plain() -> TransformSection {
@@ -132,7 +132,7 @@ fn validation_takes_the_place_of_the_test_set_only_where_it_is_asked_for() {
         let text = "schema = 2\n[data]\nsource = \"digits\"\n[tasks]\ncount = 5\n[partition]\n\
             kind = \"iid\"\n[method]\nname = \"any\"\n";
         let read = Scenario::from_toml(text, "t", Path::new("/"), &[], &AnyMethod).unwrap();
-        let seed = Seeds { partition, ..read.scenario.seed };
+        let seed = SeedsSection { partition, ..read.scenario.seed };
         Scenario { data, seed, ..read.scenario }
     };
     let open =

@@ -12,8 +12,8 @@ use crate::federation::{
 };
 use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 use crate::scenario::{
-    ArrivalChoice, AvailabilitySection, Close, FaultSection, LinksSection, Metric, Models,
-    PrivacySection, RoundSection, Scenario, Stragglers, TimeSection,
+    ArrivalChoice, AvailabilitySection, Close, FaultSection, LinksSection, OptionalMetric,
+    PrivacySection, RoundSection, SavedModels, Scenario, Stragglers, TimeSection,
 };
 
 /// Returns all rules of a run over these tasks.
@@ -45,14 +45,14 @@ pub fn rules(scenario: &Scenario, task_sequence: &TaskSequence) -> Rules {
         curve: scenario.record.evaluate,
         slots: scenario.record.client_tasks,
         evaluation_batch: scenario.devices.evaluation_batch as usize,
-        bias: (scenario.record.metrics.contains(&Metric::FederatedBias))
+        bias: (scenario.record.metrics.contains(&OptionalMetric::FederatedBias))
             .then_some(scenario.record.bias),
         // Until it is known what computes.
         pack: 1,
         privacy: privacy(&scenario.privacy),
         snapshots: scenario.record.checkpoint.every,
         confusion: scenario.record.confusion,
-        models: scenario.record.models != Models::None,
+        models: scenario.record.models != SavedModels::None,
     }
 }
 

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::model::deep_resnet::Depth;
     use crate::model::{BertConfig, PixelShape};
-    use crate::scenario::{Pooling, Stem};
+    use crate::scenario::{BertPooling, Stem};
 
     /// Torchvision's documentation has 17.56, 1.81, 4.09 and 11.51 billion, with heads of 1,000 classes.
     #[test]
@@ -102,7 +102,7 @@ mod tests {
             intermediate: 7,
             positions: 13,
             length: 3,
-            pooling: Pooling::Cls,
+            pooling: BertPooling::Cls,
         };
         let layer = 3 * (4 * 25 + 2 * 5 * 7) + 2 * 9 * 5;
         assert_eq!(BackboneConfig::Bert(bert).multiplications(), f64::from(2 * layer));

@@ -1,7 +1,7 @@
 //! The dimensions of a BERT and the shapes of its parameters.
 
 use crate::model::ModelError;
-pub use crate::scenario::Pooling;
+pub use crate::scenario::BertPooling;
 
 /// The dimensions of a [`Bert`](super::Bert).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct BertConfig {
     /// Tokens of the sequences it is given.
     pub length: usize,
     /// Rule that makes a feature of the tokens' outputs.
-    pub pooling: Pooling,
+    pub pooling: BertPooling,
 }
 
 /// Kinds of segments, of which one is used.
@@ -108,7 +108,7 @@ mod tests {
             intermediate: 3_072,
             positions: 512,
             length: 82,
-            pooling: Pooling::Cls,
+            pooling: BertPooling::Cls,
         };
         assert_eq!(base.parameter_count(), 109_482_240 - 590_592);
         assert!(base.validate().is_ok());

@@ -1,7 +1,7 @@
 //! Golden vectors: a small BERT with formula weights.
 
 use super::sequences::Sequences;
-use super::{Bert, BertConfig, Pooling};
+use super::{Bert, BertConfig, BertPooling};
 use crate::golden::{Golden, Wave};
 use crate::model::{ModelError, Parameter, ParameterSet};
 
@@ -13,7 +13,7 @@ const CONFIG: BertConfig = BertConfig {
     intermediate: 128,
     positions: 32,
     length: 12,
-    pooling: Pooling::Cls,
+    pooling: BertPooling::Cls,
 };
 
 fn parameters(golden: &Golden, wave: Wave, embeddings: f64) -> ParameterSet {

@@ -9,5 +9,5 @@ mod initialise;
 mod network;
 mod sequences;
 
-pub use config::{BertConfig, Pooling};
+pub use config::{BertConfig, BertPooling};
 pub use network::Bert;

@@ -7,7 +7,7 @@ use candle_core::{DType, Tensor};
 
 use super::encoder::Encoder;
 use super::sequences::Sequences;
-use super::{BertConfig, Pooling};
+use super::{BertConfig, BertPooling};
 use crate::model::frozen_weights::FrozenWeights;
 use crate::model::parameters::ParameterSet;
 use crate::model::weights_file::{OpenWeights, WeightsSource};
@@ -125,12 +125,12 @@ impl Bert {
 }
 
 /// Returns the feature `(1, d)` of a sequence with these hidden states `(tokens, d)`.
-fn pooled(hidden: &Tensor, pooling: Pooling) -> candle_core::Result<Tensor> {
+fn pooled(hidden: &Tensor, pooling: BertPooling) -> candle_core::Result<Tensor> {
     match pooling {
-        Pooling::Cls => hidden.narrow(0, 0, 1),
+        BertPooling::Cls => hidden.narrow(0, 0, 1),
         // The last token is the separator.
-        Pooling::Last => hidden.narrow(0, hidden.dim(0)?.saturating_sub(2), 1),
-        Pooling::Mean => ops::mean(hidden, 0)?.unsqueeze(0),
+        BertPooling::Last => hidden.narrow(0, hidden.dim(0)?.saturating_sub(2), 1),
+        BertPooling::Mean => ops::mean(hidden, 0)?.unsqueeze(0),
     }
 }
 
@@ -150,7 +150,7 @@ mod tests {
         intermediate: 80,
         positions: 16,
         length: 9,
-        pooling: Pooling::Mean,
+        pooling: BertPooling::Mean,
     };
 
     fn weights() -> ParameterSet {
@@ -169,10 +169,10 @@ mod tests {
     fn poolings_take_their_tokens() -> candle_core::Result<()> {
         let hidden = Tensor::new(&[[1f32, 2.0], [3.0, 5.0], [8.0, -1.0]], &Device::Cpu)?;
         let of = |hidden: &Tensor, pooling| pooled(hidden, pooling).unwrap().to_vec2::<f32>();
-        assert_eq!(of(&hidden, Pooling::Cls)?, [[1.0, 2.0]]);
-        assert_eq!(of(&hidden, Pooling::Last)?, [[3.0, 5.0]]);
-        assert_eq!(of(&hidden, Pooling::Mean)?, [[4.0, 2.0]]);
-        assert_eq!(of(&hidden.narrow(0, 0, 1)?, Pooling::Last)?, [[1.0, 2.0]]);
+        assert_eq!(of(&hidden, BertPooling::Cls)?, [[1.0, 2.0]]);
+        assert_eq!(of(&hidden, BertPooling::Last)?, [[3.0, 5.0]]);
+        assert_eq!(of(&hidden, BertPooling::Mean)?, [[4.0, 2.0]]);
+        assert_eq!(of(&hidden.narrow(0, 0, 1)?, BertPooling::Last)?, [[1.0, 2.0]]);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use super::shortened;
 
 /// Axis in its own coordinates: logarithms on a logarithmic axis, places on an axis of names.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Axis {
+pub struct PlotAxis {
     /// Quantity with its unit.
     pub title: String,
     /// Lower end.
@@ -20,21 +20,21 @@ pub struct Axis {
     pub ticks: Vec<(f64, String)>,
     logarithmic: bool,
     /// Possible values, whatever the range of the axis: a fraction is in `0..=1`.
-    bounds: Bounds,
+    bounds: AxisBounds,
 }
 
 /// Least and greatest possible value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Bounds {
+struct AxisBounds {
     least: f64,
     most: f64,
 }
 
-impl Bounds {
-    fn of(label: Label) -> Bounds {
+impl AxisBounds {
+    fn of(label: Label) -> AxisBounds {
         match label {
-            Label::Percent => Bounds { least: 0.0, most: 1.0 },
-            _ => Bounds { least: f64::NEG_INFINITY, most: f64::INFINITY },
+            Label::Percent => AxisBounds { least: 0.0, most: 1.0 },
+            _ => AxisBounds { least: f64::NEG_INFINITY, most: f64::INFINITY },
         }
     }
 
@@ -43,10 +43,10 @@ impl Bounds {
     }
 }
 
-impl Axis {
+impl PlotAxis {
     /// Returns a linear axis over the values with a small margin, from zero if they come near it.
-    pub fn linear(title: &str, values: impl IntoIterator<Item = f64>, label: Label) -> Axis {
-        let bounds = Bounds::of(label);
+    pub fn linear(title: &str, values: impl IntoIterator<Item = f64>, label: Label) -> PlotAxis {
+        let bounds = AxisBounds::of(label);
         // Error bars may exceed the possible values, the axis does not.
         let (mut low, mut high) = extent(values.into_iter().map(|value| bounds.hold(value)));
         // An axis that begins at 70 of 100 is misread less often than one cut at an unexpected place.
@@ -64,20 +64,20 @@ impl Axis {
             places.retain(|place| place.fract() == 0.0);
         }
         let ticks = places.into_iter().map(|at| (at, label.write(at))).collect();
-        Axis { title: title.to_owned(), low, high, ticks, logarithmic: false, bounds }
+        PlotAxis { title: title.to_owned(), low, high, ticks, logarithmic: false, bounds }
     }
 
     /// Returns a linear axis that begins at zero.
-    pub fn from_zero(title: &str, values: impl IntoIterator<Item = f64>, label: Label) -> Axis {
-        Axis::linear(title, values.into_iter().chain([0.0]), label)
+    pub fn from_zero(title: &str, values: impl IntoIterator<Item = f64>, label: Label) -> PlotAxis {
+        PlotAxis::linear(title, values.into_iter().chain([0.0]), label)
     }
 
     /// Returns a logarithmic axis if the values are positive and far apart, else a linear one.
-    pub fn wide(title: &str, values: impl IntoIterator<Item = f64>, label: Label) -> Axis {
+    pub fn wide(title: &str, values: impl IntoIterator<Item = f64>, label: Label) -> PlotAxis {
         let values: Vec<f64> = values.into_iter().collect();
         let (low, high) = extent(values.iter().copied());
         if low <= 0.0 || high < 20.0 * low {
-            return Axis::linear(title, values, label);
+            return PlotAxis::linear(title, values, label);
         }
         let (low, high) = (low.log10() - 0.08, high.log10() + 0.08);
         let inside = |at: &f64| *at >= low && *at <= high;
@@ -93,21 +93,21 @@ impl Axis {
         let fine = [&[1.0, 2.0, 5.0][..], &[1.0, 3.0]].map(ticks);
         let ticks =
             fine.into_iter().find(|fine| fine.len() <= most).unwrap_or_else(|| ticks(&[1.0]));
-        let (title, bounds) = (format!("{title}, logarithmic"), Bounds::of(label));
-        Axis { title, low, high, ticks, logarithmic: true, bounds }
+        let (title, bounds) = (format!("{title}, logarithmic"), AxisBounds::of(label));
+        PlotAxis { title, low, high, ticks, logarithmic: true, bounds }
     }
 
     /// Returns an axis with one place per name, in order.
-    pub fn places<S: AsRef<str>>(title: &str, names: &[S]) -> Axis {
+    pub fn places<S: AsRef<str>>(title: &str, names: &[S]) -> PlotAxis {
         let ticks =
             names.iter().enumerate().map(|(place, name)| (place as f64, name.as_ref().to_owned()));
-        Axis {
+        PlotAxis {
             title: title.to_owned(),
             low: -0.5,
             high: names.len().max(1) as f64 - 0.5,
             ticks: ticks.collect(),
             logarithmic: false,
-            bounds: Bounds::of(Label::Number),
+            bounds: AxisBounds::of(Label::Number),
         }
     }
 
@@ -121,7 +121,7 @@ impl Axis {
 }
 
 /// Interface of plotters.
-impl Ranged for Axis {
+impl Ranged for PlotAxis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;
 
@@ -142,7 +142,7 @@ impl Ranged for Axis {
     }
 }
 
-impl ValueFormatter<f64> for Axis {
+impl ValueFormatter<f64> for PlotAxis {
     fn format_ext(&self, value: &f64) -> String {
         let tick = self.ticks.iter().find(|(at, _)| at == value);
         tick.map_or_else(String::new, |(_, word)| shortened(word))
@@ -190,38 +190,38 @@ mod tests {
 
     #[test]
     fn an_axis_of_what_is_near_zero_begins_there() {
-        let near = Axis::linear("y", [0.2, 0.9], Label::Number);
+        let near = PlotAxis::linear("y", [0.2, 0.9], Label::Number);
         assert_eq!(near.low, 0.0);
-        let far = Axis::linear("y", [80.0, 90.0], Label::Number);
+        let far = PlotAxis::linear("y", [80.0, 90.0], Label::Number);
         assert!(far.low > 70.0 && far.low < 80.0 && far.high > 90.0);
-        let one = Axis::linear("y", [5.0], Label::Number);
+        let one = PlotAxis::linear("y", [5.0], Label::Number);
         assert!(one.low < 5.0 && one.high > 5.0);
-        let share = Axis::linear("y", [0.7, 1.3], Label::Percent);
+        let share = PlotAxis::linear("y", [0.7, 1.3], Label::Percent);
         assert!(share.high > 1.0 && share.high < 1.1);
     }
 
     #[test]
     fn shares_end_at_nothing_and_all() {
-        let share = Axis::linear("accuracy", [-0.1, 0.7, 1.3], Label::Percent);
+        let share = PlotAxis::linear("accuracy", [-0.1, 0.7, 1.3], Label::Percent);
         assert_eq!((share.low, share.at(-0.1), share.at(1.3)), (0.0, 0.0, 1.0));
         assert_eq!(share.at(0.7), 0.7);
         // Points are differences and have no such bounds.
-        let points = Axis::linear("forgetting", [-0.1, 1.3], Label::Points);
+        let points = PlotAxis::linear("forgetting", [-0.1, 1.3], Label::Points);
         assert_eq!((points.at(-0.1), points.at(1.3)), (-0.1, 1.3));
     }
 
     #[test]
     fn a_wide_axis_counts_in_powers_of_ten() {
-        let axis = Axis::wide("bytes", [2e3, 5e6], Label::Bytes);
+        let axis = PlotAxis::wide("bytes", [2e3, 5e6], Label::Bytes);
         let words: Vec<&str> = axis.ticks.iter().map(|(_, word)| word.as_str()).collect();
         assert_eq!(words, ["10 kB", "100 kB", "1 MB"]);
         // Fewer decades leave room for more.
-        let near = Axis::wide("bytes", [5e4, 1.4e7], Label::Bytes);
+        let near = PlotAxis::wide("bytes", [5e4, 1.4e7], Label::Bytes);
         let words: Vec<&str> = near.ticks.iter().map(|(_, word)| word.as_str()).collect();
         assert_eq!(words, ["100 kB", "300 kB", "1 MB", "3 MB", "10 MB"]);
-        let axis = Axis::wide("bytes", [2e3, 5e6], Label::Bytes);
+        let axis = PlotAxis::wide("bytes", [2e3, 5e6], Label::Bytes);
         assert_eq!(axis.at(1e6), 6.0);
         assert_eq!(axis.at(0.0), axis.low);
-        assert_eq!(Axis::wide("bytes", [2.0, 5.0], Label::Number).at(4.0), 4.0);
+        assert_eq!(PlotAxis::wide("bytes", [2.0, 5.0], Label::Number).at(4.0), 4.0);
     }
 }

@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::axis::Axis;
+use super::axis::PlotAxis;
 use super::label::Label;
 use super::palette::colour;
 
@@ -19,10 +19,10 @@ pub struct Bar {
 pub fn bars(title: &str, label: Label, bars: &[Bar]) -> (String, (u32, u32)) {
     let size = (760, 66 + 26 * bars.len() as u32);
     let whole = |bar: &Bar| bar.parts.iter().map(|(_, part)| part).sum::<f64>();
-    let x = Axis::from_zero(title, bars.iter().map(whole), label);
+    let x = PlotAxis::from_zero(title, bars.iter().map(whole), label);
     // The first bar is at the top, where the axis ends.
     let names: Vec<&str> = bars.iter().rev().map(|bar| bar.name.as_str()).collect();
-    let y = Axis::places("", &names);
+    let y = PlotAxis::places("", &names);
     let drawing = super::drawing(size, |root| {
         let mut chart = ChartBuilder::on(root)
             .margin(8)

@@ -3,12 +3,12 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::axis::Axis;
+use super::axis::PlotAxis;
 use super::palette::{INK, colour, outline};
 
 /// Point of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub struct ChartPoint {
     /// Horizontal position.
     pub x: f64,
     /// Measured value.
@@ -19,10 +19,10 @@ pub struct Point {
     pub x_spread: Option<f64>,
 }
 
-impl Point {
+impl ChartPoint {
     /// Returns a point of one measurement.
-    pub fn new(x: f64, y: f64) -> Point {
-        Point { x, y, spread: None, x_spread: None }
+    pub fn new(x: f64, y: f64) -> ChartPoint {
+        ChartPoint { x, y, spread: None, x_spread: None }
     }
 }
 
@@ -47,7 +47,7 @@ pub struct Series {
     /// Number of the series, which gives color and mark.
     pub number: usize,
     /// Points in order of `x`.
-    pub points: Vec<Point>,
+    pub points: Vec<ChartPoint>,
     /// Style of the series.
     pub look: Look,
 }
@@ -56,14 +56,14 @@ pub struct Series {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
     /// Horizontal axis.
-    pub x: Axis,
+    pub x: PlotAxis,
     /// Vertical axis.
-    pub y: Axis,
+    pub y: PlotAxis,
     /// Series in the order of drawing.
     pub series: Vec<Series>,
 }
 
-type Context<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
+type Context<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<PlotAxis, PlotAxis>>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
@@ -84,7 +84,7 @@ pub fn chart(panels: &[Panel]) -> (String, (u32, u32)) {
 }
 
 /// Returns true if the ticks of an axis are names, which are long for arms.
-fn named(axis: &Axis) -> bool {
+fn named(axis: &PlotAxis) -> bool {
     axis.ticks.iter().any(|(_, name)| name.chars().any(char::is_alphabetic) && name.len() > 8)
 }
 
@@ -112,7 +112,7 @@ fn draw_series(chart: &mut Context, panel: &Panel, series: &Series) -> Drawn {
         Look::Band => {
             if spread {
                 let edge = |sign: f64| {
-                    let y = move |point: &Point| point.y + sign * point.spread.unwrap_or(0.0);
+                    let y = move |point: &ChartPoint| point.y + sign * point.spread.unwrap_or(0.0);
                     series.points.iter().map(move |point| at(point.x, y(point)))
                 };
                 let low: Vec<_> = edge(-1.0).collect();

@@ -13,9 +13,9 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::FontDesc;
 
-pub use axis::Axis;
+pub use axis::PlotAxis;
 pub use bars::{Bar, bars};
-pub use chart::{Look, Panel, Point, Series, chart};
+pub use chart::{ChartPoint, Look, Panel, Series, chart};
 pub use label::Label;
 pub use palette::{colour, dark_rules, hex, outline};
 
@@ -68,10 +68,10 @@ fn words() -> TextStyle<'static> {
 
 /// Draws axes, grid and text.
 fn mesh<'a, 'b>(
-    chart: &'b mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>,
+    chart: &'b mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<PlotAxis, PlotAxis>>,
     x: &str,
     y: &str,
-) -> MeshStyle<'a, 'b, Axis, Axis, SVGBackend<'a>> {
+) -> MeshStyle<'a, 'b, PlotAxis, PlotAxis, SVGBackend<'a>> {
     let mut mesh = chart.configure_mesh();
     mesh.bold_line_style(palette::GRID)
         .axis_style(palette::INK)
@@ -83,7 +83,7 @@ fn mesh<'a, 'b>(
 }
 
 /// Returns the width of the names of an axis.
-fn names_width(axis: &Axis) -> u32 {
+fn names_width(axis: &PlotAxis) -> u32 {
     let longest = axis.ticks.iter().map(|(_, name)| shortened(name).chars().count()).max();
     34 + 7 * longest.unwrap_or(0) as u32
 }
@@ -101,10 +101,10 @@ mod tests {
     use super::*;
 
     fn panel(look: Look) -> Panel {
-        let point = |x: f64, y: f64| Point { spread: Some(0.1), ..Point::new(x, y) };
+        let point = |x: f64, y: f64| ChartPoint { spread: Some(0.1), ..ChartPoint::new(x, y) };
         Panel {
-            x: Axis::linear("round", [0.0, 10.0], Label::Number),
-            y: Axis::linear("accuracy & more (%)", [-0.2, 1.2], Label::Number),
+            x: PlotAxis::linear("round", [0.0, 10.0], Label::Number),
+            y: PlotAxis::linear("accuracy & more (%)", [-0.2, 1.2], Label::Number),
             series: vec![
                 Series { number: 0, points: vec![point(0.0, 0.0), point(10.0, 1.0)], look },
                 Series { number: 1, points: vec![point(0.0, 1.0), point(10.0, 0.5)], look },

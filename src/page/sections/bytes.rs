@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use maud::html;
 
 use super::metrics::label;
-use crate::page::Section;
-use crate::page::content::Content;
-use crate::page::html::{Figure, Mark, Table, slug, with_spread};
-use crate::page::plot::{Axis, Bar, Label, Look, Panel, Point, Series, bars, chart};
+use crate::page::PageSection;
+use crate::page::content::PageContent;
+use crate::page::html::{Figure, HtmlTable, Mark, slug, with_spread};
+use crate::page::plot::{Bar, ChartPoint, Label, Look, Panel, PlotAxis, Series, bars, chart};
 use crate::report::words::CONTROL;
 use crate::results::{Better, Metric, Spread};
 use crate::study::Plot;
 
 /// Returns the figures of bytes in both directions and of accuracy over bytes.
-pub fn section(content: &Content) -> Option<Section> {
+pub fn section(content: &PageContent) -> Option<PageSection> {
     let mut figures = Vec::new();
     if content.plots.is_empty() || content.plots.contains(&Plot::BytesByKind) {
         figures.extend(by_kind(content, "down", "Bytes to clients, by kind"));
@@ -27,10 +27,10 @@ pub fn section(content: &Content) -> Option<Section> {
         _ => None,
     }));
     let body = html! { @for figure in &figures { (figure.render()) } };
-    (!figures.is_empty()).then_some(Section { id: "bytes", title: "Bytes", body })
+    (!figures.is_empty()).then_some(PageSection { id: "bytes", title: "Bytes", body })
 }
 
-fn by_kind(content: &Content, way: &str, title: &str) -> Option<Figure> {
+fn by_kind(content: &PageContent, way: &str, title: &str) -> Option<Figure> {
     // A kind has the same color in both directions.
     let runs = || content.arms.iter().flat_map(|arm| arm.done());
     let kinds: BTreeSet<String> =
@@ -38,7 +38,7 @@ fn by_kind(content: &Content, way: &str, title: &str) -> Option<Figure> {
     let kinds: Vec<String> = [CONTROL.to_owned()].into_iter().chain(kinds).collect();
     let metrics: Vec<Option<Metric>> =
         kinds.iter().map(|kind| Metric::bytes_of_kind(way, kind)).collect();
-    let mut numbers = Table::new(2, ["arm", "kind", "bytes (mean)"]);
+    let mut numbers = HtmlTable::new(2, ["arm", "kind", "bytes (mean)"]);
     let mut rows = Vec::new();
     let mut used = BTreeSet::new();
     for arm in content.arms.iter().filter(|arm| arm.done().next().is_some()) {
@@ -66,7 +66,7 @@ fn by_kind(content: &Content, way: &str, title: &str) -> Option<Figure> {
 }
 
 /// Returns one metric over another, with the arms that no other arm beats in both.
-fn pareto(content: &Content, x: &Metric, y: &Metric) -> Option<Figure> {
+fn pareto(content: &PageContent, x: &Metric, y: &Metric) -> Option<Figure> {
     let spreads = content
         .arms
         .iter()
@@ -87,15 +87,17 @@ fn pareto(content: &Content, x: &Metric, y: &Metric) -> Option<Figure> {
     let mut frontier: Vec<&(usize, Spread, Spread)> = spreads.iter().filter(best).collect();
     frontier.sort_by(|one, other| one.1.mean.total_cmp(&other.1.mean));
     let on_frontier: BTreeSet<usize> = frontier.iter().map(|(arm, ..)| *arm).collect();
-    let line = frontier.iter().map(|(_, x, y)| Point::new(x.mean, y.mean)).collect();
+    let line = frontier.iter().map(|(_, x, y)| ChartPoint::new(x.mean, y.mean)).collect();
     let mut series = vec![Series { number: 0, points: line, look: Look::Frontier }];
-    let mut numbers =
-        Table::new(1, ["arm".to_owned(), x.heading(), y.heading(), "on the frontier".to_owned()]);
+    let mut numbers = HtmlTable::new(
+        1,
+        ["arm".to_owned(), x.heading(), y.heading(), "on the frontier".to_owned()],
+    );
     for (arm, one, two) in &spreads {
-        let point = Point {
+        let point = ChartPoint {
             spread: two.deviation,
             x_spread: one.deviation,
-            ..Point::new(one.mean, two.mean)
+            ..ChartPoint::new(one.mean, two.mean)
         };
         series.push(Series {
             number: content.number(*arm),
@@ -119,8 +121,8 @@ fn pareto(content: &Content, x: &Metric, y: &Metric) -> Option<Figure> {
     };
     let title = |metric: &Metric| label(metric).titled(metric.title());
     let panel = Panel {
-        x: Axis::wide(&title(x), ends(|arm| &arm.1), label(x)),
-        y: Axis::linear(&title(y), ends(|arm| &arm.2), label(y)),
+        x: PlotAxis::wide(&title(x), ends(|arm| &arm.1), label(x)),
+        y: PlotAxis::linear(&title(y), ends(|arm| &arm.2), label(y)),
         series,
     };
     let mut legend: Vec<(usize, String)> = Vec::new();

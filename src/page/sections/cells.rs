@@ -3,23 +3,23 @@
 use maud::{Markup, html};
 
 use crate::experiment::names;
-use crate::page::Section;
-use crate::page::content::Content;
-use crate::page::html::Table;
+use crate::page::PageSection;
+use crate::page::content::PageContent;
+use crate::page::html::HtmlTable;
 use crate::results::RunRecord;
 
 /// Returns the cells that are not done, and a command for each run that is.
-pub fn section(content: &Content) -> Option<Section> {
+pub fn section(content: &PageContent) -> Option<PageSection> {
     let body = html! { (undone(content)) (commands(content)) };
-    (!content.arms.is_empty() || !content.undone.is_empty()).then_some(Section {
+    (!content.arms.is_empty() || !content.undone.is_empty()).then_some(PageSection {
         id: "cells",
         title: "Runs",
         body,
     })
 }
 
-fn undone(content: &Content) -> Markup {
-    let mut table = Table::new(3, ["run", "status", "error"]);
+fn undone(content: &PageContent) -> Markup {
+    let mut table = HtmlTable::new(3, ["run", "status", "error"]);
     for cell in &content.undone {
         table.row([cell.name.as_str(), &cell.status, &cell.error]);
     }
@@ -31,7 +31,7 @@ fn undone(content: &Content) -> Markup {
     }
 }
 
-fn commands(content: &Content) -> Markup {
+fn commands(content: &PageContent) -> Markup {
     let runs: Vec<&RunRecord> = content.arms.iter().flat_map(|arm| arm.done()).collect();
     html! {
         @if !runs.is_empty() {
@@ -70,8 +70,8 @@ fn quoted(path: &str) -> String {
     }
 }
 
-fn table(runs: &[&RunRecord]) -> Table {
-    let mut table = Table::new(1, ["seed", "digests", "scenario", "command"]);
+fn table(runs: &[&RunRecord]) -> HtmlTable {
+    let mut table = HtmlTable::new(1, ["seed", "digests", "scenario", "command"]);
     for run in runs {
         let digests = run.manifest.digests.as_ref().map_or_else(String::new, ToString::to_string);
         let hash: String = run.manifest.scenario.hash.chars().take(8).collect();

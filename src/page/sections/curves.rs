@@ -2,10 +2,10 @@
 
 use maud::html;
 
-use crate::page::Section;
-use crate::page::content::Content;
-use crate::page::html::{Figure, Mark, Table, with_spread};
-use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
+use crate::page::PageSection;
+use crate::page::content::PageContent;
+use crate::page::html::{Figure, HtmlTable, Mark, with_spread};
+use crate::page::plot::{ChartPoint, Label, Look, Panel, PlotAxis, Series, chart};
 use crate::results::{CurvePoint, thinned};
 use crate::study::Plot;
 
@@ -14,8 +14,8 @@ const POINTS: usize = 50;
 
 type Curve = Vec<CurvePoint>;
 
-/// Returns the figures of [`Content::charts`].
-pub fn section(content: &Content) -> Option<Section> {
+/// Returns the figures of [`PageContent::charts`].
+pub fn section(content: &PageContent) -> Option<PageSection> {
     let wanted = content.plots.is_empty() || content.plots.contains(&Plot::AccuracyByRound);
     let charts = if wanted { content.charts() } else { Vec::new() };
     let figures: Vec<Figure> = charts
@@ -24,10 +24,10 @@ pub fn section(content: &Content) -> Option<Section> {
         .filter_map(|(number, (name, arms))| figure(content, number, name, arms))
         .collect();
     let body = html! { @for figure in &figures { (figure.render()) } };
-    (!figures.is_empty()).then_some(Section { id: "curves", title: "Learning curves", body })
+    (!figures.is_empty()).then_some(PageSection { id: "curves", title: "Learning curves", body })
 }
 
-fn figure(content: &Content, number: usize, name: &str, arms: &[usize]) -> Option<Figure> {
+fn figure(content: &PageContent, number: usize, name: &str, arms: &[usize]) -> Option<Figure> {
     let curves: Vec<(usize, Curve)> = arms
         .iter()
         .map(|arm| (*arm, thinned(&content.arms[*arm].curve(), POINTS)))
@@ -66,7 +66,7 @@ fn figure(content: &Content, number: usize, name: &str, arms: &[usize]) -> Optio
 }
 
 fn panel(
-    content: &Content,
+    content: &PageContent,
     curves: &[(usize, Curve)],
     title: &str,
     label: Label,
@@ -81,9 +81,9 @@ fn panel(
         number: content.curve_number(*arm),
         points: curve
             .iter()
-            .map(|point| Point {
+            .map(|point| ChartPoint {
                 spread: point.accuracy.deviation,
-                ..Point::new(of(point), point.accuracy.mean)
+                ..ChartPoint::new(of(point), point.accuracy.mean)
             })
             .collect(),
         look: Look::Band,
@@ -91,20 +91,20 @@ fn panel(
     Panel {
         x: match label {
             // Methods are powers of ten apart.
-            Label::Bytes => Axis::wide(title, all().map(of), label),
-            _ => Axis::from_zero(title, all().map(of), label),
+            Label::Bytes => PlotAxis::wide(title, all().map(of), label),
+            _ => PlotAxis::from_zero(title, all().map(of), label),
         },
-        y: Axis::linear("accuracy (%)", all().flat_map(ends), Label::Percent),
+        y: PlotAxis::linear("accuracy (%)", all().flat_map(ends), Label::Percent),
         series: curves.iter().map(series).collect(),
     }
 }
 
-fn numbers(content: &Content, curves: &[(usize, Curve)], timed: bool) -> Table {
+fn numbers(content: &PageContent, curves: &[(usize, Curve)], timed: bool) -> HtmlTable {
     let mut head = vec!["series", "round", "accuracy (%)", "bytes"];
     if timed {
         head.push("virtual time (s)");
     }
-    let mut table = Table::new(1, head);
+    let mut table = HtmlTable::new(1, head);
     for (arm, curve) in curves {
         for point in curve {
             let percent = |share: f64| Label::Percent.exact(share);

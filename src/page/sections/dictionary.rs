@@ -2,9 +2,9 @@
 
 use maud::html;
 
-use crate::page::Section;
-use crate::page::content::Content;
-use crate::page::html::Table;
+use crate::page::PageSection;
+use crate::page::content::PageContent;
+use crate::page::html::HtmlTable;
 use crate::results::{Better, Metric, Unit};
 
 /// Words that are not metrics.
@@ -26,7 +26,7 @@ const WORDS: [(&str, &str); 8] = [
 ];
 
 /// Returns the section, one row per metric and word.
-pub fn section(content: &Content) -> Option<Section> {
+pub fn section(content: &PageContent) -> Option<PageSection> {
     let mut metrics: Vec<Metric> = content.metrics.clone();
     let more = content.unequal.iter().cloned();
     for metric in more {
@@ -34,7 +34,7 @@ pub fn section(content: &Content) -> Option<Section> {
             metrics.push(metric);
         }
     }
-    let mut table = Table::new(2, ["word", "meaning", "unit", "better"]);
+    let mut table = HtmlTable::new(2, ["word", "meaning", "unit", "better"]);
     for metric in &metrics {
         let unit = match metric.unit() {
             Unit::Share => "% (in summary.json and tables a fraction)",
@@ -58,5 +58,5 @@ pub fn section(content: &Content) -> Option<Section> {
         (table.render("Metrics, by their names in --metric and study files, and other words"))
         p.note { code { "fedcast help columns" } " describes the columns of all files of a run." }
     };
-    (!content.arms.is_empty()).then_some(Section { id: "words", title: "Words", body })
+    (!content.arms.is_empty()).then_some(PageSection { id: "words", title: "Words", body })
 }

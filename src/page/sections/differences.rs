@@ -2,20 +2,20 @@
 
 use maud::html;
 
-use crate::page::Section;
-use crate::page::content::Content;
-use crate::page::html::Table;
+use crate::page::PageSection;
+use crate::page::content::PageContent;
+use crate::page::html::HtmlTable;
 use crate::results::{Differences, Flat};
 
 /// Returns keys that differ, with one column per arm, and defaults of methods that others lack.
-pub fn section(content: &Content) -> Option<Section> {
+pub fn section(content: &PageContent) -> Option<PageSection> {
     let scenarios: Vec<&Flat> = content.arms.iter().map(|arm| &arm.scenario).collect();
     let differences = Differences::of(&scenarios);
     if differences.is_empty() {
         return None;
     }
     let names = content.arms.iter().map(|arm| arm.label());
-    let mut table = Table::new(1, ["key".to_owned()].into_iter().chain(names));
+    let mut table = HtmlTable::new(1, ["key".to_owned()].into_iter().chain(names));
     for difference in &differences.keys {
         let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
         let values = difference.values.iter().map(value);
@@ -39,5 +39,5 @@ pub fn section(content: &Content) -> Option<Section> {
             }
         }
     };
-    Some(Section { id: "scenarios", title: "Differences between scenarios", body })
+    Some(PageSection { id: "scenarios", title: "Differences between scenarios", body })
 }

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::page::Section;
-use crate::page::content::Content;
+use crate::page::PageSection;
+use crate::page::content::PageContent;
 use crate::page::html::tint;
 use crate::results::{Arm, Spread};
 
@@ -15,7 +15,7 @@ const MOST: usize = 25;
 type Matrix = Vec<Vec<Option<Spread>>>;
 
 /// Returns the section, one table per arm.
-pub fn section(content: &Content) -> Option<Section> {
+pub fn section(content: &PageContent) -> Option<PageSection> {
     let matrices: Vec<(String, Matrix)> =
         content.arms.iter().filter_map(|arm| Some((arm.label(), matrix(arm)?))).collect();
     let body = html! {
@@ -26,7 +26,11 @@ pub fn section(content: &Content) -> Option<Section> {
         }
         div.row { @for (name, matrix) in &matrices { (table(name, matrix)) } }
     };
-    (!matrices.is_empty()).then_some(Section { id: "matrices", title: "Accuracy by task", body })
+    (!matrices.is_empty()).then_some(PageSection {
+        id: "matrices",
+        title: "Accuracy by task",
+        body,
+    })
 }
 
 /// Returns means over the runs of an arm; rows and columns are tasks.

@@ -2,15 +2,15 @@
 
 use maud::html;
 
-use crate::page::Section;
-use crate::page::content::Content;
-use crate::page::html::{Figure, Mark, Table, slug, with_spread};
-use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
+use crate::page::PageSection;
+use crate::page::content::PageContent;
+use crate::page::html::{Figure, HtmlTable, Mark, slug, with_spread};
+use crate::page::plot::{ChartPoint, Label, Look, Panel, PlotAxis, Series, chart};
 use crate::results::{Metric, Unit};
 use crate::study::Plot;
 
 /// Returns one figure per chosen metric; by default those of accuracy and bytes.
-pub fn section(content: &Content) -> Option<Section> {
+pub fn section(content: &PageContent) -> Option<PageSection> {
     if content.arms.len() < 2 {
         return None;
     }
@@ -28,7 +28,7 @@ pub fn section(content: &Content) -> Option<Section> {
     let body = html! { @for metric in &metrics { @for (number, (name, arms)) in parts.iter().enumerate() {
         (figure(content, metric, (number, name), arms).render())
     } } };
-    (!metrics.is_empty()).then_some(Section { id: "metrics", title: "Metrics over arms", body })
+    (!metrics.is_empty()).then_some(PageSection { id: "metrics", title: "Metrics over arms", body })
 }
 
 /// Returns the label of a metric's values, which stay in base units.
@@ -43,7 +43,7 @@ pub(super) fn label(metric: &Metric) -> Label {
 }
 
 /// Returns the figure of the arms of one part of the grid; `part` is its number and name.
-fn figure(content: &Content, metric: &Metric, part: (usize, &str), arms: &[usize]) -> Figure {
+fn figure(content: &PageContent, metric: &Metric, part: (usize, &str), arms: &[usize]) -> Figure {
     let spread = |arm: usize| content.arms[arm].spread(metric);
     let ends = |arm: usize| {
         let spread = spread(arm);
@@ -54,8 +54,8 @@ fn figure(content: &Content, metric: &Metric, part: (usize, &str), arms: &[usize
     let ends: Vec<f64> = (0..content.arms.len()).flat_map(ends).flatten().collect();
     let title = label(metric).titled(metric.title());
     let values = match metric.unit() {
-        Unit::Bytes => Axis::wide(&title, ends, label(metric)),
-        _ => Axis::linear(&title, ends, label(metric)),
+        Unit::Bytes => PlotAxis::wide(&title, ends, label(metric)),
+        _ => PlotAxis::linear(&title, ends, label(metric)),
     };
     let panel = match &content.x {
         Some(x) => over(content, metric, arms, (x, values)),
@@ -66,7 +66,7 @@ fn figure(content: &Content, metric: &Metric, part: (usize, &str), arms: &[usize
         Some(_) => panel.series.iter().map(|s| (s.number, named(s.number))).collect(),
         None => Vec::new(),
     };
-    let mut numbers = Table::new(1, ["arm", "n", metric.heading().as_str()]);
+    let mut numbers = HtmlTable::new(1, ["arm", "n", metric.heading().as_str()]);
     for (index, arm) in arms.iter().map(|index| (*index, &content.arms[*index])) {
         if let Some(s) = spread(index) {
             let show = |value| metric.show(value);
@@ -100,7 +100,7 @@ fn figure(content: &Content, metric: &Metric, part: (usize, &str), arms: &[usize
 }
 
 /// Returns the metric over the values of `x`, one series per name.
-fn over(content: &Content, metric: &Metric, arms: &[usize], (x, y): (&str, Axis)) -> Panel {
+fn over(content: &PageContent, metric: &Metric, arms: &[usize], (x, y): (&str, PlotAxis)) -> Panel {
     let places = content.values(x);
     let mut series: Vec<Series> = Vec::new();
     for (index, arm) in arms.iter().map(|index| (*index, &content.arms[*index])) {
@@ -110,26 +110,27 @@ fn over(content: &Content, metric: &Metric, arms: &[usize], (x, y): (&str, Axis)
         // Series are shifted slightly, so that equal ones do not hide each other.
         let aside = 0.04 * (number as f64 - (content.series().len() - 1) as f64 / 2.0);
         let x = place as f64 + aside;
-        let point = Point { spread: spread.deviation, ..Point::new(x, spread.mean) };
+        let point = ChartPoint { spread: spread.deviation, ..ChartPoint::new(x, spread.mean) };
         match series.iter_mut().find(|series| series.number == number) {
             Some(series) => series.points.push(point),
             None => series.push(Series { number, points: vec![point], look: Look::Joined }),
         }
     }
     series.iter_mut().for_each(|series| series.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
-    Panel { x: Axis::places(x, &places), y, series }
+    Panel { x: PlotAxis::places(x, &places), y, series }
 }
 
 /// Returns one row per arm, the first on top.
-fn beside(content: &Content, metric: &Metric, x: Axis) -> Panel {
+fn beside(content: &PageContent, metric: &Metric, x: PlotAxis) -> Panel {
     let names: Vec<String> = content.arms.iter().rev().map(|arm| arm.label()).collect();
     let last = content.arms.len() - 1;
     let point = |(index, arm): (usize, &crate::results::Arm)| {
         let spread = arm.spread(metric)?;
         let place = (last - index) as f64;
-        let point = Point { x_spread: spread.deviation, ..Point::new(spread.mean, place) };
+        let point =
+            ChartPoint { x_spread: spread.deviation, ..ChartPoint::new(spread.mean, place) };
         Some(Series { number: content.number(index), points: vec![point], look: Look::Marks })
     };
     let series = content.arms.iter().enumerate().filter_map(point).collect();
-    Panel { x, y: Axis::places("", &names), series }
+    Panel { x, y: PlotAxis::places("", &names), series }
 }

@@ -14,14 +14,14 @@ mod results;
 mod summary;
 mod time;
 
-use super::Section;
-use super::content::Content;
+use super::PageSection;
+use super::content::PageContent;
 
 pub(super) use summary::summary;
 
 /// Returns all sections that have content, in order.
-pub(super) fn all(content: &Content) -> Vec<Section> {
-    let parts: [fn(&Content) -> Option<Section>; 12] = [
+pub(super) fn all(content: &PageContent) -> Vec<PageSection> {
+    let parts: [fn(&PageContent) -> Option<PageSection>; 12] = [
         results::section,
         published::section,
         metrics::section,

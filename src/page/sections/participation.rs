@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use maud::html;
 
-use crate::page::Section;
-use crate::page::content::Content;
-use crate::page::html::{Figure, Mark, Table};
-use crate::page::plot::{Axis, Label, Look, Panel, Point, Series, chart};
+use crate::page::PageSection;
+use crate::page::content::PageContent;
+use crate::page::html::{Figure, HtmlTable, Mark};
+use crate::page::plot::{ChartPoint, Label, Look, Panel, PlotAxis, Series, chart};
 
 /// Most bins of a histogram.
 const BINS: usize = 24;
 
-/// Returns both histograms of the figures of [`Content::charts`].
-pub fn section(content: &Content) -> Option<Section> {
+/// Returns both histograms of the figures of [`PageContent::charts`].
+pub fn section(content: &PageContent) -> Option<PageSection> {
     let mut figures = Vec::new();
     for (number, (name, arms)) in content.charts().iter().enumerate() {
         figures.extend(sampled(content, number, name, arms));
@@ -23,7 +23,7 @@ pub fn section(content: &Content) -> Option<Section> {
     }
     let body = html! { @for figure in &figures { (figure.render()) } };
     let title = "Participation and frames";
-    (!figures.is_empty()).then_some(Section { id: "participation", title, body })
+    (!figures.is_empty()).then_some(PageSection { id: "participation", title, body })
 }
 
 /// Bin: from, to (excluded), count.
@@ -33,7 +33,7 @@ fn at(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(", {name}") }
 }
 
-fn sampled(content: &Content, number: usize, name: &str, arms: &[usize]) -> Option<Figure> {
+fn sampled(content: &PageContent, number: usize, name: &str, arms: &[usize]) -> Option<Figure> {
     let counted: Vec<(usize, Vec<u64>)> =
         arms.iter().map(|arm| (*arm, content.arms[*arm].sampled())).collect();
     let most = counted.iter().flat_map(|(_, counts)| counts).copied().max()?;
@@ -62,10 +62,10 @@ fn sampled(content: &Content, number: usize, name: &str, arms: &[usize]) -> Opti
     })
 }
 
-fn frames(content: &Content, number: usize, name: &str, arms: &[usize]) -> Option<Figure> {
+fn frames(content: &PageContent, number: usize, name: &str, arms: &[usize]) -> Option<Figure> {
     let ways = [("down", "frames to clients"), ("up", "frames to the server")];
     let mut panels = Vec::new();
-    let mut table = Table::new(3, ["direction", "series", "size", "frames"]);
+    let mut table = HtmlTable::new(3, ["direction", "series", "size", "frames"]);
     for (way, title) in ways {
         let read =
             |arm: &usize| (*arm, content.arms[*arm].distribution(&format!("frame-{way}-bytes")));
@@ -110,37 +110,37 @@ fn frames(content: &Content, number: usize, name: &str, arms: &[usize]) -> Optio
     })
 }
 
-fn panel(content: &Content, binned: &[(usize, Vec<Bin>)], title: &str, bytes: bool) -> Panel {
+fn panel(content: &PageContent, binned: &[(usize, Vec<Bin>)], title: &str, bytes: bool) -> Panel {
     let edges = || binned.iter().flat_map(|(_, bins)| bins).flat_map(|(from, to, _)| [*from, *to]);
     let counts = binned.iter().flat_map(|(_, bins)| bins).map(|(_, _, count)| *count as f64);
     let series = |(arm, bins): &(usize, Vec<Bin>)| {
-        let steps = bins.iter().map(|(from, _, count)| Point::new(*from, *count as f64));
-        let end = bins.last().map(|(_, to, _)| Point::new(*to, 0.0));
-        let start = bins.first().map(|(from, _, _)| Point::new(*from, 0.0));
+        let steps = bins.iter().map(|(from, _, count)| ChartPoint::new(*from, *count as f64));
+        let end = bins.last().map(|(_, to, _)| ChartPoint::new(*to, 0.0));
+        let start = bins.first().map(|(from, _, _)| ChartPoint::new(*from, 0.0));
         let points = start.into_iter().chain(steps).chain(end).collect();
         Series { number: content.curve_number(*arm), points, look: Look::Steps }
     };
     let x = match bytes {
-        true => Axis::wide(title, edges(), Label::Bytes),
-        false => Axis::from_zero(title, edges(), Label::Count),
+        true => PlotAxis::wide(title, edges(), Label::Bytes),
+        false => PlotAxis::from_zero(title, edges(), Label::Count),
     };
-    let y = Axis::from_zero(if bytes { "frames" } else { "clients" }, counts, Label::Count);
+    let y = PlotAxis::from_zero(if bytes { "frames" } else { "clients" }, counts, Label::Count);
     Panel { x, y, series: binned.iter().map(series).collect() }
 }
 
-fn legend(content: &Content, arms: &[usize]) -> Vec<(usize, String)> {
+fn legend(content: &PageContent, arms: &[usize]) -> Vec<(usize, String)> {
     arms.iter().map(|arm| (content.curve_number(*arm), content.curve_name(*arm))).collect()
 }
 
 fn numbers(
-    content: &Content,
+    content: &PageContent,
     binned: &[(usize, Vec<Bin>)],
     what: &str,
     counted: &str,
     single: bool,
     label: Label,
-) -> Table {
-    let mut table = Table::new(2, ["series", what, counted]);
+) -> HtmlTable {
+    let mut table = HtmlTable::new(2, ["series", what, counted]);
     for (arm, bins) in binned {
         // Empty bins are left out.
         let full: BTreeMap<usize, &Bin> =

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{Markup, html};
 
 use crate::experiment::{ClassNames, names};
-use crate::page::Section;
-use crate::page::content::Content;
+use crate::page::PageSection;
+use crate::page::content::PageContent;
 use crate::page::html::tint;
 use crate::results::{RunRecord, Sheet, thinned};
 
@@ -26,7 +26,7 @@ struct Shown<'a> {
 }
 
 /// Returns the section, one table per partition.
-pub fn section(content: &Content) -> Option<Section> {
+pub fn section(content: &PageContent) -> Option<PageSection> {
     let mut shown: Vec<Shown<'_>> = Vec::new();
     for (number, arm) in content.arms.iter().enumerate() {
         let first = arm.runs.first().and_then(|run| Some((run, counts(run)?)));
@@ -45,13 +45,13 @@ pub fn section(content: &Content) -> Option<Section> {
             (table(&name(content, one, &shown), &one.counts, &one.run.manifest.class_names))
         }
     };
-    (!shown.is_empty()).then_some(Section { id: "partition", title: "Partition", body })
+    (!shown.is_empty()).then_some(PageSection { id: "partition", title: "Partition", body })
 }
 
 /// Returns the seed of a partition and, if there are several partitions, what its arms have in common.
 ///
 /// The method is left out, since it does not affect the partition.
-fn name(content: &Content, one: &Shown<'_>, shown: &[Shown<'_>]) -> String {
+fn name(content: &PageContent, one: &Shown<'_>, shown: &[Shown<'_>]) -> String {
     let seed = format!("partition seed {}", one.run.manifest.seeds.partition);
     let all = &content.arms;
     let axes = one.arms.first().map_or(&[][..], |arm| &all[*arm].axes);
@@ -79,12 +79,12 @@ fn counts(run: &RunRecord) -> Option<Counts> {
 
 /// Samples of one client.
 #[derive(Clone)]
-struct Column {
+struct ClientSamples {
     client: u64,
     classes: BTreeMap<u64, u64>,
 }
 
-impl Column {
+impl ClientSamples {
     fn samples(&self) -> u64 {
         self.classes.values().sum()
     }
@@ -99,13 +99,13 @@ impl Column {
 /// Returns clients in order.
 ///
 /// Of more than `most` clients it returns an even selection, sorted by main class and size.
-fn columns(counts: &Counts, most: usize) -> Vec<Column> {
-    let mut clients: BTreeMap<u64, Column> = BTreeMap::new();
+fn columns(counts: &Counts, most: usize) -> Vec<ClientSamples> {
+    let mut clients: BTreeMap<u64, ClientSamples> = BTreeMap::new();
     for ((class, client), samples) in counts {
-        let new = || Column { client: *client, classes: BTreeMap::new() };
+        let new = || ClientSamples { client: *client, classes: BTreeMap::new() };
         clients.entry(*client).or_insert_with(new).classes.insert(*class, *samples);
     }
-    let mut columns: Vec<Column> = clients.into_values().collect();
+    let mut columns: Vec<ClientSamples> = clients.into_values().collect();
     if columns.len() > most {
         columns.sort_by_key(|column| (column.main_class(), column.samples(), column.client));
         columns = thinned(&columns, most);
@@ -131,7 +131,7 @@ fn table(name: &str, counts: &Counts, names: &ClassNames) -> Markup {
     let all: BTreeSet<u64> = counts.keys().map(|(_, client)| *client).collect();
     let clients = columns(counts, CLIENTS);
     let classes = groups(&counts.keys().map(|(class, _)| *class).collect(), CLASSES);
-    let sum = |group: &[u64], column: &Column| -> u64 {
+    let sum = |group: &[u64], column: &ClientSamples| -> u64 {
         group.iter().filter_map(|class| column.classes.get(class)).sum()
     };
     let most: Vec<u64> = clients

@@ -3,15 +3,15 @@
 use maud::html;
 use serde_json::Value;
 
-use crate::page::Section;
-use crate::page::content::Content;
-use crate::page::html::{Table, with_spread};
+use crate::page::PageSection;
+use crate::page::content::PageContent;
+use crate::page::html::{HtmlTable, with_spread};
 use crate::results::{RunRecord, Spread};
 
 /// Returns one row per arm and number, if scenarios have `[expected]`.
-pub fn section(content: &Content) -> Option<Section> {
+pub fn section(content: &PageContent) -> Option<PageSection> {
     let head = ["arm", "number", "source", "published", "here", "difference"];
-    let mut table = Table::new(3, head);
+    let mut table = HtmlTable::new(3, head);
     let mut notes: Vec<String> = Vec::new();
     for arm in &content.arms {
         let all: Vec<&Value> = arm.done().filter_map(published).collect();
@@ -51,7 +51,7 @@ pub fn section(content: &Content) -> Option<Section> {
         (table.render("In % and points, published and measured here"))
         @for note in &notes { p.note { (note) } }
     };
-    (!table.rows.is_empty()).then_some(Section {
+    (!table.rows.is_empty()).then_some(PageSection {
         id: "published",
         title: "Published numbers",
         body,

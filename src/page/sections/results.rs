@@ -4,9 +4,9 @@
 
 use maud::{Markup, html};
 
-use crate::page::Section;
-use crate::page::content::Content;
-use crate::page::html::{Entry, Table, with_spread};
+use crate::page::PageSection;
+use crate::page::content::PageContent;
+use crate::page::html::{HtmlCell, HtmlTable, with_spread};
 use crate::results::{Arm, Metric, Paired, best};
 
 /// Relative difference up to which arms count as equal.
@@ -18,7 +18,7 @@ const MAIN_CAPTION: &str = "Mean ± sample standard deviation over n runs that a
                             table.";
 
 /// Returns table, notes and differences.
-pub fn section(content: &Content) -> Option<Section> {
+pub fn section(content: &PageContent) -> Option<PageSection> {
     if content.arms.is_empty() {
         return None;
     }
@@ -32,11 +32,11 @@ pub fn section(content: &Content) -> Option<Section> {
         }
         (differences(content))
     };
-    Some(Section { id: "results", title: "Results", body })
+    Some(PageSection { id: "results", title: "Results", body })
 }
 
 /// Returns the axes that any arm has, in order.
-fn axes(content: &Content) -> Vec<String> {
+fn axes(content: &PageContent) -> Vec<String> {
     let mut axes: Vec<String> = Vec::new();
     for (axis, _) in content.arms.iter().flat_map(|arm| &arm.axes) {
         if !axes.contains(axis) {
@@ -50,7 +50,7 @@ fn axes(content: &Content) -> Vec<String> {
 }
 
 /// Returns the first cells of an arm's row.
-fn names(content: &Content, arm: usize, axes: &[String]) -> Vec<Entry> {
+fn names(content: &PageContent, arm: usize, axes: &[String]) -> Vec<HtmlCell> {
     if let Some(label) = content.arms[arm].axis(Arm::CELL) {
         let rest = axes.iter().skip(1).map(|_| "".into());
         return [label.into()].into_iter().chain(rest).collect();
@@ -61,12 +61,12 @@ fn names(content: &Content, arm: usize, axes: &[String]) -> Vec<Entry> {
     axes.iter().map(|axis| content.arms[arm].axis(axis).unwrap_or("").into()).collect()
 }
 
-fn main_table(content: &Content, notes: &[(Vec<usize>, String)]) -> Table {
+fn main_table(content: &PageContent, notes: &[(Vec<usize>, String)]) -> HtmlTable {
     let axes = axes(content);
     let words = axes.len().max(1);
     let first = if axes.is_empty() { vec!["arm".to_owned()] } else { axes.clone() };
     let metrics = content.metrics.iter().map(Metric::heading);
-    let mut table = Table::new(words, first.into_iter().chain(["n".to_owned()]).chain(metrics));
+    let mut table = HtmlTable::new(words, first.into_iter().chain(["n".to_owned()]).chain(metrics));
     for (index, arm) in content.arms.iter().enumerate() {
         let mut row = names(content, index, &axes);
         let noted = notes.iter().enumerate().filter(|(_, (arms, _))| arms.contains(&index));
@@ -78,7 +78,8 @@ fn main_table(content: &Content, notes: &[(Vec<usize>, String)]) -> Table {
                 continue;
             };
             let show = |value| metric.show(value);
-            let mut entry = Entry::from(with_spread(show(spread.mean), spread.deviation.map(show)));
+            let mut entry =
+                HtmlCell::from(with_spread(show(spread.mean), spread.deviation.map(show)));
             if spread.n < arm.done().count() {
                 entry.text.push_str(&format!(" ({})", spread.n));
             }
@@ -91,12 +92,12 @@ fn main_table(content: &Content, notes: &[(Vec<usize>, String)]) -> Table {
 }
 
 /// Returns the arms with the same value of `x`.
-fn equals(content: &Content, arm: usize) -> Vec<usize> {
+fn equals(content: &PageContent, arm: usize) -> Vec<usize> {
     let x = |arm: usize| content.x.as_ref().and_then(|x| content.arms[arm].axis(x));
     (0..content.arms.len()).filter(|other| x(*other) == x(arm)).collect()
 }
 
-fn is_best(content: &Content, arm: usize, metric: &Metric) -> bool {
+fn is_best(content: &PageContent, arm: usize, metric: &Metric) -> bool {
     let figure = |arm: &Arm| {
         let mean = arm.spread(metric).map(|spread| spread.mean);
         (mean, arm.done().next().is_some())
@@ -108,7 +109,7 @@ fn is_best(content: &Content, arm: usize, metric: &Metric) -> bool {
 }
 
 /// Returns arms with the same `x` that differ in what should be equal, each with a note.
-fn notes(content: &Content) -> Vec<(Vec<usize>, String)> {
+fn notes(content: &PageContent) -> Vec<(Vec<usize>, String)> {
     let mut notes = Vec::new();
     for (place, _) in places(content) {
         let arms = equals(content, place);
@@ -140,7 +141,7 @@ fn notes(content: &Content) -> Vec<(Vec<usize>, String)> {
 }
 
 /// Returns one arm of every value of `x`, and the number of its arms.
-fn places(content: &Content) -> Vec<(usize, usize)> {
+fn places(content: &PageContent) -> Vec<(usize, usize)> {
     let mut places: Vec<(usize, usize)> = Vec::new();
     for arm in 0..content.arms.len() {
         let equals = equals(content, arm);
@@ -151,12 +152,12 @@ fn places(content: &Content) -> Vec<(usize, usize)> {
     places
 }
 
-fn differences(content: &Content) -> Markup {
+fn differences(content: &PageContent) -> Markup {
     let pairs = content.baselines.iter().enumerate();
     let pairs: Vec<(usize, usize)> =
         pairs.filter_map(|(arm, base)| base.map(|base| (arm, base))).collect();
     let head = ["arm", "against", "metric", "difference", "95 % interval", "p", "pairs"];
-    let mut table = Table::new(3, head);
+    let mut table = HtmlTable::new(3, head);
     for (arm, base) in pairs {
         for metric in &content.metrics {
             let (one, other) = (&content.arms[arm], &content.arms[base]);

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use crate::page::content::Content;
+use crate::page::content::PageContent;
 use crate::quantity::WallSeconds;
 use crate::results::{Metric, RunRecord};
 
 /// Returns versions, machines, seeds, wall time and cells.
-pub fn summary(content: &Content) -> Markup {
+pub fn summary(content: &PageContent) -> Markup {
     let runs = || content.arms.iter().flat_map(|arm| &arm.runs);
     let of = |what: &dyn Fn(&RunRecord) -> String| -> String {
         let all: BTreeSet<String> = runs().map(what).collect();
@@ -70,7 +70,7 @@ pub fn summary(content: &Content) -> Markup {
 }
 
 /// Returns the start of the first run and the end of the last.
-fn dates(content: &Content) -> Option<(&String, &String)> {
+fn dates(content: &PageContent) -> Option<(&String, &String)> {
     let costs = || content.arms.iter().flat_map(|arm| &arm.runs).map(|run| &run.manifest.cost);
     // All texts have one form, so that their order is that of times.
     let first = costs().filter_map(|cost| cost.started.as_ref()).min()?;

@@ -2,9 +2,9 @@
 
 use maud::html;
 
-use crate::page::Section;
-use crate::page::content::Content;
-use crate::page::html::{Figure, Mark, Table};
+use crate::page::PageSection;
+use crate::page::content::PageContent;
+use crate::page::html::{Figure, HtmlTable, Mark};
 use crate::page::plot::{Bar, Label, bars};
 use crate::results::Spread;
 
@@ -47,20 +47,20 @@ const WALL: Time = Time {
 };
 
 /// Returns one figure per kind of time that runs have, with one bar per arm.
-pub fn section(content: &Content) -> Option<Section> {
+pub fn section(content: &PageContent) -> Option<PageSection> {
     let figures: Vec<Figure> =
         [VIRTUAL, WALL].iter().filter_map(|time| time.figure(content)).collect();
     if figures.is_empty() {
         return None;
     }
     let body = html! { @for figure in &figures { (figure.render()) } };
-    Some(Section { id: "time", title: "Virtual time and wall time", body })
+    Some(PageSection { id: "time", title: "Virtual time and wall time", body })
 }
 
 impl Time {
-    fn figure(&self, content: &Content) -> Option<Figure> {
+    fn figure(&self, content: &PageContent) -> Option<Figure> {
         let mut rows = Vec::new();
-        let mut numbers = Table::new(2, ["arm", "part", "seconds (mean)"]);
+        let mut numbers = HtmlTable::new(2, ["arm", "part", "seconds (mean)"]);
         for arm in &content.arms {
             let mean = |pointer| {
                 let figures: Vec<f64> = arm.done().filter_map(|run| run.number(pointer)).collect();

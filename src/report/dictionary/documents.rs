@@ -155,7 +155,7 @@ mod tests {
 
     #[derive(Document)]
     #[expect(dead_code)]
-    struct Source {
+    struct ExampleSource {
         /// Digest.
         digest: String,
         /// Size.
@@ -164,12 +164,12 @@ mod tests {
 
     #[derive(Document)]
     #[expect(dead_code)]
-    struct Report {
+    struct ExampleReport {
         /// Accuracy by stage and task.
         #[document(unit = "share")]
         matrix: Vec<Vec<Option<f64>>>,
         #[document(of = "the weights")]
-        files: Vec<Source>,
+        files: Vec<ExampleSource>,
         /// Bytes by direction and kind.
         #[document(keys("direction", "kind"))]
         sums: BTreeMap<String, BTreeMap<u8, Bytes>>,
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn lists_maps_and_owners_are_written_out() {
-        let found = columns::<Report>();
+        let found = columns::<ExampleReport>();
         let expected = [
             float("matrix[][]", "share", "accuracy by stage and task"),
             text("files[].digest", "digest of the weights"),

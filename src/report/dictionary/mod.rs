@@ -47,7 +47,7 @@ pub fn files() -> Vec<RunFile> {
         names::CONFUSION,
         "true and predicted classes after every task; only with record.confusion = true; not in the journal, copied by \
          replay",
-        confusion::Row::COLUMNS,
+        confusion::ConfusionRow::COLUMNS,
     ));
     all.extend(documents::all());
     all

@@ -16,7 +16,7 @@ use crate::report::column::{CLASS_NAME, CLIENT, Columns, ROUND, TASK};
 use crate::report::csv::Csv;
 
 #[derive(Columns, Serialize)]
-pub(in crate::report) struct Row {
+pub(in crate::report) struct BiasRow {
     #[column(as_in = ROUND)]
     round: u32,
     #[column(as_in = TASK)]
@@ -40,7 +40,7 @@ pub struct BiasTable {
     disk: Disk,
     path: PathBuf,
     /// Created when there is something to write.
-    csv: Option<Csv<DiskFile, Row>>,
+    csv: Option<Csv<DiskFile, BiasRow>>,
     /// Classes of the tasks so far, by head row.
     classes: Vec<u32>,
     names: ClassNames,
@@ -52,7 +52,7 @@ impl BiasTable {
         BiasTable { disk, path, csv: None, classes: Vec::new(), names }
     }
 
-    fn csv(&mut self) -> io::Result<&mut Csv<DiskFile, Row>> {
+    fn csv(&mut self) -> io::Result<&mut Csv<DiskFile, BiasRow>> {
         let csv = match self.csv.take() {
             Some(csv) => csv,
             None => Csv::new(self.disk.create(&self.path)?)?,
@@ -81,7 +81,7 @@ impl EventSink for BiasTable {
                 let (client, row) = (own.client.0, row as u32);
                 let (train_samples, predicted) = (*train_samples, *predicted);
                 let name = self.names.of(class).to_owned();
-                self.csv()?.row(&Row {
+                self.csv()?.row(&BiasRow {
                     round,
                     task,
                     client,

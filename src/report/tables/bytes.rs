@@ -21,7 +21,7 @@ use crate::report::csv::Csv;
 use crate::report::words::{CONTROL, direction_word, outcome_word};
 
 #[derive(Columns, Serialize)]
-pub(in crate::report) struct Row {
+pub(in crate::report) struct BytesRow {
     #[column(as_in = ROUND)]
     round: u64,
     #[column(as_in = TASK)]
@@ -44,7 +44,7 @@ pub(in crate::report) struct Row {
 
 /// Writes one row per round, client, direction, outcome and kind.
 pub struct BytesTable<W: Write> {
-    csv: Csv<W, Row>,
+    csv: Csv<W, BytesRow>,
     phases: Phases,
     ledger: Ledger,
 }
@@ -60,7 +60,7 @@ impl<W: Write> BytesTable<W> {
             let kinds = sums.kinds.iter().map(|(kind, bytes)| (kind.name(), bytes));
             let control = [(CONTROL, sums.control)];
             for (kind, bytes) in control.into_iter().chain(kinds) {
-                self.csv.row(&Row {
+                self.csv.row(&BytesRow {
                     round: u64::from(key.round.0) + 1,
                     task: u32::from(key.task.0) + 1,
                     phase: self.phases.name(key.task, key.phase),

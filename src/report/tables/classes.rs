@@ -10,7 +10,7 @@ use crate::report::column::{AFTER_TASK, CLASS_NAME, CORRECT, Columns, TOTAL};
 use crate::report::csv::{Csv, Number};
 
 #[derive(Columns, Serialize)]
-pub(in crate::report) struct Row {
+pub(in crate::report) struct ClassRow {
     #[column(as_in = AFTER_TASK)]
     after_task: u32,
     /// Task with which the class arrived, from 1.
@@ -32,7 +32,7 @@ pub(in crate::report) struct Row {
 
 /// Writes one row per task learned and class seen.
 pub struct ClassesTable<W: Write> {
-    csv: Csv<W, Row>,
+    csv: Csv<W, ClassRow>,
     /// Class and task (from 1) by head row.
     rows: Vec<(u32, u32)>,
     names: ClassNames,
@@ -62,7 +62,16 @@ impl<W: Write + Send> EventSink for ClassesTable<W> {
             let (class, task) = self.rows.get(row as usize).copied().unwrap_or((row, after_task));
             let accuracy = Number(correct as f64 / total as f64);
             let name = self.names.of(class).to_owned();
-            self.csv.row(&Row { after_task, task, row, class, correct, total, accuracy, name })?;
+            self.csv.row(&ClassRow {
+                after_task,
+                task,
+                row,
+                class,
+                correct,
+                total,
+                accuracy,
+                name,
+            })?;
         }
         Ok(())
     }

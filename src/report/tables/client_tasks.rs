@@ -16,7 +16,7 @@ use crate::report::column::{CLIENT, Columns};
 use crate::report::csv::{Csv, Number};
 
 #[derive(Columns, Serialize)]
-pub(in crate::report) struct Row {
+pub(in crate::report) struct ClientTaskRow {
     /// Stage after which the model was tested, from 1.
     after_task: u32,
     /// Stage in which the client task began, from 1.
@@ -44,7 +44,7 @@ pub struct ClientTasksTable {
     disk: Disk,
     path: PathBuf,
     /// Created when there is something to write.
-    csv: Option<Csv<DiskFile, Row>>,
+    csv: Option<Csv<DiskFile, ClientTaskRow>>,
 }
 
 impl ClientTasksTable {
@@ -53,7 +53,7 @@ impl ClientTasksTable {
         ClientTasksTable { disk, path, csv: None }
     }
 
-    fn csv(&mut self) -> io::Result<&mut Csv<DiskFile, Row>> {
+    fn csv(&mut self) -> io::Result<&mut Csv<DiskFile, ClientTaskRow>> {
         let csv = match self.csv.take() {
             Some(csv) => csv,
             None => Csv::new(self.disk.create(&self.path)?)?,
@@ -70,7 +70,7 @@ impl EventSink for ClientTasksTable {
         let scores = entry.numbers.iter().flat_map(|numbers| &numbers.client_tasks);
         for score in scores {
             let share = |right: u64| accuracy(right, score.total).map(Number);
-            self.csv()?.row(&Row {
+            self.csv()?.row(&ClientTaskRow {
                 after_task: u32::from(task.0) + 1,
                 stage: u32::from(score.task.0) + 1,
                 client: score.client.0,

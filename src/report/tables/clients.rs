@@ -14,7 +14,7 @@ use crate::report::csv::{Csv, Number};
 
 /// Drawn values are empty if all clients are alike.
 #[derive(Columns, Serialize)]
-pub(in crate::report) struct Row {
+pub(in crate::report) struct ClientRow {
     #[column(as_in = CLIENT)]
     client: u32,
     /// Kind of client: `client`, or `load_client` for one that makes traffic without training.
@@ -88,7 +88,7 @@ struct Drawn {
 
 /// Writes one row per client that was ever sampled. A load client is sampled once per frame to it.
 pub struct ClientsTable<W: Write> {
-    csv: Csv<W, Row>,
+    csv: Csv<W, ClientRow>,
     accounts: BTreeMap<ClientId, Account>,
     ledger: Ledger,
 }
@@ -113,7 +113,7 @@ impl<W: Write> ClientsTable<W> {
                 if account.load { ParticipantKind::LoadClient } else { ParticipantKind::Client };
             let drawn = account.drawn;
             let carried = self.ledger.client(client);
-            self.csv.row(&Row {
+            self.csv.row(&ClientRow {
                 client: client.0,
                 kind: kind.word(),
                 slowness: drawn.map(|of| millionths(of.slowness)),

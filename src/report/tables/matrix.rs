@@ -10,7 +10,7 @@ use crate::report::column::{AFTER_TASK, CORRECT, Columns, TOTAL};
 use crate::report::csv::{Csv, Number};
 
 #[derive(Columns, Serialize)]
-pub(in crate::report) struct Row {
+pub(in crate::report) struct MatrixRow {
     #[column(as_in = AFTER_TASK)]
     after_task: u32,
     /// Task whose test samples were evaluated, from 1.
@@ -25,7 +25,7 @@ pub(in crate::report) struct Row {
 }
 
 /// Writes one row per pair of tasks.
-pub struct MatrixTable<W: Write>(Csv<W, Row>);
+pub struct MatrixTable<W: Write>(Csv<W, MatrixRow>);
 
 impl<W: Write> MatrixTable<W> {
     /// Writes the header.
@@ -40,7 +40,7 @@ impl<W: Write + Send> EventSink for MatrixTable<W> {
             return Ok(());
         };
         for score in entry.numbers.iter().flat_map(|numbers| &numbers.tasks) {
-            self.0.row(&Row {
+            self.0.row(&MatrixRow {
                 after_task: u32::from(task.0) + 1,
                 test_task: u32::from(score.task.0) + 1,
                 correct: score.correct,

@@ -27,8 +27,8 @@ pub use matrix::MatrixTable;
 pub use participation::ParticipationTable;
 pub use partition::{copy_tables, write_partition};
 pub(super) use phases::Phases;
+pub(super) use rounds::RoundRow;
 pub use rounds::RoundsTable;
-pub(super) use rounds::Row as RoundRow;
 pub(super) use rounds::{loss, micro_accuracy};
 
 use super::column::Columns;
@@ -51,43 +51,43 @@ pub(super) fn files() -> Vec<RunFile> {
         file(
             names::MATRIX,
             "accuracy on every task after every task: one row per pair",
-            matrix::Row::COLUMNS,
+            matrix::MatrixRow::COLUMNS,
         ),
         file(
             names::CLASSES,
             "accuracy on every class after every task: one row per pair",
-            classes::Row::COLUMNS,
+            classes::ClassRow::COLUMNS,
         ),
         file(
             names::PARTICIPATION,
             "outcome, loss, bytes and times: one row per round and sampled client",
-            participation::Row::COLUMNS,
+            participation::ParticipationRow::COLUMNS,
         ),
         file(
             names::CLIENTS,
             "device, link, work and traffic: one row per client that was ever sampled",
-            clients::Row::COLUMNS,
+            clients::ClientRow::COLUMNS,
         ),
         file(
             names::PARTITION,
             "training samples by client, task and class; not written if clients are new in every round",
-            partition::Row::COLUMNS,
+            partition::PartitionRow::COLUMNS,
         ),
         file(
             names::BYTES,
             "exact bytes by round, client, direction, outcome and kind; a frame that arrives after its round's rows \
              were written adds a second row of the same key",
-            bytes::Row::COLUMNS,
+            bytes::BytesRow::COLUMNS,
         ),
         file(
             names::CLIENT_TASKS,
             "accuracy on every client task after every period; only if clients have tasks of their own",
-            client_tasks::Row::COLUMNS,
+            client_tasks::ClientTaskRow::COLUMNS,
         ),
         file(
             names::BIAS,
             "predictions of every client's model before aggregation; only with record.metrics = [\"federated-bias\"]",
-            bias::Row::COLUMNS,
+            bias::BiasRow::COLUMNS,
         ),
     ]
 }

@@ -19,7 +19,7 @@ use crate::report::column::{CLIENT, Columns, PHASE, ROUND, TASK};
 use crate::report::csv::{Csv, Number};
 
 #[derive(Columns, Serialize)]
-pub(in crate::report) struct Row {
+pub(in crate::report) struct ParticipationRow {
     #[column(as_in = ROUND)]
     round: u32,
     #[column(as_in = TASK)]
@@ -63,7 +63,7 @@ pub(in crate::report) struct Row {
 
 /// Outcome of an update, in the order of progress.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Outcome {
+enum UpdateOutcome {
     /// No outcome is known.
     Unused,
     /// The client sent nothing for this reason.
@@ -78,19 +78,19 @@ enum Outcome {
     Aggregated,
 }
 
-impl Outcome {
+impl UpdateOutcome {
     fn word(&self) -> &str {
         match self {
-            Outcome::Unused => "unused",
-            Outcome::Failed(reason) => reason,
-            Outcome::Skipped => "skipped",
-            Outcome::Restart => "restart",
-            Outcome::Lost => "lost",
-            Outcome::Late => "late",
-            Outcome::Unopened => "unopened",
-            Outcome::Rejected => "rejected",
-            Outcome::Stale => "stale",
-            Outcome::Aggregated => "aggregated",
+            UpdateOutcome::Unused => "unused",
+            UpdateOutcome::Failed(reason) => reason,
+            UpdateOutcome::Skipped => "skipped",
+            UpdateOutcome::Restart => "restart",
+            UpdateOutcome::Lost => "lost",
+            UpdateOutcome::Late => "late",
+            UpdateOutcome::Unopened => "unopened",
+            UpdateOutcome::Rejected => "rejected",
+            UpdateOutcome::Stale => "stale",
+            UpdateOutcome::Aggregated => "aggregated",
         }
     }
 }
@@ -99,7 +99,7 @@ impl Outcome {
 #[derive(Default)]
 struct ParticipantRow {
     load: bool,
-    outcome: Option<Outcome>,
+    outcome: Option<UpdateOutcome>,
     samples: u64,
     loss: Option<f64>,
     down: u64,
@@ -113,8 +113,8 @@ struct ParticipantRow {
 
 impl ParticipantRow {
     /// Sets the outcome unless one is known; `Skipped`, an expectation, is replaced.
-    fn became(&mut self, outcome: Outcome) {
-        if matches!(self.outcome, None | Some(Outcome::Skipped)) {
+    fn became(&mut self, outcome: UpdateOutcome) {
+        if matches!(self.outcome, None | Some(UpdateOutcome::Skipped)) {
             self.outcome = Some(outcome);
         }
     }
@@ -123,7 +123,7 @@ impl ParticipantRow {
     fn settled(&self) -> bool {
         match &self.outcome {
             None => self.load && self.up > 0,
-            Some(Outcome::Skipped) => false,
+            Some(UpdateOutcome::Skipped) => false,
             Some(_) => true,
         }
     }
@@ -150,7 +150,7 @@ impl ParticipantRow {
 }
 
 /// Round whose rows are not final.
-struct Pending {
+struct PendingRound {
     round: Round,
     task: TaskId,
     phase: u32,
@@ -162,7 +162,7 @@ struct Pending {
     missing: Vec<ParticipantId>,
 }
 
-impl Pending {
+impl PendingRound {
     fn place(&mut self, client: ClientId, participant: ParticipantId) -> &mut ParticipantRow {
         self.places.entry((client, participant)).or_default()
     }
@@ -173,7 +173,7 @@ impl Pending {
         for ((_, participant), place) in &mut self.places {
             if !place.load && missing.binary_search(participant).is_err() {
                 // An aggregated update counts as such whatever else happened to it.
-                place.outcome = Some(Outcome::Aggregated);
+                place.outcome = Some(UpdateOutcome::Aggregated);
             }
         }
     }
@@ -187,7 +187,7 @@ impl Pending {
         self.closed && loads && self.missing.iter().all(|participant| settled.contains(participant))
     }
 
-    fn row(&self, client: ClientId, phase: String) -> Row {
+    fn row(&self, client: ClientId, phase: String) -> ParticipationRow {
         let range = (client, ParticipantId(0))..=(client, ParticipantId(u32::MAX));
         let places: Vec<&ParticipantRow> =
             self.places.range(range).map(|(_, place)| place).collect();
@@ -203,10 +203,10 @@ impl Pending {
         let word = if load {
             ParticipantKind::LoadClient.word()
         } else {
-            outcome.unwrap_or(&Outcome::Unused).word()
+            outcome.unwrap_or(&UpdateOutcome::Unused).word()
         };
-        let used = |place: &&&ParticipantRow| place.outcome == Some(Outcome::Aggregated);
-        Row {
+        let used = |place: &&&ParticipantRow| place.outcome == Some(UpdateOutcome::Aggregated);
+        ParticipationRow {
             round: self.round.0 + 1,
             task: u32::from(self.task.0) + 1,
             phase,
@@ -240,9 +240,9 @@ impl Pending {
 
 /// Writes one row per round and client.
 pub struct ParticipationTable<W: Write> {
-    csv: Csv<W, Row>,
+    csv: Csv<W, ParticipationRow>,
     phases: Phases,
-    open: VecDeque<Pending>,
+    open: VecDeque<PendingRound>,
 }
 
 impl<W: Write> ParticipationTable<W> {
@@ -261,7 +261,7 @@ impl<W: Write> ParticipationTable<W> {
         Some(self.round(round)?.place(client, participant))
     }
 
-    fn round(&mut self, round: Round) -> Option<&mut Pending> {
+    fn round(&mut self, round: Round) -> Option<&mut PendingRound> {
         self.open.iter_mut().rev().find(|pending| pending.round == round)
     }
 
@@ -286,7 +286,7 @@ impl<W: Write + Send> EventSink for ParticipationTable<W> {
             Event::PhaseStarted { .. } => self.phases.take(&entry.event),
             Event::RoundOpened { round, task, phase, cohort, .. } => {
                 self.flush(false)?;
-                self.open.push_back(Pending {
+                self.open.push_back(PendingRound {
                     round: *round,
                     task: *task,
                     phase: *phase,
@@ -302,8 +302,8 @@ impl<W: Write + Send> EventSink for ParticipationTable<W> {
                     place.charge(entry.at, &entry.event);
                     match outcome {
                         _ if bytes.is_protocol() => {}
-                        FrameOutcome::Late => place.became(Outcome::Late),
-                        FrameOutcome::Lost => place.became(Outcome::Lost),
+                        FrameOutcome::Late => place.became(UpdateOutcome::Late),
+                        FrameOutcome::Lost => place.became(UpdateOutcome::Lost),
                         _ => {}
                     }
                 }
@@ -321,33 +321,33 @@ impl<W: Write + Send> EventSink for ParticipationTable<W> {
             Event::ClientSkipped { round, participant, client, work_ns: worked, .. } => {
                 if let Some(place) = self.place(*round, *client, *participant) {
                     place.worked += worked;
-                    place.became(Outcome::Skipped);
+                    place.became(UpdateOutcome::Skipped);
                 }
             }
             Event::ClientFailed { round, participant, client, reason, .. } => {
                 let place = self.place(*round, *client, *participant);
-                place.into_iter().for_each(|p| p.became(Outcome::Failed(reason.clone())));
+                place.into_iter().for_each(|p| p.became(UpdateOutcome::Failed(reason.clone())));
             }
             Event::UpdateRejected { round, participant, client, .. } => {
                 let place = self.place(*round, *client, *participant);
-                place.into_iter().for_each(|place| place.became(Outcome::Rejected));
+                place.into_iter().for_each(|place| place.became(UpdateOutcome::Rejected));
             }
             Event::UpdateStale { round, participant, client, .. } => {
                 let place = self.place(*round, *client, *participant);
-                place.into_iter().for_each(|place| place.became(Outcome::Stale));
+                place.into_iter().for_each(|place| place.became(UpdateOutcome::Stale));
             }
             Event::ServerRestarted { round, lost, .. } => {
                 for ((_, participant), place) in
                     self.round(*round).iter_mut().flat_map(|r| &mut r.places)
                 {
                     if lost.contains(participant) {
-                        place.became(Outcome::Restart);
+                        place.became(UpdateOutcome::Restart);
                     }
                 }
             }
             Event::SecureSumOpened { round, opened: false, .. } => {
                 let places = self.round(*round).into_iter().flat_map(|r| r.places.values_mut());
-                places.for_each(|place| place.became(Outcome::Unopened));
+                places.for_each(|place| place.became(UpdateOutcome::Unopened));
             }
             Event::RoundClosed { round, missing, .. } => {
                 self.round(*round).into_iter().for_each(|r| r.close(missing));

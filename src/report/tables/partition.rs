@@ -16,7 +16,7 @@ use crate::report::column::{CLASS_NAME, CLIENT, Columns, TASK};
 use crate::report::csv::Csv;
 
 #[derive(Columns, Serialize)]
-pub(in crate::report) struct Row {
+pub(in crate::report) struct PartitionRow {
     #[column(as_in = TASK)]
     task: u32,
     #[column(as_in = CLIENT)]
@@ -36,7 +36,7 @@ pub fn partition_csv(holdings: &[Holding], names: &ClassNames) -> io::Result<Vec
     for Holding { task, client, class, samples } in holdings {
         let (task, client) = (u32::from(task.0) + 1, client.0);
         let name = names.of(*class).to_owned();
-        csv.row(&Row { task, client, class: *class, samples: *samples, name })?;
+        csv.row(&PartitionRow { task, client, class: *class, samples: *samples, name })?;
     }
     drop(csv);
     Ok(text)

@@ -25,7 +25,7 @@ use crate::report::words::Traffic;
 use crate::wire::Kind;
 
 #[derive(Columns, Serialize)]
-pub(in crate::report) struct Row {
+pub(in crate::report) struct RoundRow {
     #[column(as_in = ROUND)]
     round: u64,
     #[column(as_in = TASK)]
@@ -137,7 +137,7 @@ impl Pending {
         self.missing.remove(&participant);
     }
 
-    fn row(&self) -> Row {
+    fn row(&self) -> RoundRow {
         let down = self.traffic.direction(Direction::Down);
         let up = self.traffic.direction(Direction::Up);
         let late = |way| self.traffic.0.get(&(way, FrameOutcome::Late)).map_or(0, |sum| sum.frames);
@@ -147,7 +147,7 @@ impl Pending {
         let took = |at: VirtualTime| Number(VirtualTime(at.0 - self.opened.0).as_seconds());
         let losses = &self.losses;
         let mean = || losses.iter().sum::<f64>() / losses.len() as f64;
-        Row {
+        RoundRow {
             round: u64::from(self.round.0) + 1,
             task: u32::from(self.task) + 1,
             phase: self.phase.clone(),
@@ -191,7 +191,7 @@ impl Pending {
 
 /// Writes one row per round, as CSV and as a line of JSON.
 pub struct RoundsTable<W: Write> {
-    csv: Csv<W, Row>,
+    csv: Csv<W, RoundRow>,
     json: JsonLines<W>,
     phases: Phases,
     watch: Stopwatch,
@@ -201,7 +201,7 @@ pub struct RoundsTable<W: Write> {
 impl<W: Write> RoundsTable<W> {
     /// Writes the header of a table of rounds that close by this rule.
     pub fn new(csv: W, json: W, closing: ClosingPolicy) -> io::Result<Self> {
-        let (csv, json) = (Csv::new(csv)?, JsonLines::new(json, Row::COLUMNS, "round"));
+        let (csv, json) = (Csv::new(csv)?, JsonLines::new(json, RoundRow::COLUMNS, "round"));
         let (phases, watch) = (Phases::default(), Stopwatch::new(closing));
         Ok(RoundsTable { csv, json, phases, watch, open: VecDeque::new() })
     }

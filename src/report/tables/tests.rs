@@ -13,9 +13,9 @@ use crate::policy::ParticipantKind;
 use crate::quantity::{ClientId, ParticipantId, Round, TaskId, VirtualTime};
 
 #[derive(Clone, Default)]
-struct Buffer(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl std::io::Write for Buffer {
+impl std::io::Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -25,7 +25,7 @@ impl std::io::Write for Buffer {
     }
 }
 
-impl Buffer {
+impl SharedBuffer {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().clone()).unwrap()
     }
@@ -140,16 +140,17 @@ fn feed(sink: &mut dyn EventSink) {
 
 #[test]
 fn a_round_with_a_straggler_waits_for_its_late_frame() {
-    let buffer = Buffer::default();
+    let buffer = SharedBuffer::default();
     feed(
-        &mut RoundsTable::new(buffer.clone(), Buffer::default(), ClosingPolicy::default()).unwrap(),
+        &mut RoundsTable::new(buffer.clone(), SharedBuffer::default(), ClosingPolicy::default())
+            .unwrap(),
     );
     insta::assert_snapshot!(buffer.text());
 }
 
 #[test]
 fn kinds_of_a_round_add_up_to_its_frames() {
-    let buffer = Buffer::default();
+    let buffer = SharedBuffer::default();
     feed(&mut BytesTable::new(buffer.clone()).unwrap());
     let text = buffer.text();
     let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|l| l.split(',').collect()).collect();
@@ -169,10 +170,11 @@ fn a_lost_frame_counts_what_crossed_the_link_and_delays_no_row() {
         events.iter().position(|e| matches!(e, Event::RoundOpened { round: Round(1), .. }));
     events.truncate(second.unwrap() + 1);
     events[5] = lost;
-    let (rounds, bytes) = (Buffer::default(), Buffer::default());
+    let (rounds, bytes) = (SharedBuffer::default(), SharedBuffer::default());
     let mut tables: [Box<dyn EventSink>; 2] = [
         Box::new(
-            RoundsTable::new(rounds.clone(), Buffer::default(), ClosingPolicy::default()).unwrap(),
+            RoundsTable::new(rounds.clone(), SharedBuffer::default(), ClosingPolicy::default())
+                .unwrap(),
         ),
         Box::new(BytesTable::new(bytes.clone()).unwrap()),
     ];
@@ -190,7 +192,7 @@ fn a_lost_frame_counts_what_crossed_the_link_and_delays_no_row() {
 
 #[test]
 fn clients_carry_what_they_carried() {
-    let buffer = Buffer::default();
+    let buffer = SharedBuffer::default();
     let mut table = ClientsTable::new(buffer.clone()).unwrap();
     let event = Event::ClientProfiled {
         client: ClientId(1),
@@ -208,14 +210,14 @@ fn clients_carry_what_they_carried() {
 
 #[test]
 fn the_matrix_counts_tasks_from_one() {
-    let buffer = Buffer::default();
+    let buffer = SharedBuffer::default();
     feed(&mut MatrixTable::new(buffer.clone()).unwrap());
     assert_eq!(buffer.text(), "after_task,test_task,correct,total,accuracy\n1,1,3,4,0.75\n");
 }
 
 #[test]
 fn a_task_without_test_samples_has_an_empty_cell() {
-    let buffer = Buffer::default();
+    let buffer = SharedBuffer::default();
     let mut table = MatrixTable::new(buffer.clone()).unwrap();
     let score = |task, correct, total| TaskScore { task: TaskId(task), correct, total };
     let numbers = Numbers { tasks: vec![score(0, 0, 4), score(1, 0, 0)], ..Numbers::default() };
@@ -227,7 +229,7 @@ fn a_task_without_test_samples_has_an_empty_cell() {
 
 #[test]
 fn lines_of_json_say_what_the_table_says() {
-    let (table, json) = (Buffer::default(), Buffer::default());
+    let (table, json) = (SharedBuffer::default(), SharedBuffer::default());
     feed(&mut RoundsTable::new(table.clone(), json.clone(), ClosingPolicy::default()).unwrap());
     let table = table.text();
     let mut lines = table.lines();
@@ -246,7 +248,7 @@ fn lines_of_json_say_what_the_table_says() {
 
 #[test]
 fn everybody_has_a_row_in_every_round_with_what_became_of_it() {
-    let buffer = Buffer::default();
+    let buffer = SharedBuffer::default();
     feed(&mut ParticipationTable::new(buffer.clone()).unwrap());
     // Client 1 is late in the first round: its row waits for its frame and has the frame's bytes.
     insta::assert_snapshot!(buffer.text());
@@ -254,7 +256,7 @@ fn everybody_has_a_row_in_every_round_with_what_became_of_it() {
 
 #[test]
 fn classes_are_named_by_their_rows_and_tasks() {
-    let buffer = Buffer::default();
+    let buffer = SharedBuffer::default();
     let names = ["a", "b", "dog", "c", "d", "emu, young"].map(String::from).to_vec();
     let mut table = ClassesTable::new(buffer.clone(), ClassNames::new(names)).unwrap();
     let started = |task, classes| Event::TaskStarted {

@@ -8,7 +8,7 @@ mod record;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use super::accuracy::Scores;
+use super::accuracy::TaskScores;
 use super::tables::{loss, micro_accuracy};
 use super::words::Traffic;
 use crate::federation::{Direction, Entry, EvaluationPoint, Event, EventSink, SinkError};
@@ -20,15 +20,15 @@ pub(super) const FILE: &str = "events.out.tfevents.0.fedcast";
 
 /// Writes the file, which begins with its first scalar.
 pub struct Tensorboard<W = DiskFile> {
-    target: Target<W>,
+    target: EventFile<W>,
     all: Traffic,
     round: Traffic,
     losses: Vec<f64>,
     failed: u32,
-    scores: Scores,
+    scores: TaskScores,
 }
 
-enum Target<W> {
+enum EventFile<W> {
     /// Folder in which the file is not created yet.
     Folder(Disk, PathBuf),
     Open(W),
@@ -37,32 +37,32 @@ enum Target<W> {
 impl Tensorboard {
     /// Writes into this folder, which is created with the first scalar.
     pub fn new(disk: Disk, folder: PathBuf) -> Tensorboard {
-        Tensorboard::into_target(Target::Folder(disk, folder))
+        Tensorboard::into_target(EventFile::Folder(disk, folder))
     }
 
     fn open(&mut self) -> io::Result<&mut DiskFile> {
-        if let Target::Folder(disk, folder) = &self.target {
+        if let EventFile::Folder(disk, folder) = &self.target {
             disk.create_folder(folder)?;
             let mut file = disk.create(&folder.join(FILE))?;
             file.write_all(&version())?;
-            self.target = Target::Open(file);
+            self.target = EventFile::Open(file);
         }
         match &mut self.target {
-            Target::Open(file) => Ok(file),
-            Target::Folder(..) => Err(io::Error::other("it was opened just now")),
+            EventFile::Open(file) => Ok(file),
+            EventFile::Folder(..) => Err(io::Error::other("it was opened just now")),
         }
     }
 }
 
 impl<W> Tensorboard<W> {
-    fn into_target(target: Target<W>) -> Tensorboard<W> {
+    fn into_target(target: EventFile<W>) -> Tensorboard<W> {
         Tensorboard {
             target,
             all: Traffic::default(),
             round: Traffic::default(),
             losses: Vec::new(),
             failed: 0,
-            scores: Scores::default(),
+            scores: TaskScores::default(),
         }
     }
 

@@ -5,14 +5,14 @@ use crate::results::{Better, Metric};
 
 /// Tolerance for how much worse than the first a group may be in a metric.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limit {
+pub struct MetricLimit {
     pub metric: Metric,
     tolerance: f64,
     /// True for a fraction of the first group's mean, false for the unit of `summary.json`.
     relative: bool,
 }
 
-impl Limit {
+impl MetricLimit {
     /// Parses `METRIC=TOLERANCE`.
     ///
     /// The tolerance is a number in the unit of `summary.json` (accuracies are fractions: `faa=0.01` is one point), or
@@ -20,7 +20,7 @@ impl Limit {
     ///
     /// # Errors
     /// Fails if the text has another form, the metric does not exist, or no direction of it is better.
-    pub fn parse(text: &str) -> Result<Limit, String> {
+    pub fn parse(text: &str) -> Result<MetricLimit, String> {
         let how = "write METRIC=TOLERANCE, such as faa=0.01 (one point) or bytes_up=5%";
         let (name, tolerance) = text.rsplit_once('=').ok_or(format!("`{text}`: {how}"))?;
         let metric = Metric::parse(name).map_err(|error| error.to_string())?;
@@ -35,7 +35,7 @@ impl Limit {
         let number =
             number.ok_or(format!("`{text}`: the tolerance must be a number from 0; {how}"))?;
         let tolerance = if relative { number / 100.0 } else { number };
-        Ok(Limit { metric, tolerance, relative })
+        Ok(MetricLimit { metric, tolerance, relative })
     }
 
     /// Describes every group that is worse than tolerated or lacks the metric.
@@ -77,11 +77,11 @@ mod tests {
 
     #[test]
     fn tolerances_are_numbers_or_parts_and_metrics_must_judge() {
-        let limit = Limit::parse("faa=0.01").unwrap();
+        let limit = MetricLimit::parse("faa=0.01").unwrap();
         assert_eq!((limit.tolerance, limit.relative), (0.01, false));
-        let limit = Limit::parse("bytes_up=5%").unwrap();
+        let limit = MetricLimit::parse("bytes_up=5%").unwrap();
         assert_eq!((limit.tolerance, limit.relative), (0.05, true));
-        let limit = Limit::parse("rounds_to:0.8=2").unwrap();
+        let limit = MetricLimit::parse("rounds_to:0.8=2").unwrap();
         assert_eq!(limit.metric.name(), "rounds_to:0.8");
         for (wrong, hint) in [
             ("faa", "write METRIC=TOLERANCE"),
@@ -90,7 +90,7 @@ mod tests {
             ("faa=x", "must be a number from 0"),
             ("participants=1", "neither better nor worse"),
         ] {
-            let told = Limit::parse(wrong).unwrap_err();
+            let told = MetricLimit::parse(wrong).unwrap_err();
             assert!(told.contains(hint), "{wrong}: {told}");
         }
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-pub use limit::Limit;
+pub use limit::MetricLimit;
 
 use super::differences::Differences;
 use super::trace::{FirstDifferences, Trace};

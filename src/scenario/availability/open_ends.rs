@@ -10,7 +10,7 @@ impl AvailabilitySection {
         let AvailabilityPattern::Trace { repeat_s, transitions, .. } = &self.pattern else {
             return Vec::new();
         };
-        let trace = Trace::of(transitions, *repeat_s, clients);
+        let trace = ClientTransitions::of(transitions, *repeat_s, clients);
         [trace.beyond(), trace.missing(), trace.unread(), trace.repeated(), trace.end()]
             .into_iter()
             .flatten()
@@ -19,7 +19,7 @@ impl AvailabilitySection {
 }
 
 /// Transitions of the clients of a run, in order of time.
-struct Trace {
+struct ClientTransitions {
     clients: u32,
     by_client: BTreeMap<u32, BTreeMap<Seconds, bool>>,
     /// Clients in the file that the run does not have.
@@ -47,10 +47,15 @@ impl Ord for Seconds {
     }
 }
 
-impl Trace {
-    fn of(transitions: &[Transition], repeat_s: f64, clients: u32) -> Trace {
-        let mut trace =
-            Trace { clients, by_client: BTreeMap::new(), others: Vec::new(), behind: 0, repeat_s };
+impl ClientTransitions {
+    fn of(transitions: &[Transition], repeat_s: f64, clients: u32) -> ClientTransitions {
+        let mut trace = ClientTransitions {
+            clients,
+            by_client: BTreeMap::new(),
+            others: Vec::new(),
+            behind: 0,
+            repeat_s,
+        };
         for (client, at, on) in transitions {
             if *client >= clients {
                 trace.others.push(*client);
@@ -151,7 +156,7 @@ mod tests {
     use super::*;
 
     fn told(lines: &[Transition], repeat_s: f64, clients: u32) -> String {
-        let trace = Trace::of(lines, repeat_s, clients);
+        let trace = ClientTransitions::of(lines, repeat_s, clients);
         let parts =
             [trace.beyond(), trace.missing(), trace.unread(), trace.repeated(), trace.end()];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n")

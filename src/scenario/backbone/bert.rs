@@ -18,7 +18,7 @@ pub struct BertSection {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vocabulary: Option<PathBuf>,
     /// Hidden state that is the feature. Default `cls`.
-    pub pooling: Pooling,
+    pub pooling: BertPooling,
     /// Patterns of tensors in the file that may be left over. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignore: Vec<String>,
@@ -32,7 +32,7 @@ pub struct BertSection {
 /// Hidden state that is the feature of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum, Choice)]
 #[serde(rename_all = "kebab-case")]
-pub enum Pooling {
+pub enum BertPooling {
     /// State of the token before the text.
     Cls,
     /// State of the last token of the text.
@@ -114,8 +114,11 @@ impl BertSection {
             ),
             _ => {}
         }
-        let pooling =
-            Param::new("pooling", Pooling::Cls, "hidden state that is the feature of a sequence");
+        let pooling = Param::new(
+            "pooling",
+            BertPooling::Cls,
+            "hidden state that is the feature of a sequence",
+        );
         let from_file = weights.is_file();
         let section = BertSection {
             weights,

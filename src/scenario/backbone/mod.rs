@@ -15,7 +15,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 pub use activation::Activation;
-pub use bert::{BertSection, BertShape, Pooling};
+pub use bert::{BertPooling, BertSection, BertShape};
 pub use extractor::ExtractorSection;
 pub use resnet::{ResNetSection, StartWeights, Stem};
 pub use vit::{Architecture, EMBEDDED_IMAGE, VitSection, VitShape, Weights};
@@ -45,7 +45,7 @@ pub enum BackboneSection {
 
 /// Words of [`BackboneSection`].
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
-enum Kind {
+enum BackboneKind {
     /// Pretrained vision transformer.
     Vit,
     /// ResNet-18, with a 3x3 stem for small images unless `stem` names another.
@@ -65,37 +65,40 @@ enum Kind {
 
 impl BackboneSection {
     pub(super) fn read(table: &mut TableReader<'_>) -> BackboneSection {
-        let kind =
-            table.get(&Param::new("kind", Kind::Vit, "network that turns a sample into features"));
-        if kind != Kind::Bert {
+        let kind = table.get(&Param::new(
+            "kind",
+            BackboneKind::Vit,
+            "network that turns a sample into features",
+        ));
+        if kind != BackboneKind::Bert {
             table.foreign(&BertSection::KEYS, &format!("kind = \"{}\"", kind.word()));
         }
         match kind {
-            Kind::Bert => {
+            BackboneKind::Bert => {
                 let foreign = ["resolution", "heads", "activation", "width", "stem"];
                 table.foreign(&foreign, "kind = \"bert\"");
                 BackboneSection::Bert(BertSection::read(table))
             }
-            Kind::Vit => {
+            BackboneKind::Vit => {
                 table.foreign(&["width", "stem"], "kind = \"vit\"");
                 BackboneSection::Vit(VitSection::read(table))
             }
-            Kind::ResNet18 => {
+            BackboneKind::ResNet18 => {
                 let foreign = ["architecture", "resolution", "heads", "activation"];
                 table.foreign(&foreign, "kind = \"resnet18\"");
                 BackboneSection::ResNet18(ResNetSection::read(table))
             }
-            Kind::ResNet50 | Kind::ResNet152 => {
+            BackboneKind::ResNet50 | BackboneKind::ResNet152 => {
                 let foreign =
                     ["architecture", "resolution", "heads", "activation", "width", "stem"];
                 table.foreign(&foreign, &format!("kind = \"{}\"", kind.word()));
                 let section = ExtractorSection::read(table, &kind.word());
                 match kind {
-                    Kind::ResNet50 => BackboneSection::ResNet50(section),
+                    BackboneKind::ResNet50 => BackboneSection::ResNet50(section),
                     _ => BackboneSection::ResNet152(section),
                 }
             }
-            Kind::Pixels => {
+            BackboneKind::Pixels => {
                 table.foreign(&VitSection::KEYS, "kind = \"pixels\"");
                 table.foreign(&["width", "stem", "ignore", "part"], "kind = \"pixels\"");
                 BackboneSection::Pixels
@@ -106,12 +109,12 @@ impl BackboneSection {
     /// Returns the word of `backbone.kind`.
     pub fn kind(&self) -> String {
         match self {
-            BackboneSection::Vit(_) => Kind::Vit.word(),
-            BackboneSection::ResNet18(_) => Kind::ResNet18.word(),
-            BackboneSection::ResNet50(_) => Kind::ResNet50.word(),
-            BackboneSection::ResNet152(_) => Kind::ResNet152.word(),
-            BackboneSection::Bert(_) => Kind::Bert.word(),
-            BackboneSection::Pixels => Kind::Pixels.word(),
+            BackboneSection::Vit(_) => BackboneKind::Vit.word(),
+            BackboneSection::ResNet18(_) => BackboneKind::ResNet18.word(),
+            BackboneSection::ResNet50(_) => BackboneKind::ResNet50.word(),
+            BackboneSection::ResNet152(_) => BackboneKind::ResNet152.word(),
+            BackboneSection::Bert(_) => BackboneKind::Bert.word(),
+            BackboneSection::Pixels => BackboneKind::Pixels.word(),
         }
     }
 

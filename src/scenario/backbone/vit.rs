@@ -137,7 +137,7 @@ impl Architecture {
 
 /// Presets of [`Architecture`].
 #[derive(Clone, Copy, PartialEq, ValueEnum, Choice)]
-enum Preset {
+enum VitPreset {
     /// Width 192, 12 blocks, 3 heads.
     #[value(name = "vit-tiny-patch16-224")]
     Tiny,
@@ -168,16 +168,16 @@ impl Weights {
                 refuse_embedded(table, "architecture");
             }
             // Known to the description and to "did you mean" all the same.
-            table.optional(&Param::<Preset>::unset("architecture", doc));
+            table.optional(&Param::<VitPreset>::unset("architecture", doc));
             return None;
         }
         if table.given_table("architecture") {
             return Some(Architecture::Table(table.table("architecture", VitShape::read)));
         }
         table.optional(&Param::unset("architecture", doc)).map(|preset| match preset {
-            Preset::Tiny => Architecture::VitTiny,
-            Preset::Small => Architecture::VitSmall,
-            Preset::Base => Architecture::VitBase,
+            VitPreset::Tiny => Architecture::VitTiny,
+            VitPreset::Small => Architecture::VitSmall,
+            VitPreset::Base => Architecture::VitBase,
         })
     }
 

@@ -3,7 +3,7 @@
 use crate::scenario::distribution::DistributionSection;
 use crate::scenario::{
     ArrivalChoice, AvailabilityPattern, ClassOrder, CohortSize, Compared, DrawInterval,
-    DummyClientSplit, FaultKind, Forgery, Ignored, Metric, Modulus, Population, Scenario,
+    DummyClientSplit, FaultKind, Forgery, Ignored, Modulus, OptionalMetric, Population, Scenario,
     StatisticsTransform,
 };
 
@@ -19,7 +19,7 @@ impl Scenario {
         self.idle_faults(&mut idle);
         self.idle_privacy(&mut idle);
         if self.record.bias != Compared::First
-            && !self.record.metrics.contains(&Metric::FederatedBias)
+            && !self.record.metrics.contains(&OptionalMetric::FederatedBias)
         {
             say(&mut idle, "record.bias", "`federated-bias` is not among record.metrics");
         }

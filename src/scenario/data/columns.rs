@@ -9,7 +9,7 @@ pub const ABOVE: &str = "folder";
 /// Columns, arrays or folders of a data set.
 #[derive(Default, Keys)]
 #[keys(given(source: DataSource), check = section.check(table, source))]
-pub(in crate::scenario) struct Columns {
+pub(in crate::scenario) struct DataColumns {
     /// Numbers per row.
     #[key(when = source == DataSource::Table, example = 768, at_least = 1.0, at_most = 1e6)]
     pub width: Option<u32>,
@@ -36,12 +36,12 @@ fn input_of(source: DataSource) -> Option<&'static str> {
     }
 }
 
-impl Columns {
+impl DataColumns {
     /// Returns the default columns of a source.
-    pub fn of(source: DataSource) -> Columns {
+    pub fn of(source: DataSource) -> DataColumns {
         let input = input_of(source).map(str::to_owned);
         let label = input.is_some().then(|| LABEL.to_owned());
-        Columns { input, label, ..Columns::default() }
+        DataColumns { input, label, ..DataColumns::default() }
     }
 
     fn check(&self, table: &mut TableReader<'_>, source: DataSource) {

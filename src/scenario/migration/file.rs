@@ -7,7 +7,9 @@ use super::renaming::{TextEdit, old_names, with_edits};
 use super::table::{NEW_SCHEMA, OLD_SCHEMA};
 use super::tokens::{DocumentToken, TokenContent, document_tokens};
 use crate::scenario::ScenarioError;
-use crate::scenario::reader::{Fault, Node, Report, Source, Span, Value, read_document};
+use crate::scenario::reader::{
+    Node, ReadingReport, SourceText, TextSpan, TomlValue, ValueFault, read_document,
+};
 
 /// Text of a file with the names of schema 2.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,12 +43,12 @@ pub fn migrate(text: &str, shown: &str) -> Result<Migrated, ScenarioError> {
     read_document(&lines, shown, "the file", |table| table.accept_rest())?;
     let tokens = document_tokens(&lines);
     let form = FileForm::of(&tokens);
-    let mut report = Report::default();
-    let source = report.add(Source::new(shown, &lines));
+    let mut report = ReadingReport::default();
+    let source = report.add(SourceText::new(shown, &lines));
     let mut fault = |span: &std::ops::Range<usize>, message: &str, label: &str, help: &str| {
-        let span = Span::new(source, span.clone());
-        let node = Node { value: Value::Boolean(false), span };
-        report.fault(Fault::new(&node, message, label).help(help));
+        let span = TextSpan::new(source, span.clone());
+        let node = Node { value: TomlValue::Boolean(false), span };
+        report.fault(ValueFault::new(&node, message, label).help(help));
     };
     let mut edits = Vec::new();
     if let Some(schema) = tokens.iter().find(|token| is_schema(token)) {

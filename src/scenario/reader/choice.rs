@@ -10,8 +10,8 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
-use super::node::{Node, Value};
-use super::readable::{Fault, Readable};
+use super::node::{Node, TomlValue};
+use super::readable::{Readable, ValueFault};
 use super::suggest::{alternatives, nearest};
 
 /// Words of a key, each with its meaning.
@@ -36,12 +36,12 @@ pub trait Choice: ValueEnum + Copy + PartialEq + 'static {
 impl<T: Choice> Readable for T {
     const WHAT: &'static str = "a word";
 
-    fn read(node: &Node) -> Result<Self, Fault> {
+    fn read(node: &Node) -> Result<Self, ValueFault> {
         let words: Vec<String> = T::value_variants().iter().map(T::word).collect();
         let words = || words.iter().map(String::as_str);
-        let Value::String(typed) = &node.value else {
+        let TomlValue::String(typed) = &node.value else {
             let help = format!("write one of {} in quotes", alternatives(words()));
-            return Err(Fault::wrong_type(node, "a string").help(help));
+            return Err(ValueFault::wrong_type(node, "a string").help(help));
         };
         let found = words().zip(T::value_variants()).find(|(word, _)| word == typed);
         found.map(|(_, value)| *value).ok_or_else(|| {
@@ -53,7 +53,7 @@ impl<T: Choice> Readable for T {
                 Some(word) => format!("did you mean \"{word}\"?"),
                 None => format!("possible values are {possible}"),
             };
-            Fault::new(node, format!("`{typed}` is not a value of {{key}}"), "unknown value")
+            ValueFault::new(node, format!("`{typed}` is not a value of {{key}}"), "unknown value")
                 .help(help)
         })
     }

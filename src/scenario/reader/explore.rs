@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use super::node::{Entry, Node, Span, Table, Value};
+use super::node::{Node, Table, TextSpan, TomlEntry, TomlValue};
 use super::param::KeyDoc;
-use super::report::Report;
+use super::report::ReadingReport;
 use super::table::{Readout, TableReader};
 
 /// All keys and tables that a document may have.
@@ -56,14 +56,14 @@ enum Shape {
 impl Shape {
     fn node(&self) -> Node {
         let value = match self {
-            Shape::Word(word) => Value::String(word.clone()),
-            Shape::Text => Value::String("x".to_owned()),
-            Shape::Number => Value::Integer(1),
-            Shape::Yes(yes) => Value::Boolean(*yes),
-            Shape::List => Value::Array(vec![Shape::Number.node()]),
-            Shape::Table => Value::Table(Table::new()),
+            Shape::Word(word) => TomlValue::String(word.clone()),
+            Shape::Text => TomlValue::String("x".to_owned()),
+            Shape::Number => TomlValue::Integer(1),
+            Shape::Yes(yes) => TomlValue::Boolean(*yes),
+            Shape::List => TomlValue::Array(vec![Shape::Number.node()]),
+            Shape::Table => TomlValue::Table(Table::new()),
         };
-        Node { value, span: Span::default() }
+        Node { value, span: TextSpan::default() }
     }
 
     /// Returns the trial values of a key: its words, truth values, another text than the default, or presence.
@@ -90,12 +90,12 @@ type Setting = Vec<(String, Shape)>;
 
 /// Reads repeatedly until no new key is asked for.
 pub fn explore<C>(read: impl Fn(&mut TableReader<'_>) -> C) -> Catalogue {
-    let mut found = Found::default();
+    let mut found = FoundKeys::default();
     let mut waiting: VecDeque<Setting> = VecDeque::from([Setting::new()]);
     let mut tried: BTreeSet<(String, Shape, Option<String>)> = BTreeSet::new();
     while let Some(setting) = waiting.pop_front() {
         let root = found.document(&setting);
-        let (_, readout) = TableReader::of(&root, &mut Report::default(), &read);
+        let (_, readout) = TableReader::of(&root, &mut ReadingReport::default(), &read);
         for (path, shape) in found.take(&setting, readout) {
             // Only one table is exchanged at a time: what stands inside it goes.
             if tried.insert((path.clone(), shape.clone(), text_beside(&setting, &path))) {
@@ -137,7 +137,7 @@ fn merge(known: &mut KeyDoc, doc: KeyDoc) {
 
 /// Keys and tables found so far.
 #[derive(Default)]
-struct Found {
+struct FoundKeys {
     keys: Vec<KeyDoc>,
     /// Indices in `keys`, one for each type of the key at a path.
     places: BTreeMap<String, Vec<usize>>,
@@ -146,7 +146,7 @@ struct Found {
     beside: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
 }
 
-impl Found {
+impl FoundKeys {
     /// Records new keys and returns further trial values.
     fn take(&mut self, setting: &Setting, readout: Readout) -> Vec<(String, Shape)> {
         let mut next = Vec::new();
@@ -207,14 +207,14 @@ impl Found {
         let Some((first, rest)) = parts.split_first() else { return };
         let path = if above.is_empty() { (*first).to_owned() } else { format!("{above}.{first}") };
         let is_list = self.tables.iter().any(|table| table.list && table.path == path);
-        let Value::Table(table) = &mut node.value else { return };
-        let empty = || Entry { key: Span::default(), node: Node::empty_table() };
+        let TomlValue::Table(table) = &mut node.value else { return };
+        let empty = || TomlEntry { key: TextSpan::default(), node: Node::empty_table() };
         let entry = table.entry((*first).to_owned()).or_insert_with(empty);
-        if is_list && !matches!(entry.node.value, Value::Array(_)) {
-            entry.node.value = Value::Array(vec![Node::empty_table()]);
+        if is_list && !matches!(entry.node.value, TomlValue::Array(_)) {
+            entry.node.value = TomlValue::Array(vec![Node::empty_table()]);
         }
         let inner = match &mut entry.node.value {
-            Value::Array(items) if is_list => items.first_mut(),
+            TomlValue::Array(items) if is_list => items.first_mut(),
             _ => Some(&mut entry.node),
         };
         let Some(inner) = inner else { return };
@@ -291,20 +291,20 @@ mod tests {
     use crate::scenario::reader::{Choice, Param};
 
     #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
-    enum Kind {
+    enum ExampleKind {
         /// No further keys.
         Plain,
         /// Further table.
         Deep,
     }
 
-    impl Choice for Kind {}
+    impl Choice for ExampleKind {}
 
     fn read(table: &mut TableReader<'_>) {
         table.get(&Param::new("top", 1_u32, "always"));
         table.table("inner", |inner| {
-            let kind: Kind = inner.get(&Param::new("kind", Kind::Plain, "which"));
-            if kind == Kind::Deep {
+            let kind: ExampleKind = inner.get(&Param::new("kind", ExampleKind::Plain, "which"));
+            if kind == ExampleKind::Deep {
                 inner.optional_table("more", |more| {
                     more.get(&Param::new("far", 0.5, "deep down").above(0.0));
                 });

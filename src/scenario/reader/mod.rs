@@ -61,14 +61,14 @@ pub use explore::{Catalogue, KnownKey, TableDoc, explore};
 pub(crate) use fedcast_derive::{Choice, Keys};
 pub use json_schema::{json_schema, meaning, table_schema};
 pub use param::{KeyDoc, Param};
-pub use readable::{Fault, Readable};
+pub use readable::{Readable, ValueFault};
 pub use shared_forms::with_shared_forms;
 pub use suggest::nearest;
 pub use table::TableReader;
 
 pub(super) use diagnostic::is_tame;
-pub(super) use node::{Entry, Node, Span, Table, Value};
-pub(super) use report::{Report, Source};
+pub(super) use node::{Node, Table, TextSpan, TomlEntry, TomlValue};
+pub(super) use report::{ReadingReport, SourceText};
 pub(super) use slips::requoted;
 pub(super) use table::DECIDES;
 
@@ -96,8 +96,8 @@ pub fn read_document<C>(
     document: &'static str,
     read: impl FnOnce(&mut TableReader<'_>) -> C,
 ) -> Result<C, ScenarioError> {
-    let mut report = Report::default();
-    let root = report.parse(Source::new(name, text));
+    let mut report = ReadingReport::default();
+    let root = report.parse(SourceText::new(name, text));
     if !report.is_clean() {
         return Err(report.into_error());
     }
@@ -110,12 +110,12 @@ pub fn read_document<C>(
 
 /// Returns the keys that `read` asks for, with their defaults, in order.
 pub fn describe<C>(read: impl FnOnce(&mut TableReader<'_>) -> C) -> Vec<KeyDoc> {
-    let mut report = Report::default();
+    let mut report = ReadingReport::default();
     TableReader::of(&Node::empty_table(), &mut report, read).1.keys
 }
 
 /// Returns the value of `read` for an empty table: all defaults.
 pub fn defaults<C>(read: impl FnOnce(&mut TableReader<'_>) -> C) -> C {
-    let mut report = Report::default();
+    let mut report = ReadingReport::default();
     TableReader::of(&Node::empty_table(), &mut report, read).0
 }

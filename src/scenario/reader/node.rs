@@ -7,8 +7,8 @@ use toml::de::{DeTable, DeValue};
 
 /// Part of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::scenario) struct Span {
-    /// Index of the source in its [`Report`](super::Report).
+pub(in crate::scenario) struct TextSpan {
+    /// Index of the source in its [`ReadingReport`](super::ReadingReport).
     pub source: usize,
     /// First byte.
     pub start: usize,
@@ -16,22 +16,22 @@ pub(in crate::scenario) struct Span {
     pub end: usize,
 }
 
-impl Span {
-    pub fn new(source: usize, range: Range<usize>) -> Span {
-        Span { source, start: range.start, end: range.end }
+impl TextSpan {
+    pub fn new(source: usize, range: Range<usize>) -> TextSpan {
+        TextSpan { source, start: range.start, end: range.end }
     }
 }
 
 /// Value and its place.
 #[derive(Clone, Debug)]
 pub(in crate::scenario) struct Node {
-    pub value: Value,
-    pub span: Span,
+    pub value: TomlValue,
+    pub span: TextSpan,
 }
 
 /// Value of TOML.
 #[derive(Clone, Debug)]
-pub(in crate::scenario) enum Value {
+pub(in crate::scenario) enum TomlValue {
     String(String),
     Integer(i64),
     Float(f64),
@@ -44,28 +44,28 @@ pub(in crate::scenario) enum Value {
 }
 
 /// Keys in alphabetical order.
-pub(in crate::scenario) type Table = BTreeMap<String, Entry>;
+pub(in crate::scenario) type Table = BTreeMap<String, TomlEntry>;
 
 /// Value with the place of its key.
 #[derive(Clone, Debug)]
-pub(in crate::scenario) struct Entry {
-    pub key: Span,
+pub(in crate::scenario) struct TomlEntry {
+    pub key: TextSpan,
     pub node: Node,
 }
 
 impl Node {
     /// Returns an empty table that is written nowhere.
     pub fn empty_table() -> Node {
-        Node { value: Value::Table(Table::new()), span: Span::default() }
+        Node { value: TomlValue::Table(Table::new()), span: TextSpan::default() }
     }
 
     /// Converts the parser's tree.
     pub fn new(source: usize, value: &DeValue<'_>, span: Range<usize>) -> Node {
         let child = |v: &toml::Spanned<DeValue<'_>>| Node::new(source, v.get_ref(), v.span());
         let value = match value {
-            DeValue::String(text) => Value::String(text.to_string()),
+            DeValue::String(text) => TomlValue::String(text.to_string()),
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
-                .map_or(Value::Unrepresentable, Value::Integer),
+                .map_or(TomlValue::Unrepresentable, TomlValue::Integer),
             // Whole, and written so: `1e9` is as good as all its zeros.
             DeValue::Float(number)
                 if !number.as_str().contains('.') && is_whole(number.as_str()) =>
@@ -73,22 +73,25 @@ impl Node {
                 number
                     .as_str()
                     .parse()
-                    .map_or(Value::Unrepresentable, |n: f64| Value::Integer(n as i64))
+                    .map_or(TomlValue::Unrepresentable, |n: f64| TomlValue::Integer(n as i64))
             }
             DeValue::Float(number) => {
-                number.as_str().parse().map_or(Value::Unrepresentable, Value::Float)
+                number.as_str().parse().map_or(TomlValue::Unrepresentable, TomlValue::Float)
             }
-            DeValue::Boolean(yes) => Value::Boolean(*yes),
-            DeValue::Datetime(_) => Value::Datetime,
-            DeValue::Array(items) => Value::Array(items.iter().map(child).collect()),
-            DeValue::Table(table) => Value::Table(entries(source, table)),
+            DeValue::Boolean(yes) => TomlValue::Boolean(*yes),
+            DeValue::Datetime(_) => TomlValue::Datetime,
+            DeValue::Array(items) => TomlValue::Array(items.iter().map(child).collect()),
+            DeValue::Table(table) => TomlValue::Table(entries(source, table)),
         };
-        Node { value, span: Span::new(source, span) }
+        Node { value, span: TextSpan::new(source, span) }
     }
 
     /// Converts the parser's document.
     pub fn document(source: usize, document: &DeTable<'_>) -> Node {
-        Node { value: Value::Table(entries(source, document)), span: Span::new(source, 0..0) }
+        Node {
+            value: TomlValue::Table(entries(source, document)),
+            span: TextSpan::new(source, 0..0),
+        }
     }
 
     /// Returns the value moved by `offset` bytes in its source.
@@ -96,16 +99,16 @@ impl Node {
         self.span.start += offset;
         self.span.end += offset;
         self.value = match self.value {
-            Value::Array(items) => {
-                Value::Array(items.into_iter().map(|item| item.shifted(offset)).collect())
+            TomlValue::Array(items) => {
+                TomlValue::Array(items.into_iter().map(|item| item.shifted(offset)).collect())
             }
-            Value::Table(table) => {
-                let moved = table.into_iter().map(|(name, Entry { mut key, node })| {
+            TomlValue::Table(table) => {
+                let moved = table.into_iter().map(|(name, TomlEntry { mut key, node })| {
                     key.start += offset;
                     key.end += offset;
-                    (name, Entry { key, node: node.shifted(offset) })
+                    (name, TomlEntry { key, node: node.shifted(offset) })
                 });
-                Value::Table(moved.collect())
+                TomlValue::Table(moved.collect())
             }
             plain => plain,
         };
@@ -116,8 +119,8 @@ impl Node {
     pub fn stand_in(&mut self, source: usize) {
         self.span.source = source;
         match &mut self.value {
-            Value::Array(items) => items.iter_mut().for_each(|item| item.stand_in(source)),
-            Value::Table(table) => table.values_mut().for_each(|entry| {
+            TomlValue::Array(items) => items.iter_mut().for_each(|item| item.stand_in(source)),
+            TomlValue::Table(table) => table.values_mut().for_each(|entry| {
                 entry.key.source = source;
                 entry.node.stand_in(source);
             }),
@@ -128,27 +131,27 @@ impl Node {
     /// Describes the value for "expected ..., found ...".
     pub fn what(&self) -> &'static str {
         match &self.value {
-            Value::String(_) => "a string",
-            Value::Integer(_) => "an integer",
-            Value::Float(_) => "a number with a fraction",
-            Value::Boolean(_) => "a boolean",
-            Value::Datetime => "a date",
-            Value::Array(_) => "a list",
-            Value::Table(_) => "a table",
-            Value::Unrepresentable => "a number too large",
+            TomlValue::String(_) => "a string",
+            TomlValue::Integer(_) => "an integer",
+            TomlValue::Float(_) => "a number with a fraction",
+            TomlValue::Boolean(_) => "a boolean",
+            TomlValue::Datetime => "a date",
+            TomlValue::Array(_) => "a list",
+            TomlValue::Table(_) => "a table",
+            TomlValue::Unrepresentable => "a number too large",
         }
     }
 
     /// Returns the table, if it is one.
     pub fn as_table(&self) -> Option<&Table> {
         match &self.value {
-            Value::Table(table) => Some(table),
+            TomlValue::Table(table) => Some(table),
             _ => None,
         }
     }
 
     /// Returns the value at a dotted path.
-    pub fn at(&self, path: &str) -> Option<&Entry> {
+    pub fn at(&self, path: &str) -> Option<&TomlEntry> {
         let (first, rest) = path.split_once('.').map_or((path, None), |(f, r)| (f, Some(r)));
         let entry = self.as_table()?.get(first)?;
         rest.map_or(Some(entry), |rest| entry.node.at(rest))
@@ -156,7 +159,7 @@ impl Node {
 
     /// Removes the value at a dotted path, if it is there.
     pub fn remove(&mut self, path: &str) {
-        let Value::Table(table) = &mut self.value else { return };
+        let TomlValue::Table(table) = &mut self.value else { return };
         match path.split_once('.') {
             None => _ = table.remove(path),
             Some((first, rest)) => {
@@ -179,15 +182,15 @@ impl Node {
     /// Converts the value to TOML without places; `None` for types that scenarios do not have (dates).
     pub fn to_toml(&self) -> Option<toml::Value> {
         Some(match &self.value {
-            Value::String(text) => text.clone().into(),
-            Value::Integer(number) => (*number).into(),
-            Value::Float(number) => (*number).into(),
-            Value::Boolean(yes) => (*yes).into(),
-            Value::Datetime | Value::Unrepresentable => return None,
-            Value::Array(items) => {
+            TomlValue::String(text) => text.clone().into(),
+            TomlValue::Integer(number) => (*number).into(),
+            TomlValue::Float(number) => (*number).into(),
+            TomlValue::Boolean(yes) => (*yes).into(),
+            TomlValue::Datetime | TomlValue::Unrepresentable => return None,
+            TomlValue::Array(items) => {
                 items.iter().map(Node::to_toml).collect::<Option<Vec<_>>>()?.into()
             }
-            Value::Table(table) => {
+            TomlValue::Table(table) => {
                 let pairs = table.iter().map(|(k, e)| Some((k.clone(), e.node.to_toml()?)));
                 toml::Value::Table(pairs.collect::<Option<toml::Table>>()?)
             }
@@ -204,7 +207,7 @@ fn is_whole(number: &str) -> bool {
 fn entries(source: usize, table: &DeTable<'_>) -> Table {
     let pairs = table.iter().map(|(key, value)| {
         let node = Node::new(source, value.get_ref(), value.span());
-        (key.get_ref().to_string(), Entry { key: Span::new(source, key.span()), node })
+        (key.get_ref().to_string(), TomlEntry { key: TextSpan::new(source, key.span()), node })
     });
     pairs.collect()
 }

@@ -8,31 +8,31 @@ use std::path::PathBuf;
 use toml::de::DeValue;
 
 use super::choice::Words;
-use super::node::{Node, Span, Value};
+use super::node::{Node, TextSpan, TomlValue};
 use super::slips::meant;
 
 /// Reason why a value cannot be read. `{key}` in the message becomes the key's dotted path.
 #[derive(Clone, Debug)]
-pub struct Fault {
-    pub(super) span: Span,
+pub struct ValueFault {
+    pub(super) span: TextSpan,
     pub(super) message: String,
     pub(super) label: String,
     pub(super) help: Option<String>,
 }
 
-impl Fault {
+impl ValueFault {
     pub(in crate::scenario) fn new(
         node: &Node,
         message: impl Into<String>,
         label: impl Into<String>,
-    ) -> Fault {
-        Fault { span: node.span, message: message.into(), label: label.into(), help: None }
+    ) -> ValueFault {
+        ValueFault { span: node.span, message: message.into(), label: label.into(), help: None }
     }
 
     /// Shortens the text: keys and words may come from files of any kind.
-    pub(super) fn shortened(self) -> Fault {
-        let Fault { span, message, label, help } = self;
-        Fault {
+    pub(super) fn shortened(self) -> ValueFault {
+        let ValueFault { span, message, label, help } = self;
+        ValueFault {
             span,
             message: shortened(message),
             label: shortened(label),
@@ -40,11 +40,15 @@ impl Fault {
         }
     }
 
-    pub(in crate::scenario) fn wrong_type(node: &Node, expected: &str) -> Fault {
-        Fault::new(node, format!("{{key}} must be {expected}"), format!("this is {}", node.what()))
+    pub(in crate::scenario) fn wrong_type(node: &Node, expected: &str) -> ValueFault {
+        ValueFault::new(
+            node,
+            format!("{{key}} must be {expected}"),
+            format!("this is {}", node.what()),
+        )
     }
 
-    pub(in crate::scenario) fn help(mut self, help: impl Into<String>) -> Fault {
+    pub(in crate::scenario) fn help(mut self, help: impl Into<String>) -> ValueFault {
         self.help = Some(help.into());
         self
     }
@@ -60,7 +64,7 @@ pub trait Readable: Clone + PartialEq + Sized {
 
     /// Reads the value, or returns the reason why it cannot be read.
     #[doc(hidden)]
-    fn read(node: &Node) -> Result<Self, Fault>;
+    fn read(node: &Node) -> Result<Self, ValueFault>;
 
     /// Returns the value as written in the effective scenario.
     fn to_toml(&self) -> toml::Value;
@@ -79,14 +83,14 @@ pub trait Readable: Clone + PartialEq + Sized {
 impl Readable for f64 {
     const WHAT: &'static str = "a number";
 
-    fn read(node: &Node) -> Result<Self, Fault> {
+    fn read(node: &Node) -> Result<Self, ValueFault> {
         match node.value {
-            Value::Float(number) if number.is_nan() => {
-                Err(Fault::new(node, "{key} must be a number", "this is not a number"))
+            TomlValue::Float(number) if number.is_nan() => {
+                Err(ValueFault::new(node, "{key} must be a number", "this is not a number"))
             }
-            Value::Float(number) => Ok(number),
-            Value::Integer(number) => Ok(number as f64),
-            _ => Err(unquote(node, Fault::wrong_type(node, Self::WHAT))),
+            TomlValue::Float(number) => Ok(number),
+            TomlValue::Integer(number) => Ok(number as f64),
+            _ => Err(unquote(node, ValueFault::wrong_type(node, Self::WHAT))),
         }
     }
 
@@ -102,10 +106,10 @@ impl Readable for f64 {
 impl Readable for bool {
     const WHAT: &'static str = "true or false";
 
-    fn read(node: &Node) -> Result<Self, Fault> {
+    fn read(node: &Node) -> Result<Self, ValueFault> {
         match node.value {
-            Value::Boolean(yes) => Ok(yes),
-            _ => Err(unquote(node, Fault::wrong_type(node, Self::WHAT))),
+            TomlValue::Boolean(yes) => Ok(yes),
+            _ => Err(unquote(node, ValueFault::wrong_type(node, Self::WHAT))),
         }
     }
 
@@ -117,10 +121,10 @@ impl Readable for bool {
 impl Readable for String {
     const WHAT: &'static str = "a string";
 
-    fn read(node: &Node) -> Result<Self, Fault> {
+    fn read(node: &Node) -> Result<Self, ValueFault> {
         match &node.value {
-            Value::String(text) => Ok(text.clone()),
-            _ => Err(Fault::wrong_type(node, Self::WHAT)),
+            TomlValue::String(text) => Ok(text.clone()),
+            _ => Err(ValueFault::wrong_type(node, Self::WHAT)),
         }
     }
 
@@ -132,7 +136,7 @@ impl Readable for String {
 impl Readable for PathBuf {
     const WHAT: &'static str = "a string";
 
-    fn read(node: &Node) -> Result<Self, Fault> {
+    fn read(node: &Node) -> Result<Self, ValueFault> {
         String::read(node).map(PathBuf::from)
     }
 
@@ -141,16 +145,17 @@ impl Readable for PathBuf {
     }
 }
 
-fn integer<T: TryFrom<i64>>(node: &Node) -> Result<T, Fault> {
+fn integer<T: TryFrom<i64>>(node: &Node) -> Result<T, ValueFault> {
     match node.value {
-        Value::Integer(number) => T::try_from(number).map_err(|_| {
+        TomlValue::Integer(number) => T::try_from(number).map_err(|_| {
             let why = if number < 0 { "must not be negative" } else { "is too large" };
-            Fault::new(node, format!("{{key}} {why}"), "out of range")
+            ValueFault::new(node, format!("{{key}} {why}"), "out of range")
         }),
-        Value::Float(number) if number.fract() == 0.0 && number.abs() < 1e9 => {
-            Err(Fault::wrong_type(node, "an integer").help(format!("write `{}`", number as i64)))
+        TomlValue::Float(number) if number.fract() == 0.0 && number.abs() < 1e9 => {
+            Err(ValueFault::wrong_type(node, "an integer")
+                .help(format!("write `{}`", number as i64)))
         }
-        _ => Err(unquote(node, Fault::wrong_type(node, "an integer"))),
+        _ => Err(unquote(node, ValueFault::wrong_type(node, "an integer"))),
     }
 }
 
@@ -159,7 +164,7 @@ macro_rules! whole_number {
                 impl Readable for $int {
             const WHAT: &'static str = "an integer";
 
-            fn read(node: &Node) -> Result<Self, Fault> {
+            fn read(node: &Node) -> Result<Self, ValueFault> {
                 integer(node)
             }
 
@@ -180,10 +185,10 @@ impl<T: Readable> Readable for Vec<T> {
     const WHAT: &'static str = "a list";
     const ENTRIES: Option<&'static str> = Some(T::WHAT);
 
-    fn read(node: &Node) -> Result<Self, Fault> {
+    fn read(node: &Node) -> Result<Self, ValueFault> {
         match &node.value {
-            Value::Array(items) => items.iter().map(T::read).collect(),
-            _ => Err(Fault::wrong_type(node, &format!("a list, each entry {}", T::WHAT))),
+            TomlValue::Array(items) => items.iter().map(T::read).collect(),
+            _ => Err(ValueFault::wrong_type(node, &format!("a list, each entry {}", T::WHAT))),
         }
     }
 
@@ -204,12 +209,12 @@ impl<T: Readable, const N: usize> Readable for [T; N] {
     const WHAT: &'static str = "a list";
     const ENTRIES: Option<&'static str> = Some(T::WHAT);
 
-    fn read(node: &Node) -> Result<Self, Fault> {
+    fn read(node: &Node) -> Result<Self, ValueFault> {
         let items = Vec::<T>::read(node)?;
         let found = items.len();
         <[T; N]>::try_from(items).map_err(|_| {
             let message = format!("{{key}} must be a list of {N}, each {}", T::WHAT);
-            Fault::new(node, message, format!("this has {found}"))
+            ValueFault::new(node, message, format!("this has {found}"))
         })
     }
 
@@ -235,8 +240,8 @@ fn shortened(text: String) -> String {
 /// Improves the error of a value in quotes or of a value that is not TOML.
 ///
 /// A quoted number or boolean is the most common mistake.
-fn unquote(node: &Node, fault: Fault) -> Fault {
-    let Value::String(text) = &node.value else { return fault };
+fn unquote(node: &Node, fault: ValueFault) -> ValueFault {
+    let TomlValue::String(text) = &node.value else { return fault };
     let plain = DeValue::parse(text).is_ok_and(|value| {
         matches!(value.get_ref(), DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_))
     });

@@ -3,9 +3,9 @@
 use toml::de::DeTable;
 
 use super::diagnostic::{Diagnostic, SourceSpan};
-use super::node::{Node, Span};
+use super::node::{Node, TextSpan};
 use super::param::KeyDoc;
-use super::readable::Fault;
+use super::readable::ValueFault;
 use super::slips::{meant, other_format};
 use super::suggest::alternatives;
 use crate::scenario::ScenarioError;
@@ -24,7 +24,7 @@ const OVERRIDE: &str = "--set";
 
 /// Text that was read.
 #[derive(Clone, Debug)]
-pub(in crate::scenario) struct Source {
+pub(in crate::scenario) struct SourceText {
     /// File as the user gave it, or `--set`.
     pub name: String,
     pub text: String,
@@ -32,36 +32,36 @@ pub(in crate::scenario) struct Source {
     foreign: bool,
 }
 
-impl Source {
-    pub fn new(name: &str, text: &str) -> Source {
-        Source { name: name.to_owned(), text: text.to_owned(), foreign: false }
+impl SourceText {
+    pub fn new(name: &str, text: &str) -> SourceText {
+        SourceText { name: name.to_owned(), text: text.to_owned(), foreign: false }
     }
 
     /// Returns the source of an override from the command line.
-    pub fn override_of(text: &str) -> Source {
-        Source::new(OVERRIDE, text)
+    pub fn override_of(text: &str) -> SourceText {
+        SourceText::new(OVERRIDE, text)
     }
 
     /// Returns the source of a file that a key names.
-    pub fn table(name: &str, text: &str) -> Source {
-        Source { foreign: true, ..Source::new(name, text) }
+    pub fn table(name: &str, text: &str) -> SourceText {
+        SourceText { foreign: true, ..SourceText::new(name, text) }
     }
 }
 
 /// Sources and errors of one reading.
 #[derive(Clone, Debug, Default)]
-pub(in crate::scenario) struct Report {
-    sources: Vec<Source>,
-    found: Vec<Fault>,
+pub(in crate::scenario) struct ReadingReport {
+    sources: Vec<SourceText>,
+    found: Vec<ValueFault>,
     /// Number of errors that are not kept.
     more: usize,
     /// Errors of keys that are unknown at their place.
     strays: Vec<(usize, String)>,
 }
 
-impl Report {
+impl ReadingReport {
     /// Adds a source and returns its index, which spans use.
-    pub fn add(&mut self, source: Source) -> usize {
+    pub fn add(&mut self, source: SourceText) -> usize {
         self.sources.push(source);
         self.sources.len() - 1
     }
@@ -69,7 +69,7 @@ impl Report {
     /// Parses a document and returns as much as could be read.
     ///
     /// Reports its first syntax error, and typing errors in later lines.
-    pub fn parse(&mut self, source: Source) -> Node {
+    pub fn parse(&mut self, source: SourceText) -> Node {
         let index = self.add(source);
         let text = self.sources[index].text.clone();
         let (document, errors) = DeTable::parse_recoverable(&text);
@@ -78,8 +78,8 @@ impl Report {
             false => other_format(&self.sources[index].name, &text),
         };
         if let Some(other) = other {
-            self.fault(Fault {
-                span: Span::new(index, 0..0),
+            self.fault(ValueFault {
+                span: TextSpan::new(index, 0..0),
                 message: format!("this is {other}, and files of fedcast are TOML"),
                 label: String::new(),
                 help: Some(
@@ -89,12 +89,12 @@ impl Report {
             });
             return Node::document(index, document.get_ref());
         }
-        let mut places: Vec<(usize, Fault)> = Vec::new();
+        let mut places: Vec<(usize, ValueFault)> = Vec::new();
         for error in errors {
             let range = error.span().unwrap_or(0..0);
-            let fault = Fault {
+            let fault = ValueFault {
                 help: advice(&text, range.start, error.message()),
-                span: Span::new(index, range.clone()),
+                span: TextSpan::new(index, range.clone()),
                 message: format!("this is not TOML: {}", error.message()),
                 label: "here".into(),
             };
@@ -116,7 +116,7 @@ impl Report {
     }
 
     /// Adds an error.
-    pub fn fault(&mut self, fault: Fault) {
+    pub fn fault(&mut self, fault: ValueFault) {
         if self.found.len() < KEPT {
             self.found.push(fault.shortened());
         } else {
@@ -125,7 +125,7 @@ impl Report {
     }
 
     /// Adds the error of a key that is unknown at its place.
-    pub fn stray(&mut self, fault: Fault, key: &str) {
+    pub fn stray(&mut self, fault: ValueFault, key: &str) {
         self.strays.push((self.found.len(), key.to_owned()));
         self.fault(fault);
     }
@@ -143,11 +143,11 @@ impl Report {
     }
 
     /// Returns true if a place is in an override.
-    pub fn is_override(&self, span: Span) -> bool {
+    pub fn is_override(&self, span: TextSpan) -> bool {
         self.sources.get(span.source).is_some_and(|source| source.name == OVERRIDE)
     }
 
-    fn place(&self, span: Span) -> Option<SourceSpan> {
+    fn place(&self, span: TextSpan) -> Option<SourceSpan> {
         let source = self.sources.get(span.source)?;
         Some(match span.start == span.end && span.start == 0 {
             true => SourceSpan::whole(&source.name),
@@ -174,7 +174,7 @@ impl Report {
         found.sort_by_key(|fault| fault.span);
         let all = found.len() + self.more;
         found.truncate(SHOWN);
-        let place = |fault: Fault| {
+        let place = |fault: ValueFault| {
             let place = self.place(fault.span);
             Diagnostic { message: fault.message, place, label: fault.label, help: fault.help }
         };

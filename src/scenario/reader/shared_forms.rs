@@ -30,7 +30,7 @@ pub fn with_shared_forms(mut schema: Value) -> Value {
 }
 
 /// Number of occurrences of a form, and its first key.
-struct Seen {
+struct FormCount {
     count: usize,
     name: String,
 }
@@ -38,8 +38,8 @@ struct Seen {
 /// Counts a form and returns true the first time.
 ///
 /// The parts of a form that is met again are no repetitions themselves.
-fn first_time(form: &Value, name: &str, seen: &mut BTreeMap<String, Seen>) -> bool {
-    let new = Seen { count: 0, name: name.to_owned() };
+fn first_time(form: &Value, name: &str, seen: &mut BTreeMap<String, FormCount>) -> bool {
+    let new = FormCount { count: 0, name: name.to_owned() };
     let of = seen.entry(form.to_string()).or_insert(new);
     of.count += 1;
     of.count == 1

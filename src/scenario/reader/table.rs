@@ -7,10 +7,10 @@ mod unknown;
 use std::cell::RefCell;
 
 use super::explore::TableDoc;
-use super::node::{Node, Table, Value};
+use super::node::{Node, Table, TomlValue};
 use super::param::{KeyDoc, Param};
-use super::readable::{Fault, Readable};
-use super::report::Report;
+use super::readable::{Readable, ValueFault};
+use super::report::ReadingReport;
 use super::suggest::{alternatives, nearest};
 use crate::scenario::migration::renamed_word;
 use short::leading_key;
@@ -26,7 +26,7 @@ pub(in crate::scenario) const DECIDES: [&str; 4] = ["kind", "name", "source", "d
 pub struct TableReader<'a> {
     node: &'a Node,
     path: String,
-    report: &'a mut Report,
+    report: &'a mut ReadingReport,
     known: Vec<&'static str>,
     /// Keys that exist but are not valid here, and the reason.
     foreign: Vec<(&'static str, String)>,
@@ -57,7 +57,7 @@ impl<'a> TableReader<'a> {
     /// Reads a whole document.
     pub(in crate::scenario) fn of<C>(
         node: &Node,
-        report: &mut Report,
+        report: &mut ReadingReport,
         read: impl FnOnce(&mut TableReader<'_>) -> C,
     ) -> (C, Readout) {
         TableReader::document(node, "the scenario", report, read)
@@ -67,7 +67,7 @@ impl<'a> TableReader<'a> {
     pub(in crate::scenario) fn document<C>(
         node: &Node,
         document: &'static str,
-        report: &mut Report,
+        report: &mut ReadingReport,
         read: impl FnOnce(&mut TableReader<'_>) -> C,
     ) -> (C, Readout) {
         let (value, readout) = TableReader::nested(node, (document, String::new()), report, read);
@@ -78,7 +78,7 @@ impl<'a> TableReader<'a> {
     fn nested<C>(
         node: &Node,
         (document, path): (&'static str, String),
-        report: &mut Report,
+        report: &mut ReadingReport,
         read: impl FnOnce(&mut TableReader<'_>) -> C,
     ) -> (C, Readout) {
         let mut reader = TableReader {
@@ -114,7 +114,7 @@ impl<'a> TableReader<'a> {
         let read = self.take(param);
         if read.is_none() && param.required && !self.given(param.name) {
             let example = param.value.as_ref().map(|v| format!("{} = {}", param.name, v.to_toml()));
-            self.report.fault(Fault {
+            self.report.fault(ValueFault {
                 span: self.node.span,
                 message: format!("{} lacks the key `{}`: {}", self.title(), param.name, param.doc),
                 label: format!("no `{}` here", param.name),
@@ -143,7 +143,7 @@ impl<'a> TableReader<'a> {
         let path = self.path_of(param.name);
         let value = T::read(node).map_err(|mut fault| {
             fault.message = fault.message.replace("{key}", &format!("`{path}`"));
-            if let Value::String(word) = &node.value {
+            if let TomlValue::String(word) = &node.value {
                 fault.help = renamed_word(&path, word).or(fault.help);
             }
             self.report.fault(fault);
@@ -151,13 +151,13 @@ impl<'a> TableReader<'a> {
         let value = value.ok()?;
         if !param.is_finite(&value.numbers()) {
             let message = format!("`{path}` must be finite");
-            self.report.fault(Fault::new(node, message, "endless"));
+            self.report.fault(ValueFault::new(node, message, "endless"));
             return None;
         }
         if !param.admits(&value.numbers()) {
             let range = param.range().unwrap_or_default();
             let message = format!("`{path}` must be {range}");
-            self.report.fault(Fault::new(node, message, "out of range"));
+            self.report.fault(ValueFault::new(node, message, "out of range"));
             return None;
         }
         Some(value)
@@ -178,8 +178,8 @@ impl<'a> TableReader<'a> {
                 // Its keys are not missing, they are unreadable: say nothing more.
                 let place = (self.document, path.clone());
                 let (value, readout) =
-                    TableReader::nested(&absent, place, &mut Report::default(), read);
-                let mut fault = Fault::wrong_type(node, "a table");
+                    TableReader::nested(&absent, place, &mut ReadingReport::default(), read);
+                let mut fault = ValueFault::wrong_type(node, "a table");
                 fault.message = format!("`{path}` must be a table");
                 let below = format!("write `[{path}]` and its keys below it");
                 self.report.fault(fault.help(match leading_key(node, &readout.keys) {
@@ -209,7 +209,7 @@ impl<'a> TableReader<'a> {
         let (_, readout) = TableReader::nested(
             &Node::empty_table(),
             (self.document, path.clone()),
-            &mut Report::default(),
+            &mut ReadingReport::default(),
             &mut read,
         );
         self.know(name, true, readout);
@@ -217,9 +217,9 @@ impl<'a> TableReader<'a> {
             return absent;
         };
         let items = match &node.value {
-            Value::Array(items) => items,
+            TomlValue::Array(items) => items,
             _ => {
-                let mut fault = Fault::wrong_type(node, "a list of tables");
+                let mut fault = ValueFault::wrong_type(node, "a list of tables");
                 fault.message = format!("`{path}` must be a list of tables");
                 let help = format!("write `[[{path}]]` and the keys of one entry below it");
                 self.report.fault(fault.help(help));
@@ -229,7 +229,7 @@ impl<'a> TableReader<'a> {
         let mut entries = Vec::with_capacity(items.len());
         for item in items {
             if item.as_table().is_none() {
-                let mut fault = Fault::wrong_type(item, "a table");
+                let mut fault = ValueFault::wrong_type(item, "a table");
                 fault.message = format!("every entry of `{path}` must be a table");
                 self.report.fault(fault);
                 continue;
@@ -268,7 +268,7 @@ impl<'a> TableReader<'a> {
         }
         self.known.push(name);
         let path = self.path_of(name);
-        self.report.fault(Fault {
+        self.report.fault(ValueFault {
             span: self.node.span,
             message: format!("{} lacks the table [{path}]", self.title()),
             label: format!("no [{path}] here"),
@@ -277,7 +277,7 @@ impl<'a> TableReader<'a> {
         let (value, readout) = TableReader::nested(
             &Node::empty_table(),
             (self.document, path),
-            &mut Report::default(),
+            &mut ReadingReport::default(),
             read,
         );
         self.keep(name, readout);
@@ -337,7 +337,7 @@ impl<'a> TableReader<'a> {
     pub fn given_string(&self, name: &str) -> bool {
         self.probed.borrow_mut().push(name.to_owned());
         let written = self.entries().and_then(|t| t.get(name));
-        written.is_some_and(|e| matches!(e.node.value, Value::String(_)))
+        written.is_some_and(|e| matches!(e.node.value, TomlValue::String(_)))
     }
 
     /// Marks keys that are not valid with the rest of this table, such as `kind = "iid"`.
@@ -359,7 +359,7 @@ impl<'a> TableReader<'a> {
     /// The caret is under the value of `name` or, if that is not written, under the head of the table.
     pub fn reject(&mut self, name: &str, message: &str, label: &str, help: &str) {
         let written = self.entries().and_then(|t| t.get(name)).map(|entry| entry.node.span);
-        self.report.fault(Fault {
+        self.report.fault(ValueFault {
             span: written.unwrap_or(self.node.span),
             message: message.to_owned(),
             label: label.to_owned(),
@@ -378,12 +378,12 @@ impl<'a> TableReader<'a> {
     ) {
         let written = self.entries().and_then(|t| t.get(name)).map(|entry| &entry.node);
         let item = written.and_then(|list| match &list.value {
-            Value::Array(items) => items.get(index),
+            TomlValue::Array(items) => items.get(index),
             _ => None,
         });
         match item {
             Some(item) => {
-                self.report.fault(Fault::new(item, message, label).help(help));
+                self.report.fault(ValueFault::new(item, message, label).help(help));
             }
             None => self.reject(name, message, label, help),
         }
@@ -391,7 +391,7 @@ impl<'a> TableReader<'a> {
 
     /// Reports an error like [`reject`](Self::reject), at a dotted path or the nearest table around it.
     pub fn reject_at(&mut self, path: &str, message: &str, label: &str, help: &str) {
-        self.report.fault(Fault::new(self.node.nearest(path), message, label).help(help));
+        self.report.fault(ValueFault::new(self.node.nearest(path), message, label).help(help));
     }
 
     /// Returns the keys of the table as written, in alphabetical order.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{point_cells, point_columns, portable};
 use crate::report::column::CellType;
 use crate::report::words::CONTROL;
-use crate::results::{Cell, Metric, Table, Unit};
+use crate::results::{Metric, Table, TableCell, Unit};
 use crate::study::collect::{Outcome, Outcomes};
 use crate::study::{CellState, Study};
 
@@ -56,29 +56,29 @@ fn by_kind(outcomes: &Outcomes) -> Vec<Metric> {
     metrics
 }
 
-fn row(study: &Study, metrics: &[Metric], outcome: &Outcome) -> Vec<Cell> {
+fn row(study: &Study, metrics: &[Metric], outcome: &Outcome) -> Vec<TableCell> {
     let Outcome { cell, hash, state, run, .. } = outcome;
     let seeds = &cell.replicate;
     let mut row = point_cells(study, &cell.point);
     for seed in [seeds.label, seeds.run, seeds.partition, seeds.class_order] {
         // Seeds come from TOML, whose integers end at `i64::MAX`.
-        row.push(Cell::Integer(i64::try_from(seed).unwrap_or(i64::MAX)));
+        row.push(TableCell::Integer(i64::try_from(seed).unwrap_or(i64::MAX)));
     }
     row.push(state.word().into());
-    row.push(run.as_ref().map_or(Cell::Empty, |run| run.manifest.method.as_str().into()));
+    row.push(run.as_ref().map_or(TableCell::Empty, |run| run.manifest.method.as_str().into()));
     for metric in metrics {
         row.push(outcome.figure(metric).into());
     }
     let digests = run.as_ref().and_then(|run| run.manifest.digests.as_ref());
-    row.push(digests.map_or(Cell::Empty, |both| both.events.to_string().as_str().into()));
-    row.push(digests.map_or(Cell::Empty, |both| both.numbers.to_string().as_str().into()));
+    row.push(digests.map_or(TableCell::Empty, |both| both.events.to_string().as_str().into()));
+    row.push(digests.map_or(TableCell::Empty, |both| both.numbers.to_string().as_str().into()));
     row.push(hash.as_str().into());
-    row.push(Cell::Text(portable(&cell.path)));
-    row.push(run.as_ref().map_or(Cell::Empty, |run| run.manifest.fedcast.as_str().into()));
+    row.push(TableCell::Text(portable(&cell.path)));
+    row.push(run.as_ref().map_or(TableCell::Empty, |run| run.manifest.fedcast.as_str().into()));
     row.push(match state {
         CellState::Failed(failure) => failure.error.lines().next().unwrap_or_default().into(),
-        CellState::Foreign(found) => Cell::Text(format!("the directory holds {found}")),
-        _ => Cell::Empty,
+        CellState::Foreign(found) => TableCell::Text(format!("the directory holds {found}")),
+        _ => TableCell::Empty,
     });
     row
 }

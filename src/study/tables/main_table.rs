@@ -6,7 +6,7 @@
 use super::point_columns;
 use crate::report::TextTable;
 use crate::report::column::CellType;
-use crate::results::{Cell, Metric, Spread, Table, best};
+use crate::results::{Metric, Spread, Table, TableCell, best};
 use crate::study::collect::Outcomes;
 use crate::study::{Baseline, Point, Study};
 
@@ -16,15 +16,15 @@ pub struct MainTable {
     /// First columns: the axes, then the label of extra cells if there are any.
     heads: Vec<String>,
     metrics: Vec<Metric>,
-    rows: Vec<Row>,
+    rows: Vec<MainTableRow>,
     notes: Vec<String>,
     columns: Vec<(String, CellType)>,
 }
 
 #[derive(Clone, Debug)]
-struct Row {
+struct MainTableRow {
     names: Vec<String>,
-    cells: Vec<Cell>,
+    cells: Vec<TableCell>,
     /// Number of complete runs.
     n: usize,
     spreads: Vec<Option<Spread>>,
@@ -42,9 +42,9 @@ impl MainTable {
         if extras {
             heads.push(if heads.is_empty() { "cell".into() } else { String::new() });
         }
-        let mut rows: Vec<Row> = points
+        let mut rows: Vec<MainTableRow> = points
             .iter()
-            .map(|point| Row {
+            .map(|point| MainTableRow {
                 names: names(study, point, extras),
                 cells: super::point_cells(study, point),
                 n: outcomes.of(point).filter(|outcome| outcome.run.is_some()).count(),
@@ -86,13 +86,13 @@ impl MainTable {
         let mut table = Table::new(columns);
         for row in &self.rows {
             let mut cells = row.cells.clone();
-            cells.push(Cell::Integer(row.n as i64));
+            cells.push(TableCell::Integer(row.n as i64));
             for spread in &row.spreads {
                 cells.push(spread.map(|spread| spread.mean).into());
                 cells.push(spread.and_then(|spread| spread.deviation).into());
-                cells.push(Cell::Integer(spread.map_or(0, |spread| spread.n) as i64));
+                cells.push(TableCell::Integer(spread.map_or(0, |spread| spread.n) as i64));
             }
-            cells.push(row.note.map_or(Cell::Empty, |note| self.notes[note].as_str().into()));
+            cells.push(row.note.map_or(TableCell::Empty, |note| self.notes[note].as_str().into()));
             table.push(cells);
         }
         table
@@ -178,7 +178,7 @@ impl MainTable {
     }
 
     /// Returns the first columns: names, the last with the mark of a note, and n.
-    fn first(&self, row: &Row, shown: impl Fn(&str) -> String) -> Vec<String> {
+    fn first(&self, row: &MainTableRow, shown: impl Fn(&str) -> String) -> Vec<String> {
         let mut cells: Vec<String> = row.names.iter().map(|name| shown(name)).collect();
         // Rows of the grid have an empty entry in the column of extra cells.
         let last = cells.iter_mut().rev().find(|name| !name.is_empty());
@@ -189,7 +189,7 @@ impl MainTable {
         cells
     }
 
-    fn entry(&self, row: &Row, metric: usize, sign: &str) -> String {
+    fn entry(&self, row: &MainTableRow, metric: usize, sign: &str) -> String {
         let Some(spread) = row.spreads[metric] else { return String::new() };
         let metric = &self.metrics[metric];
         let mut text = metric.show(spread.mean);
@@ -268,7 +268,7 @@ fn shared_means(
 
 /// Marks the best rows of a group, by metric.
 fn mark_best(
-    rows: &mut [Row],
+    rows: &mut [MainTableRow],
     group: &[usize],
     (at, metric): (usize, &Metric),
     means: &[(usize, f64)],

@@ -18,14 +18,14 @@ mod rounds;
 use std::path::Path;
 
 pub use main_table::MainTable;
-pub use paired::{Difference, differences};
+pub use paired::{CellDifference, differences};
 
 use super::collect::Outcomes;
 use super::directory::StudyDirectory;
 use super::{Axis, Point, STUDY_FILE, Study, StudyError};
 use crate::experiment::write_atomically;
 use crate::report::column::CellType;
-use crate::results::{Cell, Table};
+use crate::results::{Table, TableCell};
 
 /// Writes all tables of a study.
 ///
@@ -63,16 +63,16 @@ fn point_columns(study: &Study) -> Vec<(String, CellType)> {
 }
 
 /// Returns the entries of a point in the columns of [`point_columns`].
-fn point_cells(study: &Study, point: &Point) -> Vec<Cell> {
+fn point_cells(study: &Study, point: &Point) -> Vec<TableCell> {
     let axes = (0..study.axes.len()).map(|axis| match study.arm(point, axis) {
-        None => Cell::Empty,
+        None => TableCell::Empty,
         Some(arm) => match &arm.value {
-            Some(toml::Value::Integer(number)) => Cell::Integer(*number),
-            Some(toml::Value::Float(number)) => Cell::Number(*number),
-            _ => Cell::Text(arm.label.clone()),
+            Some(toml::Value::Integer(number)) => TableCell::Integer(*number),
+            Some(toml::Value::Float(number)) => TableCell::Number(*number),
+            _ => TableCell::Text(arm.label.clone()),
         },
     });
-    std::iter::once(Cell::Text(study.label(point))).chain(axes).collect()
+    std::iter::once(TableCell::Text(study.label(point))).chain(axes).collect()
 }
 
 /// Returns the type of an axis' values.

@@ -2,13 +2,13 @@
 
 use super::{point_cells, point_columns};
 use crate::report::column::CellType;
-use crate::results::{Cell, Metric, Paired, Table};
+use crate::results::{Metric, Paired, Table, TableCell};
 use crate::study::collect::Outcomes;
 use crate::study::{Baseline, Point, Study};
 
 /// Difference of a cell from its baseline in one metric.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
+pub struct CellDifference {
     pub point: Point,
     pub against: Point,
     pub metric: Metric,
@@ -17,7 +17,7 @@ pub struct Difference {
 }
 
 /// Returns the differences of every cell that has a baseline, in every metric with pairs.
-pub fn differences(study: &Study, outcomes: &Outcomes) -> Vec<Difference> {
+pub fn differences(study: &Study, outcomes: &Outcomes) -> Vec<CellDifference> {
     let points = study.points();
     let mut differences = Vec::new();
     for point in &points {
@@ -35,7 +35,7 @@ pub fn differences(study: &Study, outcomes: &Outcomes) -> Vec<Difference> {
                 .collect();
             if let Some(paired) = Paired::of(&pairs) {
                 let (point, against) = (point.clone(), against.clone());
-                differences.push(Difference { point, against, metric: metric.clone(), paired });
+                differences.push(CellDifference { point, against, metric: metric.clone(), paired });
             }
         }
     }
@@ -62,7 +62,7 @@ fn baseline(study: &Study, point: &Point) -> Option<Point> {
     (against != *point).then_some(against)
 }
 
-pub(super) fn table(study: &Study, differences: &[Difference]) -> Table {
+pub(super) fn table(study: &Study, differences: &[CellDifference]) -> Table {
     let mut columns = point_columns(study);
     for name in ["against", "metric"] {
         columns.push((name.to_owned(), CellType::Text));
@@ -73,24 +73,24 @@ pub(super) fn table(study: &Study, differences: &[Difference]) -> Table {
     columns.push(("test".to_owned(), CellType::Text));
     columns.push(("n".to_owned(), CellType::Int));
     let mut table = Table::new(columns);
-    for Difference { point, against, metric, paired } in differences {
+    for CellDifference { point, against, metric, paired } in differences {
         let mut row = point_cells(study, point);
-        row.push(Cell::Text(study.label(against)));
+        row.push(TableCell::Text(study.label(against)));
         row.push(metric.name().into());
-        row.push(Cell::Number(paired.mean));
+        row.push(TableCell::Number(paired.mean));
         row.push(paired.deviation.into());
         row.push(paired.interval.map(|interval| interval.0).into());
         row.push(paired.interval.map(|interval| interval.1).into());
         row.push(paired.p.into());
         row.push(Paired::TEST.into());
-        row.push(Cell::Integer(paired.n as i64));
+        row.push(TableCell::Integer(paired.n as i64));
         table.push(row);
     }
     table
 }
 
 /// Formats the differences as the second table of `table.md`.
-pub(super) fn to_markdown(study: &Study, differences: &[Difference]) -> String {
+pub(super) fn to_markdown(study: &Study, differences: &[CellDifference]) -> String {
     if differences.is_empty() {
         return String::new();
     }
@@ -98,7 +98,7 @@ pub(super) fn to_markdown(study: &Study, differences: &[Difference]) -> String {
         "\nDifferences, paired by seed (95 % interval of the mean by Student's t):\n\n\
          | cell | against | metric | mean | 95 % | p | n |\n|---|---|---|---:|---:|---:|---:|\n",
     );
-    for Difference { point, against, metric, paired } in differences {
+    for CellDifference { point, against, metric, paired } in differences {
         let show = |value: f64| metric.show(value);
         let interval = paired
             .interval

@@ -4,7 +4,7 @@ use super::{point_cells, point_columns};
 use crate::experiment::names;
 use crate::report::column::CellType;
 use crate::report::dictionary;
-use crate::results::{Cell, ResultsError, Sheet, Table};
+use crate::results::{ResultsError, Sheet, Table, TableCell};
 use crate::study::Study;
 use crate::study::collect::Outcomes;
 
@@ -38,10 +38,10 @@ pub(super) fn table(study: &Study, outcomes: &Outcomes) -> Result<Table, Results
         let places: Vec<Option<usize>> = measured.iter().map(|name| sheet.column(name)).collect();
         for line in &sheet.rows {
             let mut row = point_cells(study, &cell.point);
-            row.push(Cell::Integer(i64::try_from(cell.replicate.label).unwrap_or(i64::MAX)));
+            row.push(TableCell::Integer(i64::try_from(cell.replicate.label).unwrap_or(i64::MAX)));
             let entries = places.iter().zip(&kinds).map(|(place, kind)| match place {
                 Some(place) => entry(&line[*place], *kind),
-                None => Cell::Empty,
+                None => TableCell::Empty,
             });
             row.extend(entries);
             table.push(row);
@@ -66,11 +66,11 @@ fn kind<'a>(mut sheets: impl Iterator<Item = &'a Sheet>, name: &str) -> CellType
     if numbers { CellType::Float } else { CellType::Text }
 }
 
-fn entry(text: &str, kind: CellType) -> Cell {
+fn entry(text: &str, kind: CellType) -> TableCell {
     match kind {
-        _ if text.is_empty() => Cell::Empty,
+        _ if text.is_empty() => TableCell::Empty,
         CellType::Text => text.into(),
-        CellType::Int => text.parse().map_or(Cell::Empty, Cell::Integer),
-        CellType::Float => text.parse().map_or(Cell::Empty, Cell::Number),
+        CellType::Int => text.parse().map_or(TableCell::Empty, TableCell::Integer),
+        CellType::Float => text.parse().map_or(TableCell::Empty, TableCell::Number),
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::*;
 use crate::experiment::{Machine, names};
 use crate::results::RunRecord;
-use crate::study::{CellState, Failure, Outcome};
+use crate::study::{CellFailure, CellState, Outcome};
 
 const STUDY: &str = r#"schema = 2
 base = "base.toml"
@@ -82,7 +82,7 @@ const FIGURES: [Option<(f64, u64, u64)>; 12] = [
 fn outcomes(study: &Study, root: &Path) -> Outcomes {
     let outcome = |(cell, figures): (crate::study::Cell, Option<(f64, u64, u64)>)| {
         let error = "too few samples\nuse fewer clients".to_owned();
-        let failure = Failure { hash: "00".into(), exit: Some(3), error };
+        let failure = CellFailure { hash: "00".into(), exit: Some(3), error };
         let run = figures.map(|(faa, up, failed)| run(&root.join(&cell.path), faa, up, failed));
         let state = if run.is_some() { CellState::Done } else { CellState::Failed(failure) };
         Outcome { cell, hash: "00".into(), state, run, figures: BTreeMap::new() }
@@ -233,19 +233,19 @@ fn a_row_per_run_and_per_round_in_both_formats() {
         let column = names.iter().position(|other| *other == name).unwrap();
         cells.rows()[row][column].clone()
     };
-    assert_eq!(entry(3, "rounds"), Cell::Integer(1));
+    assert_eq!(entry(3, "rounds"), TableCell::Integer(1));
     assert_eq!(
         entry(3, "run_rounds"),
-        Cell::Integer(7),
+        TableCell::Integer(7),
         "the metric has another name beside the axis"
     );
-    assert_eq!(entry(4, "bytes_up_head"), Cell::Integer(5_999_999));
+    assert_eq!(entry(4, "bytes_up_head"), TableCell::Integer(5_999_999));
     assert_eq!(entry(2, "error"), "too few samples".into());
-    assert_eq!((entry(2, "status"), entry(2, "faa")), ("failed".into(), Cell::Empty));
-    assert_eq!(entry(9, "rounds"), Cell::Empty, "an extra cell has no place on an axis");
+    assert_eq!((entry(2, "status"), entry(2, "faa")), ("failed".into(), TableCell::Empty));
+    assert_eq!(entry(9, "rounds"), TableCell::Empty, "an extra cell has no place on an axis");
     assert_eq!(entry(9, "path"), "x,all/seed-1".into());
-    assert_eq!(entry(8, "rounds_to:0.5"), Cell::Empty);
-    assert_eq!(entry(3, "rounds_to:0.5"), Cell::Integer(1));
+    assert_eq!(entry(8, "rounds_to:0.5"), TableCell::Empty);
+    assert_eq!(entry(3, "rounds_to:0.5"), TableCell::Integer(1));
     let file = cells.to_parquet().unwrap();
     assert_eq!((&file[..4], &file[file.len() - 4..]), (&b"PAR1"[..], &b"PAR1"[..]));
 

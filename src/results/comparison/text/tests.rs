@@ -3,7 +3,7 @@ use std::path::Path;
 
 use super::*;
 use crate::experiment::names;
-use crate::results::{Arm, Limit, RunRecord};
+use crate::results::{Arm, MetricLimit, RunRecord};
 
 /// A finished run with this accuracy after each of its rounds.
 fn run(folder: &Path, seeds: [u64; 3], seen: &[f64]) -> RunRecord {
@@ -92,6 +92,6 @@ fn what_accuracies_lack_is_told_in_points() {
     let root = tempfile::tempdir().unwrap();
     let run = |name: &str, seen| vec![run(&root.path().join(name), [1, 1, 1], &[seen])];
     let comparison = compared(run("a", 0.75), run("b", 0.5));
-    let told = Limit::parse("faa=0.005").unwrap().broken(&comparison);
+    let told = MetricLimit::parse("faa=0.005").unwrap().broken(&comparison);
     assert_eq!(told, ["other: faa is worse by 25.00 points, tolerated are 0.50 points"]);
 }

@@ -2,7 +2,7 @@
 
 use super::TableReader;
 use crate::scenario::reader::node::Node;
-use crate::scenario::reader::readable::{Fault, Readable};
+use crate::scenario::reader::readable::{Readable, ValueFault};
 
 impl<'a> TableReader<'a> {
     /// Accepts all remaining keys unchecked.
@@ -48,7 +48,7 @@ impl<'a> TableReader<'a> {
         for (name, node) in self.in_order() {
             let path = self.path_of(&name);
             if node.as_table().is_none() {
-                let mut fault = Fault::wrong_type(node, "a table");
+                let mut fault = ValueFault::wrong_type(node, "a table");
                 fault.message = format!("`{path}` must be a table");
                 self.report.fault(fault.help(format!("write `[{path}]` and its keys below it")));
                 continue;

@@ -2,8 +2,8 @@
 
 use super::{DECIDES, TableReader};
 use crate::scenario::migration::renamed_key;
-use crate::scenario::reader::node::{Entry, Table, Value};
-use crate::scenario::reader::readable::Fault;
+use crate::scenario::reader::node::{Table, TomlEntry, TomlValue};
+use crate::scenario::reader::readable::ValueFault;
 use crate::scenario::reader::suggest::{alternatives, nearest};
 
 impl TableReader<'_> {
@@ -12,7 +12,7 @@ impl TableReader<'_> {
         let Some(table) = self.entries().filter(|_| !self.open) else { return };
         for (key, entry) in table.iter().filter(|(key, _)| !self.known.contains(&key.as_str())) {
             if let Some(renamed) = self.renamed(table, key) {
-                self.report.fault(Fault {
+                self.report.fault(ValueFault {
                     span: entry.key,
                     message: format!("unknown key `{key}` in {}", self.title()),
                     label: "name of schema 1".into(),
@@ -23,7 +23,7 @@ impl TableReader<'_> {
             let replace = self.replacement(table, entry);
             if let Some((_, beside)) = self.foreign.iter().find(|(name, _)| name == key) {
                 let help = replace.unwrap_or_else(|| format!("remove it, or change `{beside}`"));
-                self.report.fault(Fault {
+                self.report.fault(ValueFault {
                     span: entry.key,
                     message: format!("`{}` has no meaning with `{beside}`", self.path_of(key)),
                     label: "no effect here".into(),
@@ -50,7 +50,7 @@ impl TableReader<'_> {
                     format!("possible keys are {}", alternatives(known))
                 }
             };
-            let fault = Fault {
+            let fault = ValueFault {
                 span: entry.key,
                 message: format!("unknown key `{key}` in {}", self.title()),
                 label: "no such key".into(),
@@ -66,7 +66,7 @@ impl TableReader<'_> {
     /// Returns the new name of a key of schema 1, as a sentence.
     fn renamed(&self, table: &Table, key: &str) -> Option<String> {
         let method = match table.get("name").map(|entry| &entry.node.value) {
-            Some(Value::String(name)) if self.path.starts_with("method") => Some(name.as_str()),
+            Some(TomlValue::String(name)) if self.path.starts_with("method") => Some(name.as_str()),
             _ => None,
         };
         renamed_key(&self.path_of(key), method)
@@ -75,7 +75,7 @@ impl TableReader<'_> {
     /// Returns a correction if an override changed the kind of this table and left a key of the other kind.
     ///
     /// `None` if there is no such override.
-    fn replacement(&self, table: &Table, left: &Entry) -> Option<String> {
+    fn replacement(&self, table: &Table, left: &TomlEntry) -> Option<String> {
         let changed = |key: &&&str| {
             let kind = table.get(**key).filter(|kind| self.report.is_override(kind.node.span));
             kind.is_some() && !self.report.is_override(left.key)
