@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use candle_core::Device;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use fedcast::data::{ClassOrder, Loader, TaskSequence, TaskSizes, digits};
+use fedcast::data::{ClassPermutation, Loader, TaskSequence, TaskSizes, digits};
 use fedcast::learning::{
     Classifier, FeatureCache, LearningError, MemberData, OptimizerConfig, PromptShape,
     TrainingPlan, train_pack,
@@ -77,7 +77,8 @@ fn cached(backbone: &Backbone, loader: Loader) -> Loader {
 impl Setting {
     fn new(task: Task, batch: usize) -> Setting {
         let digits = digits::embedded().expect("embedded");
-        let task_sequence = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1));
+        let task_sequence =
+            TaskSequence::new(CLASSES, &ClassPermutation::Native, &TaskSizes::Even(1));
         let (task_sequence, transform) =
             (Arc::new(task_sequence.expect("divides")), Arc::default());
         let backbone = Arc::new(embedded_vit().expect("embedded").into());

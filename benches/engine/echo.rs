@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use candle_core::Tensor;
-use fedcast::data::{ClassOrder, Shard, TaskSequence, TaskSizes, digits};
+use fedcast::data::{ClassPermutation, Shard, TaskSequence, TaskSizes, digits};
 use fedcast::federation::{CohortSize, Curve, ParticipationSection, Rules, Setup};
 use fedcast::model::{Backbone, Parameter, PixelShape};
 use fedcast::numerics::streams::StreamKey;
@@ -126,7 +126,7 @@ impl Federation {
     pub fn setup(&self) -> Setup {
         let dataset = digits::embedded().expect("embedded");
         let task_sequence =
-            TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).expect("divides");
+            TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(1)).expect("divides");
         let shard: Shard = (0..10).collect();
         let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
         let ctx = RunContext::new(pixels, dataset, task_sequence);

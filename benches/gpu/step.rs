@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fedcast::data::{
-    Batch, ClassOrder, Kernel, Loader, Step as Resizing, TaskSequence, TaskSizes, Transform, digits,
+    Batch, ClassPermutation, Kernel, Loader, Step as Resizing, TaskSequence, TaskSizes, Transform,
+    digits,
 };
 use fedcast::learning::{
     Classifier, LearningError, MemberData, Optimizer, OptimizerConfig, PackBatch, PromptShape,
@@ -81,7 +82,7 @@ fn key() -> StreamKey {
 /// Digits as `vit` wants them, `samples` of them from `first` on.
 fn loader(vit: &VitConfig, first: usize, samples: usize) -> Result<Loader, LearningError> {
     let digits = digits::embedded()?;
-    let task_sequence = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1))?;
+    let task_sequence = TaskSequence::new(CLASSES, &ClassPermutation::Native, &TaskSizes::Even(1))?;
     let resize = Resizing::Resize { side: vit.image, kernel: Kernel::Torch };
     let channels = (vit.channels != 1).then_some(vit.channels);
     let transform = Transform { steps: vec![resize], channels, ..Transform::default() };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Dataset, Shard, TaskSequence, TaskSizes};
+use fedcast::data::{ClassPermutation, Dataset, Shard, TaskSequence, TaskSizes};
 use fedcast::federation::{CohortSize, Curve, ParticipationSection, Rules, Setup};
 use fedcast::learning::{FeatureCache, OptimizerConfig, TrainingPlan};
 use fedcast::methods::averaging::Averager;
@@ -114,7 +114,7 @@ impl Federation {
     fn setup(self, data: &Arc<Dataset>, shards: Vec<Vec<Shard>>) -> Setup {
         let tasks = TaskSizes::Even(self.tasks as u32);
         let task_sequence =
-            TaskSequence::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
+            TaskSequence::new(CLASSES, &ClassPermutation::Native, &tasks).expect("divides");
         let ctx = RunContext {
             training: TrainingPlan {
                 epochs: 1,

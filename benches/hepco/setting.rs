@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use candle_core::Device;
 use fedcast::data::{
-    ClassOrder, Dataset, Loader, Shard, TaskSequence, TaskSizes, TaskView, Transform,
+    ClassPermutation, Dataset, Loader, Shard, TaskSequence, TaskSizes, TaskView, Transform,
 };
 use fedcast::learning::{Classifier, MemberData, OptimizerConfig, TrainingPlan, train_pack};
 use fedcast::methods::fedavg_prompt::{PoolShape, WeightedPool};
@@ -67,7 +67,8 @@ impl Setting {
         };
         let config = Hepco::default();
         let shape = config.client.pools(&facts);
-        let task_sequence = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(10));
+        let task_sequence =
+            TaskSequence::new(CLASSES, &ClassPermutation::Native, &TaskSizes::Even(10));
         let task_sequence = Arc::new(task_sequence.expect("divides"));
         let mut server = shape.initial_parameters(key(0), 1.0);
         let head = LinearHead::initial_parameters(CLASSES, shape.dim, key(1));

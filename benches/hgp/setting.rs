@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fedcast::data::{ClassOrder, Dataset, Shard, TaskSequence, TaskSizes};
+use fedcast::data::{ClassPermutation, Dataset, Shard, TaskSequence, TaskSizes};
 use fedcast::federation::{Curve, JobKind, ProfileSink, Rules, Setup, Span};
 use fedcast::learning::{PromptShape, TrainingPlan};
 use fedcast::methods::averaging::Averager;
@@ -66,7 +66,8 @@ impl Setting {
     }
 
     pub fn setup(&self, workers: usize) -> Setup {
-        let task_sequence = TaskSequence::new(CLASSES, &ClassOrder::Native, &TaskSizes::Even(1));
+        let task_sequence =
+            TaskSequence::new(CLASSES, &ClassPermutation::Native, &TaskSizes::Even(1));
         let shard = |client: u32| -> Shard { (client * SAMPLES..(client + 1) * SAMPLES).collect() };
         let ctx = RunContext {
             training: TrainingPlan { epochs: EPOCHS, ..TrainingPlan::default() },

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use super::DataError;
 use super::arrow_file::ArrowFile;
-use super::columns::{Column, Table};
+use super::columns::{ColumnValues, ParquetTable};
 use super::labels::Labels;
 use super::part_files::has_ending;
 
 /// A file of columns that is open.
 pub(super) enum ColumnarFile {
-    Parquet(Table),
+    Parquet(ParquetTable),
     Arrow(ArrowFile),
 }
 
@@ -22,7 +22,7 @@ impl ColumnarFile {
     pub fn open(path: &Path) -> Result<ColumnarFile, DataError> {
         match is_arrow(path) {
             true => ArrowFile::open(path).map(ColumnarFile::Arrow),
-            false => Table::open(path).map(ColumnarFile::Parquet),
+            false => ParquetTable::open(path).map(ColumnarFile::Parquet),
         }
     }
 
@@ -56,7 +56,7 @@ impl ColumnarFile {
     ///
     /// # Errors
     /// No such column, texts, missing values, damage.
-    pub fn numbers(&self, name: &str) -> Result<Column<f32>, DataError> {
+    pub fn numbers(&self, name: &str) -> Result<ColumnValues<f32>, DataError> {
         match self {
             ColumnarFile::Parquet(file) => file.numbers(name),
             ColumnarFile::Arrow(file) => file.numbers(name),

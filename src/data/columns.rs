@@ -23,28 +23,28 @@ use crate::files::{self, Kind};
 const BATCH: usize = 8_192;
 
 /// A Parquet file that is open.
-pub(super) struct Table {
+pub(super) struct ParquetTable {
     path: PathBuf,
     reader: SerializedFileReader<std::fs::File>,
 }
 
 /// The values of a column, and how many each row has.
-pub(super) struct Column<T> {
+pub(super) struct ColumnValues<T> {
     pub values: Vec<T>,
     pub counts: Vec<u32>,
 }
 
-impl Table {
+impl ParquetTable {
     /// Opens a file.
     ///
     /// # Errors
     /// A file that is missing, cut short or of another format.
-    pub fn open(path: &Path) -> Result<Table, DataError> {
+    pub fn open(path: &Path) -> Result<ParquetTable, DataError> {
         let file =
             files::open(path, Kind::Data).map_err(|e| DataError::io(path, "a Parquet file", e))?;
         let reader = SerializedFileReader::new(file)
             .map_err(|error| foreign(path).unwrap_or_else(|| broken(path, &error)))?;
-        let table = Table { path: path.to_owned(), reader };
+        let table = ParquetTable { path: path.to_owned(), reader };
         column_rules::differ(path, &table.names())?;
         Ok(table)
     }
@@ -104,7 +104,7 @@ impl Table {
     ///
     /// # Errors
     /// No such column, texts, missing values, damage.
-    pub fn numbers(&self, name: &str) -> Result<Column<f32>, DataError> {
+    pub fn numbers(&self, name: &str) -> Result<ColumnValues<f32>, DataError> {
         let (at, leaf) = self.leaf(name, None)?;
         match leaf.physical_type() {
             Physical::FLOAT => self.float(at, name),
@@ -205,42 +205,42 @@ impl Table {
         column_rules::unlike(&self.path, name, expected, found)
     }
 
-    fn float(&self, at: usize, name: &str) -> Result<Column<f32>, DataError> {
+    fn float(&self, at: usize, name: &str) -> Result<ColumnValues<f32>, DataError> {
         self.read(at, name, |reader| match reader {
             ColumnReader::FloatColumnReader(reader) => Some(reader),
             _ => None,
         })
     }
 
-    fn double(&self, at: usize, name: &str) -> Result<Column<f64>, DataError> {
+    fn double(&self, at: usize, name: &str) -> Result<ColumnValues<f64>, DataError> {
         self.read(at, name, |reader| match reader {
             ColumnReader::DoubleColumnReader(reader) => Some(reader),
             _ => None,
         })
     }
 
-    fn booleans(&self, at: usize, name: &str) -> Result<Column<bool>, DataError> {
+    fn booleans(&self, at: usize, name: &str) -> Result<ColumnValues<bool>, DataError> {
         self.read(at, name, |reader| match reader {
             ColumnReader::BoolColumnReader(reader) => Some(reader),
             _ => None,
         })
     }
 
-    fn int32(&self, at: usize, name: &str) -> Result<Column<i32>, DataError> {
+    fn int32(&self, at: usize, name: &str) -> Result<ColumnValues<i32>, DataError> {
         self.read(at, name, |reader| match reader {
             ColumnReader::Int32ColumnReader(reader) => Some(reader),
             _ => None,
         })
     }
 
-    fn int64(&self, at: usize, name: &str) -> Result<Column<i64>, DataError> {
+    fn int64(&self, at: usize, name: &str) -> Result<ColumnValues<i64>, DataError> {
         self.read(at, name, |reader| match reader {
             ColumnReader::Int64ColumnReader(reader) => Some(reader),
             _ => None,
         })
     }
 
-    fn byte_arrays(&self, at: usize, name: &str) -> Result<Column<ByteArray>, DataError> {
+    fn byte_arrays(&self, at: usize, name: &str) -> Result<ColumnValues<ByteArray>, DataError> {
         self.read(at, name, |reader| match reader {
             ColumnReader::ByteArrayColumnReader(reader) => Some(reader),
             _ => None,
@@ -252,11 +252,11 @@ impl Table {
         at: usize,
         name: &str,
         typed: impl Fn(ColumnReader) -> Option<ColumnReaderImpl<D>>,
-    ) -> Result<Column<D::T>, DataError> {
+    ) -> Result<ColumnValues<D::T>, DataError> {
         let failed = |error: ParquetError| broken(&self.path, &error);
         let leaf = self.reader.metadata().file_metadata().schema_descr().column(at);
         let (whole, lists) = (leaf.max_def_level(), leaf.max_rep_level() > 0);
-        let mut column = Column { values: Vec::new(), counts: Vec::new() };
+        let mut column = ColumnValues { values: Vec::new(), counts: Vec::new() };
         for group in 0..self.reader.num_row_groups() {
             let group = self.reader.get_row_group(group).map_err(failed)?;
             let reader = group.get_column_reader(at).map_err(failed)?;
@@ -302,14 +302,14 @@ impl Table {
     }
 }
 
-impl<T> Column<T> {
-    fn map<U>(self, each: impl FnMut(T) -> U) -> Column<U> {
-        Column { values: self.values.into_iter().map(each).collect(), counts: self.counts }
+impl<T> ColumnValues<T> {
+    fn map<U>(self, each: impl FnMut(T) -> U) -> ColumnValues<U> {
+        ColumnValues { values: self.values.into_iter().map(each).collect(), counts: self.counts }
     }
 }
 
 /// Returns a copy of each: a value would keep the whole page that it was read from.
-fn copied(column: Column<ByteArray>) -> Column<Vec<u8>> {
+fn copied(column: ColumnValues<ByteArray>) -> ColumnValues<Vec<u8>> {
     column.map(|value| value.data().to_vec())
 }
 
@@ -396,7 +396,7 @@ mod tests {
         column.close().unwrap();
         group.close().unwrap();
         file.close().unwrap();
-        let table = Table::open(&path).unwrap();
+        let table = ParquetTable::open(&path).unwrap();
         let told = |error: DataError| error.to_string();
         (table.labels("v").map_err(told), table.numbers("v").map(|c| c.values).map_err(told))
     }

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::labels::Labels;
-use super::parts::{Part, Parts};
+use super::parts::{DatasetParts, Part};
 use super::store::Store;
 use super::{Cause, DataError, Dataset};
 use crate::files::{self, Kind};
@@ -69,7 +69,7 @@ fn open_set(folder: &Path, set: Option<&str>, name: String) -> Result<Dataset, D
     };
     let (train, test) = (part(&TRAIN)?, part(&TEST)?);
     let notes = Vec::new();
-    Parts { name, train, test: Some(test), notes }.into_dataset(None)
+    DatasetParts { name, train, test: Some(test), notes }.into_dataset(None)
 }
 
 /// Returns the names of the files in a folder, sorted.

@@ -21,7 +21,7 @@ use super::{DataError, normal_form};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Labels {
     /// The different cells in the order in which they appear.
-    values: Vec<Value>,
+    values: Vec<LabelValue>,
     /// The value of every row.
     rows: Vec<u32>,
     /// Names that the file gives to its numbers.
@@ -30,7 +30,7 @@ pub(super) struct Labels {
 
 /// A cell that one or more rows have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Value {
+struct LabelValue {
     text: String,
     /// Index for names of numbers: a number of a column of numbers, no text of digits.
     index: Option<i64>,
@@ -157,7 +157,7 @@ impl LabelReader {
             Some(value) => *value,
             None => {
                 let (next, first) = (self.labels.values.len() as u32, self.labels.rows.len());
-                self.labels.values.push(Value { text: text.to_owned(), index, first });
+                self.labels.values.push(LabelValue { text: text.to_owned(), index, first });
                 self.known.insert(text.to_owned(), next);
                 next
             }

@@ -14,7 +14,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::foreign::foreign;
 use super::labels::{LabelReader, RowPlace};
-use super::parts::{Part, PartFile, Parts};
+use super::parts::{DatasetParts, Part, PartFile};
 use super::store::Store;
 use super::{Cause, DataError, Dataset, TestFraction};
 use crate::files::{self, Kind};
@@ -33,13 +33,13 @@ struct File {
 #[derive(Deserialize)]
 struct User {
     x: Vec<Vec<f32>>,
-    y: Vec<Class>,
+    y: Vec<LeafClass>,
 }
 
 /// A class as JSON has it.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Class {
+enum LeafClass {
     Whole(i64),
     Float(f64),
     Text(String),
@@ -83,7 +83,7 @@ pub fn open(path: &Path, share: Option<TestFraction>) -> Result<Dataset, DataErr
         }
         false => (part(root)?, None),
     };
-    Parts { name, train, test, notes: Vec::new() }.into_dataset(share)
+    DatasetParts { name, train, test, notes: Vec::new() }.into_dataset(share)
 }
 
 fn part(folder: &Path) -> Result<Part, DataError> {
@@ -105,10 +105,10 @@ fn part(folder: &Path) -> Result<Part, DataError> {
                     DataError::because(Cause::OtherContent, &path, expected, found)
                 })?;
                 match class {
-                    Class::Whole(class) => labels.push_whole(class),
-                    Class::Float(class) => labels.push_float(class, place)?,
-                    Class::Text(class) => labels.push_text(&class, place)?,
-                    Class::Missing(()) => return Err(labels.missing("null", &place())),
+                    LeafClass::Whole(class) => labels.push_whole(class),
+                    LeafClass::Float(class) => labels.push_float(class, place)?,
+                    LeafClass::Text(class) => labels.push_text(&class, place)?,
+                    LeafClass::Missing(()) => return Err(labels.missing("null", &place())),
                 }
                 owners.push_text(&user, place)?;
             }

@@ -1,11 +1,11 @@
 //! Batches of a shard: shuffled and augmented for training, in order for everything else.
 //!
 //! ```
-//! use fedcast::data::{digits, ClassOrder, TaskSequence, Loader, TaskSizes, Transform};
+//! use fedcast::data::{digits, ClassPermutation, TaskSequence, Loader, TaskSizes, Transform};
 //! use fedcast::numerics::streams::{Domain, StreamKey};
 //! use std::sync::Arc;
 //! let digits = digits::embedded()?;
-//! let curriculum = Arc::new(TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(5))?);
+//! let curriculum = Arc::new(TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(5))?);
 //! let shard: fedcast::data::Shard = (0..40).collect();
 //! let loader = Loader::new(digits.train.clone(), shard, curriculum, Arc::new(Transform::default()));
 //! let key = StreamKey::new(7, Domain::Shuffle).client(3);
@@ -238,9 +238,9 @@ impl Iterator for Batches<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{ClassOrder, Kernel, Step, TaskSizes, digits};
+    use crate::data::{ClassPermutation, Kernel, Step, TaskSizes, digits};
 
-    fn loader(order: ClassOrder, steps: Vec<Step>, shard: Vec<u32>) -> Loader {
+    fn loader(order: ClassPermutation, steps: Vec<Step>, shard: Vec<u32>) -> Loader {
         let digits = digits::embedded().unwrap();
         let task_sequence = TaskSequence::new(10, &order, &TaskSizes::Even(5)).unwrap();
         let transform = Transform { steps, ..Transform::default() };
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn an_epoch_is_a_permutation_that_changes_with_the_epoch() {
-        let loader = loader(ClassOrder::Native, vec![], (0..50).map(|i| i * 3).collect());
+        let loader = loader(ClassPermutation::Native, vec![], (0..50).map(|i| i * 3).collect());
         let (shuffle, augment) = keys();
         let order = |epoch| -> Vec<u32> {
             samples(loader.epoch(epoch, 16, shuffle, augment)).into_iter().map(|s| s.0).collect()
@@ -284,8 +284,8 @@ mod tests {
     fn augmentation_depends_on_the_sample_and_epoch_only() {
         let steps = vec![Step::RandomCrop { side: 8, padding: 2 }, Step::Flip { probability: 0.5 }];
         let (shuffle, augment) = keys();
-        let whole = loader(ClassOrder::Native, steps.clone(), (0..30).collect());
-        let part = loader(ClassOrder::Native, steps, (10..20).collect());
+        let whole = loader(ClassPermutation::Native, steps.clone(), (0..30).collect());
+        let part = loader(ClassPermutation::Native, steps, (10..20).collect());
         let mut a = samples(whole.epoch(3, 7, shuffle, augment));
         a.retain(|(i, ..)| (10..20).contains(i));
         let mut b = samples(part.epoch(3, 4, shuffle.client(9), augment));
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn labels_are_head_rows() {
-        let loader = loader(ClassOrder::Seeded(1), vec![], (0..30).collect());
+        let loader = loader(ClassPermutation::Seeded(1), vec![], (0..30).collect());
         let rows = loader.labels();
         for (sample, row, _) in samples(loader.in_order(8)) {
             let class = loader.split.labels()[sample as usize];
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn prepared_pixels_equal_fresh_ones() {
         let steps = vec![Step::Resize { side: 16, kernel: Kernel::Antialias }];
-        let fast = loader(ClassOrder::Native, steps.clone(), (0..30).collect());
+        let fast = loader(ClassPermutation::Native, steps.clone(), (0..30).collect());
         assert!(fast.split.prepared(&fast.transform).is_some());
         let mut digits = digits::embedded().unwrap();
         Arc::get_mut(&mut digits.train).unwrap().set_prepared_budget(1_000);

@@ -20,24 +20,24 @@ pub fn show_loading(shown: bool) {
 }
 
 /// Images that are being decoded.
-pub(super) struct Loading(Option<ProgressBar>);
+pub(super) struct DecodingProgress(Option<ProgressBar>);
 
-impl Loading {
+impl DecodingProgress {
     /// Says how many images there are and what they take; `None`: they stay where they are.
-    pub fn begin(images: usize, bytes: Option<usize>) -> Loading {
+    pub fn begin(images: usize, bytes: Option<usize>) -> DecodingProgress {
         if images < MANY || !SHOWN.load(Ordering::Relaxed) {
-            return Loading(None);
+            return DecodingProgress(None);
         }
         let Some(bytes) = bytes else {
             say(&format!(
                 "{images} images stay on the disk and are decoded whenever they are read"
             ));
-            return Loading(None);
+            return DecodingProgress(None);
         };
         say(&format!("decoding {images} images, {} of memory", Bytes(bytes as u64)));
         let bar = ProgressBar::new(images as u64);
         let style = ProgressStyle::with_template("{pos}/{len} images  {wide_bar}  {eta} left");
-        Loading(Some(style.map_or(bar.clone(), |style| bar.with_style(style))))
+        DecodingProgress(Some(style.map_or(bar.clone(), |style| bar.with_style(style))))
     }
 
     /// One more is decoded.
@@ -48,7 +48,7 @@ impl Loading {
     }
 }
 
-impl Drop for Loading {
+impl Drop for DecodingProgress {
     fn drop(&mut self) {
         if let Some(bar) = &self.0 {
             bar.finish_and_clear();

@@ -71,12 +71,12 @@ pub use loader::{Batches, Loader};
 pub use loading::show_loading;
 pub(crate) use normal_form::normal_form;
 pub use partition::{
-    FreshClients, FreshPartition, Leftover, NaturalClients, PartitionKind, Partitioner,
+    FreshClients, FreshPartition, Leftover, NaturalClients, PartitionRule, Partitioner,
 };
 pub use prepared::Prepared;
 pub use rows::{HeldRows, SampleRows};
 pub use stack::Stacked;
-pub use task_sequence::{ClassOrder, TaskSequence, TaskSizes, TaskView};
+pub use task_sequence::{ClassPermutation, TaskSequence, TaskSizes, TaskView};
 pub use text::Tokeniser;
 pub use transform::{Jitter, Kernel, Normalization, Step, Transform, Workspace};
 pub use undivided::TestFraction;

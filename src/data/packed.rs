@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::columnar::ColumnarFile;
 use super::folder::{StoredForm, store};
 use super::part_files::{self, FileForms, PartFiles};
-use super::parts::{Part, PartFile, Parts};
+use super::parts::{DatasetParts, Part, PartFile};
 use super::store::{Encoded, Store};
 use super::{DataError, Dataset, TestFraction};
 use crate::quantity::Bytes;
@@ -58,7 +58,7 @@ pub fn open(path: &Path, options: &PackedOptions) -> Result<Dataset, DataError> 
     let tested = PackedOptions { client: None, ..options.clone() };
     let train = part(&opened(train)?, options)?;
     let test = test.map(|files| part(&opened(files)?, &tested)).transpose()?;
-    Parts { name, train, test, notes }.into_dataset(options.test_fraction)
+    DatasetParts { name, train, test, notes }.into_dataset(options.test_fraction)
 }
 
 fn opened(files: Vec<PathBuf>) -> Result<Vec<ColumnarFile>, DataError> {

@@ -78,7 +78,7 @@ fn ranks_of_those_there(owners: Vec<u32>) -> Vec<u32> {
 
 /// The parts of a data set.
 #[derive(Debug)]
-pub(super) struct Parts {
+pub(super) struct DatasetParts {
     /// Name for the user.
     pub name: String,
     pub train: Part,
@@ -87,13 +87,13 @@ pub(super) struct Parts {
     pub notes: Vec<String>,
 }
 
-impl Parts {
+impl DatasetParts {
     /// Brings the files together and numbers classes and owners. Where there is no test part, `share` draws one.
     ///
     /// # Errors
     /// Columns, labels or owners that do not fit together; no test part and no share, or both.
     pub fn into_dataset(self, share: Option<TestFraction>) -> Result<Dataset, DataError> {
-        let Parts { name, mut train, mut test, mut notes } = self;
+        let DatasetParts { name, mut train, mut test, mut notes } = self;
         match (&test, share) {
             (None, None) => {
                 return Err(DataError::Missing {

@@ -11,45 +11,46 @@ use std::rc::Rc;
 
 /// Value of a pickle.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum PickleValue {
     /// `None`, a number with a fraction: nothing that data are made of.
     Other,
     Bool(bool),
     Int(i64),
     /// Text or bytes, which files of Python 2 do not distinguish.
     Bytes(Rc<[u8]>),
-    List(Rc<Vec<Value>>),
-    Tuple(Rc<Vec<Value>>),
-    Dict(Rc<Vec<(Value, Value)>>),
+    List(Rc<Vec<PickleValue>>),
+    Tuple(Rc<Vec<PickleValue>>),
+    Dict(Rc<Vec<(PickleValue, PickleValue)>>),
     /// `module name`.
     Name(Rc<str>),
     /// Result of calling a name with arguments, and the state that it was given.
     Made {
         name: Rc<str>,
-        state: Rc<Value>,
+        state: Rc<PickleValue>,
     },
 }
 
-impl Value {
+impl PickleValue {
     /// Returns the value of a key.
-    pub fn get(&self, key: &str) -> Option<&Value> {
-        let Value::Dict(pairs) = self else { return None };
-        let is_key = |(found, _): &&(Value, Value)| matches!(found, Value::Bytes(text) if **text == *key.as_bytes());
+    pub fn get(&self, key: &str) -> Option<&PickleValue> {
+        let PickleValue::Dict(pairs) = self else { return None };
+        let is_key = |(found, _): &&(PickleValue, PickleValue)| matches!(found, PickleValue::Bytes(text) if **text == *key.as_bytes());
         pairs.iter().rev().find(is_key).map(|(_, value)| value)
     }
 
     /// Whole numbers of a list.
     pub fn ints(&self) -> Option<Vec<i64>> {
-        let Value::List(list) = self else { return None };
-        let int = |value: &Value| if let Value::Int(int) = value { Some(*int) } else { None };
+        let PickleValue::List(list) = self else { return None };
+        let int =
+            |value: &PickleValue| if let PickleValue::Int(int) = value { Some(*int) } else { None };
         list.iter().map(int).collect()
     }
 
     /// Texts of a list.
     pub fn texts(&self) -> Option<Vec<String>> {
-        let Value::List(list) = self else { return None };
-        let text = |value: &Value| match value {
-            Value::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        let PickleValue::List(list) = self else { return None };
+        let text = |value: &PickleValue| match value {
+            PickleValue::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
             _ => None,
         };
         list.iter().map(text).collect()
@@ -58,22 +59,22 @@ impl Value {
     /// Shape and bytes of an array of bytes (`u1`) in rows.
     pub fn byte_array(&self) -> Option<(Vec<usize>, &[u8])> {
         // The state of an array: version, shape, type, whether by columns, bytes.
-        let Value::Made { name, state } = self else { return None };
-        let Value::Tuple(state) = state.as_ref() else { return None };
+        let PickleValue::Made { name, state } = self else { return None };
+        let PickleValue::Tuple(state) = state.as_ref() else { return None };
         let [
             _,
-            Value::Tuple(shape),
-            Value::Made { name: kind, .. },
+            PickleValue::Tuple(shape),
+            PickleValue::Made { name: kind, .. },
             by_column,
-            Value::Bytes(bytes),
+            PickleValue::Bytes(bytes),
         ] = state.as_slice()
         else {
             return None;
         };
         let is_array = name.ends_with(" _reconstruct") && &**kind == "numpy dtype u1";
-        let by_row = matches!(by_column, Value::Bool(false) | Value::Int(0));
-        let extent = |value: &Value| match value {
-            Value::Int(extent) => usize::try_from(*extent).ok(),
+        let by_row = matches!(by_column, PickleValue::Bool(false) | PickleValue::Int(0));
+        let extent = |value: &PickleValue| match value {
+            PickleValue::Int(extent) => usize::try_from(*extent).ok(),
             _ => None,
         };
         let shape: Vec<usize> = shape.iter().map(extent).collect::<Option<_>>()?;
@@ -95,9 +96,9 @@ fn unknown(what: String) -> Error {
 /// # Errors
 /// Bytes that end too early, a program that does not fit its stack; [`ErrorKind::Unsupported`] for an opcode that is
 /// not known.
-pub(super) fn read(bytes: &[u8]) -> Result<Value> {
+pub(super) fn read(bytes: &[u8]) -> Result<PickleValue> {
     let (stack, marks, memo) = (Vec::new(), Vec::new(), BTreeMap::new());
-    let mut machine = Machine { bytes, at: 0, stack, marks, memo, remembered: 0, nested: 0 };
+    let mut machine = PickleMachine { bytes, at: 0, stack, marks, memo, remembered: 0, nested: 0 };
     loop {
         if let Some(value) = machine.step()? {
             return Ok(value);
@@ -109,20 +110,20 @@ pub(super) fn read(bytes: &[u8]) -> Result<Value> {
 /// level on the stack of the thread.
 const NESTED: usize = 1_000;
 
-struct Machine<'a> {
+struct PickleMachine<'a> {
     bytes: &'a [u8],
     at: usize,
-    stack: Vec<Value>,
+    stack: Vec<PickleValue>,
     /// Heights of the stack.
     marks: Vec<usize>,
-    memo: BTreeMap<u32, Value>,
+    memo: BTreeMap<u32, PickleValue>,
     /// Values that were to be remembered: the number of the next one, where a pickle does not say it.
     remembered: u64,
     /// Containers that others were put into.
     nested: usize,
 }
 
-impl<'a> Machine<'a> {
+impl<'a> PickleMachine<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len());
         let end =
@@ -151,7 +152,7 @@ impl<'a> Machine<'a> {
         line.parse().map_err(|_| wrong(format!("the place `{line}`")))
     }
 
-    fn pop(&mut self) -> Result<Value> {
+    fn pop(&mut self) -> Result<PickleValue> {
         let floor = self.marks.last().copied().unwrap_or(0);
         match self.stack.len() > floor {
             true => self.stack.pop().ok_or_else(|| wrong("an empty stack")),
@@ -159,7 +160,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn since_mark(&mut self) -> Result<Vec<Value>> {
+    fn since_mark(&mut self) -> Result<Vec<PickleValue>> {
         let mark = self.marks.pop().ok_or_else(|| wrong(format!("no mark at byte {}", self.at)))?;
         let values = self.stack.split_off(mark);
         self.nest(&values)?;
@@ -167,9 +168,9 @@ impl<'a> Machine<'a> {
     }
 
     /// Counts that these are put into a container.
-    fn nest(&mut self, values: &[Value]) -> Result<()> {
-        let is_container = |value: &Value| {
-            use Value::{Dict, List, Made, Tuple};
+    fn nest(&mut self, values: &[PickleValue]) -> Result<()> {
+        let is_container = |value: &PickleValue| {
+            use PickleValue::{Dict, List, Made, Tuple};
             matches!(value, List(_) | Tuple(_) | Dict(_) | Made { .. })
         };
         self.nested += usize::from(values.iter().any(is_container));
@@ -179,21 +180,21 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn some(&mut self, count: usize) -> Result<Value> {
+    fn some(&mut self, count: usize) -> Result<PickleValue> {
         let mut values = (0..count).map(|_| self.pop()).collect::<Result<Vec<_>>>()?;
         values.reverse();
         self.nest(&values)?;
-        Ok(Value::Tuple(values.into()))
+        Ok(PickleValue::Tuple(values.into()))
     }
 
     fn push_bytes(&mut self, length: u64) -> Result<()> {
         let bytes = self.take(usize::try_from(length).unwrap_or(usize::MAX))?;
-        self.stack.push(Value::Bytes(bytes.into()));
+        self.stack.push(PickleValue::Bytes(bytes.into()));
         Ok(())
     }
 
     /// One opcode; the value at the end.
-    fn step(&mut self) -> Result<Option<Value>> {
+    fn step(&mut self) -> Result<Option<PickleValue>> {
         let place = self.at;
         match self.take(1)?[0] {
             b'.' => return self.pop().map(Some),
@@ -206,23 +207,23 @@ impl<'a> Machine<'a> {
                 }
             }
             b'(' => self.marks.push(self.stack.len()),
-            b'N' => self.stack.push(Value::Other),
-            code @ (0x88 | 0x89) => self.stack.push(Value::Bool(code == 0x88)),
+            b'N' => self.stack.push(PickleValue::Other),
+            code @ (0x88 | 0x89) => self.stack.push(PickleValue::Bool(code == 0x88)),
             b'G' => {
                 self.take(8)?;
-                self.stack.push(Value::Other);
+                self.stack.push(PickleValue::Other);
             }
             b'J' => {
                 let number = self.number(4)?;
-                self.stack.push(Value::Int(i64::from(number as u32 as i32)));
+                self.stack.push(PickleValue::Int(i64::from(number as u32 as i32)));
             }
             b'K' => {
                 let number = self.number(1)?;
-                self.stack.push(Value::Int(number as i64));
+                self.stack.push(PickleValue::Int(number as i64));
             }
             b'M' => {
                 let number = self.number(2)?;
-                self.stack.push(Value::Int(number as i64));
+                self.stack.push(PickleValue::Int(number as i64));
             }
             0x8a => {
                 let count = self.number(1)? as usize;
@@ -231,19 +232,19 @@ impl<'a> Machine<'a> {
                 }
                 let (number, unused) = (self.number(count)?, 64 - 8 * count as u32);
                 let signed = if count == 0 { 0 } else { (number as i64) << unused >> unused };
-                self.stack.push(Value::Int(signed));
+                self.stack.push(PickleValue::Int(signed));
             }
             b'I' => {
                 let line = self.line()?;
                 let number = line.parse().map_err(|_| wrong(format!("the number `{line}`")))?;
-                self.stack.push(Value::Int(number));
+                self.stack.push(PickleValue::Int(number));
             }
             b'S' => {
                 let line = self.line()?.trim_matches(['\'', '"']);
                 if line.contains('\\') {
                     return Err(wrong(format!("a text with escapes, `{line}`")));
                 }
-                self.stack.push(Value::Bytes(line.as_bytes().into()));
+                self.stack.push(PickleValue::Bytes(line.as_bytes().into()));
             }
             // The length of a frame, which are for readers of streams.
             0x95 => {
@@ -263,20 +264,20 @@ impl<'a> Machine<'a> {
                 let length = self.number(8)?;
                 self.push_bytes(length)?;
             }
-            b']' => self.stack.push(Value::List(Rc::default())),
-            b'}' => self.stack.push(Value::Dict(Rc::default())),
-            b')' => self.stack.push(Value::Tuple(Rc::default())),
+            b']' => self.stack.push(PickleValue::List(Rc::default())),
+            b'}' => self.stack.push(PickleValue::Dict(Rc::default())),
+            b')' => self.stack.push(PickleValue::Tuple(Rc::default())),
             b'l' => {
                 let values = self.since_mark()?;
-                self.stack.push(Value::List(values.into()));
+                self.stack.push(PickleValue::List(values.into()));
             }
             b't' => {
                 let values = self.since_mark()?;
-                self.stack.push(Value::Tuple(values.into()));
+                self.stack.push(PickleValue::Tuple(values.into()));
             }
             b'd' => {
                 let values = self.since_mark()?;
-                self.stack.push(Value::Dict(pairs(values)?.into()));
+                self.stack.push(PickleValue::Dict(pairs(values)?.into()));
             }
             code @ 0x85..=0x87 => {
                 let tuple = self.some(usize::from(code - 0x84))?;
@@ -303,16 +304,16 @@ impl<'a> Machine<'a> {
             }
             b'c' => {
                 let name = format!("{} {}", self.line()?, self.line()?);
-                self.stack.push(Value::Name(name.into()));
+                self.stack.push(PickleValue::Name(name.into()));
             }
             0x93 => {
                 let (name, module) = (self.pop()?, self.pop()?);
-                let (Value::Bytes(module), Value::Bytes(name)) = (module, name) else {
+                let (PickleValue::Bytes(module), PickleValue::Bytes(name)) = (module, name) else {
                     return Err(wrong(format!("a name of no texts at byte {place}")));
                 };
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 let name = format!("{} {}", text(&module), text(&name));
-                self.stack.push(Value::Name(name.into()));
+                self.stack.push(PickleValue::Name(name.into()));
             }
             b'R' => {
                 let (arguments, called) = (self.pop()?, self.pop()?);
@@ -320,11 +321,11 @@ impl<'a> Machine<'a> {
             }
             b'b' => {
                 let (state, object) = (self.pop()?, self.pop()?);
-                let Value::Made { name, .. } = object else {
+                let PickleValue::Made { name, .. } = object else {
                     return Err(wrong(format!("a state of nothing at byte {place}")));
                 };
                 self.nest(std::slice::from_ref(&state))?;
-                self.stack.push(Value::Made { name, state: state.into() });
+                self.stack.push(PickleValue::Made { name, state: state.into() });
             }
             b'q' => {
                 let number = self.number(1)?;
@@ -363,8 +364,8 @@ impl<'a> Machine<'a> {
         // type of an array is known by its name.
         let is_type = |name: &str| name.starts_with(DTYPE);
         let is_filled = match &value {
-            Value::List(_) | Value::Dict(_) => true,
-            Value::Made { name, .. } => !is_type(name),
+            PickleValue::List(_) | PickleValue::Dict(_) => true,
+            PickleValue::Made { name, .. } => !is_type(name),
             _ => false,
         };
         if !is_filled {
@@ -373,25 +374,25 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn extend(&mut self, values: Vec<Value>) -> Result<()> {
+    fn extend(&mut self, values: Vec<PickleValue>) -> Result<()> {
         match self.stack.last_mut() {
-            Some(Value::List(list)) => Rc::make_mut(list).extend(values),
+            Some(PickleValue::List(list)) => Rc::make_mut(list).extend(values),
             _ => return Err(wrong(format!("values for no list at byte {}", self.at))),
         }
         Ok(())
     }
 
-    fn set(&mut self, values: Vec<Value>) -> Result<()> {
+    fn set(&mut self, values: Vec<PickleValue>) -> Result<()> {
         let pairs = pairs(values)?;
         match self.stack.last_mut() {
-            Some(Value::Dict(dict)) => Rc::make_mut(dict).extend(pairs),
+            Some(PickleValue::Dict(dict)) => Rc::make_mut(dict).extend(pairs),
             _ => return Err(wrong(format!("keys for no dictionary at byte {}", self.at))),
         }
         Ok(())
     }
 }
 
-fn pairs(values: Vec<Value>) -> Result<Vec<(Value, Value)>> {
+fn pairs(values: Vec<PickleValue>) -> Result<Vec<(PickleValue, PickleValue)>> {
     let mut values = values.into_iter();
     let mut pairs = Vec::with_capacity(values.len() / 2);
     while let Some(key) = values.next() {
@@ -406,33 +407,33 @@ const DTYPE: &str = "numpy dtype";
 
 /// Returns the value of a call. It is an array, the type of one with its letters, or bytes that Python 3 wrote for
 /// Python 2.
-fn made(called: &Value, arguments: &Value) -> Result<Value> {
-    let (Value::Name(name), Value::Tuple(arguments)) = (called, arguments) else {
+fn made(called: &PickleValue, arguments: &PickleValue) -> Result<PickleValue> {
+    let (PickleValue::Name(name), PickleValue::Tuple(arguments)) = (called, arguments) else {
         return Err(wrong("a call of no name"));
     };
-    let state = Rc::new(Value::Other);
+    let state = Rc::new(PickleValue::Other);
     Ok(match (&**name, arguments.as_slice()) {
-        (DTYPE, [Value::Bytes(letters), ..]) => {
+        (DTYPE, [PickleValue::Bytes(letters), ..]) => {
             let name = format!("numpy dtype {}", String::from_utf8_lossy(letters)).into();
-            Value::Made { name, state }
+            PickleValue::Made { name, state }
         }
         // Latin letters for bytes.
-        ("_codecs encode", [Value::Bytes(text), ..]) => {
+        ("_codecs encode", [PickleValue::Bytes(text), ..]) => {
             let text = String::from_utf8_lossy(text);
-            Value::Bytes(text.chars().map(|letter| u32::from(letter) as u8).collect())
+            PickleValue::Bytes(text.chars().map(|letter| u32::from(letter) as u8).collect())
         }
         // Protocol 5 makes an array at once, in a call; its order is "C" where it lies by rows.
-        (_, [bytes @ Value::Bytes(_), kind, shape, Value::Bytes(order)])
+        (_, [bytes @ PickleValue::Bytes(_), kind, shape, PickleValue::Bytes(order)])
             if name.ends_with(" _frombuffer") =>
         {
-            let (version, by_column) = (Value::Int(1), Value::Bool(**order != *b"C"));
+            let (version, by_column) = (PickleValue::Int(1), PickleValue::Bool(**order != *b"C"));
             let state = vec![version, shape.clone(), kind.clone(), by_column, bytes.clone()];
-            Value::Made {
+            PickleValue::Made {
                 name: "numpy _reconstruct".into(),
-                state: Value::Tuple(state.into()).into(),
+                state: PickleValue::Tuple(state.into()).into(),
             }
         }
-        _ => Value::Made { name: Rc::clone(name), state },
+        _ => PickleValue::Made { name: Rc::clone(name), state },
     })
 }
 
@@ -506,9 +507,12 @@ pub(super) mod tests {
     #[test]
     fn values_that_were_kept_are_looked_up_and_numbers_have_signs() {
         let pickle = b"\x80\x02(U\x02abq\x03h\x03J\xfe\xff\xff\xff\x8a\x01\xffI12\nt.";
-        let Value::Tuple(values) = read(pickle).unwrap() else { panic!() };
-        let text = Value::Bytes(b"ab".as_slice().into());
-        assert_eq!(*values, [text.clone(), text, Value::Int(-2), Value::Int(-1), Value::Int(12)]);
+        let PickleValue::Tuple(values) = read(pickle).unwrap() else { panic!() };
+        let text = PickleValue::Bytes(b"ab".as_slice().into());
+        assert_eq!(
+            *values,
+            [text.clone(), text, PickleValue::Int(-2), PickleValue::Int(-1), PickleValue::Int(12)]
+        );
     }
 
     #[test]
@@ -520,7 +524,7 @@ pub(super) mod tests {
             value.get("label_names").unwrap().texts().unwrap(),
             ["airplane", "cat", "airplane"]
         );
-        assert_eq!(value.get("size"), Some(&Value::Int(10_000)));
+        assert_eq!(value.get("size"), Some(&PickleValue::Int(10_000)));
         assert!(read(b"S'a\\x00'\n.").unwrap_err().to_string().contains("escapes"));
     }
 
@@ -588,7 +592,7 @@ pub(super) mod tests {
     fn nothing_is_called_and_what_is_broken_is_refused() {
         let error = |pickle: &[u8]| read(pickle).unwrap_err().to_string();
         let harm = read(b"cposix\nsystem\n(U\x02lstR.").unwrap();
-        assert!(matches!(harm, Value::Made { name, .. } if &*name == "posix system"));
+        assert!(matches!(harm, PickleValue::Made { name, .. } if &*name == "posix system"));
         let whole = dict(&[("labels", ints(&[1, 2]))]);
         for end in 0..whole.len() {
             read(&whole[..end]).unwrap_err();

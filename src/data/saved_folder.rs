@@ -36,7 +36,7 @@ struct PartNames {
 }
 
 #[derive(Deserialize)]
-struct State {
+struct SavedFolderState {
     #[serde(rename = "_data_files")]
     data_files: Vec<StateFile>,
     /// Rows that are meant where these are not all of the files.
@@ -115,7 +115,7 @@ impl SavedFolder {
 /// Returns the files of a part in their order.
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
     let path = folder.join(STATE);
-    let State { data_files, indices_files, indices_data_files } = read(&path)?;
+    let SavedFolderState { data_files, indices_files, indices_data_files } = read(&path)?;
     if [indices_files, indices_data_files].into_iter().flatten().any(|files| !files.is_empty()) {
         return Err(DataError::advised(
             &path,

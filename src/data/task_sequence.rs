@@ -5,8 +5,8 @@
 //! classes seen so far are always the rows `0..seen`.
 //!
 //! ```
-//! use fedcast::data::{ClassOrder, TaskSequence, TaskSizes};
-//! let cars = TaskSequence::new(196, &ClassOrder::Native, &TaskSizes::Even(10))?;
+//! use fedcast::data::{ClassPermutation, TaskSequence, TaskSizes};
+//! let cars = TaskSequence::new(196, &ClassPermutation::Native, &TaskSizes::Even(10))?;
 //! assert_eq!(cars.tasks[0].rows, 0..20);
 //! assert_eq!(cars.tasks[9].rows, 180..196); // the last task is smaller
 //! assert_eq!(cars.tasks[9].seen(), 196);
@@ -24,7 +24,7 @@ pub use crate::scenario::TaskSizes;
 
 /// The order in which classes arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClassOrder {
+pub enum ClassPermutation {
     /// Order of the data set's numbers (the HGP benchmark's order).
     Native,
     /// Shuffled with this seed, apart from every other draw of a run.
@@ -68,12 +68,12 @@ impl TaskSequence {
     /// No classes, empty tasks, or sizes that do not add up.
     pub fn new(
         classes: usize,
-        order: &ClassOrder,
+        order: &ClassPermutation,
         sizes: &TaskSizes,
     ) -> Result<TaskSequence, DataError> {
         let sizes = sizes_of(sizes, classes)?;
         let mut ids: Vec<u32> = (0..classes as u32).collect();
-        if let ClassOrder::Seeded(seed) = *order {
+        if let ClassPermutation::Seeded(seed) = *order {
             shuffle(&mut StreamKey::new(seed, Domain::ClassOrder).rng(), &mut ids);
         }
         let mut rows = vec![0; classes];
@@ -185,8 +185,9 @@ mod tests {
     #[test]
     fn explicit_sizes_are_kept() {
         let want = vec![50, 10, 10, 10, 10, 10];
-        let made = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Explicit(want.clone()))
-            .unwrap();
+        let made =
+            TaskSequence::new(100, &ClassPermutation::Native, &TaskSizes::Explicit(want.clone()))
+                .unwrap();
         assert_eq!(sizes(&made), want);
         assert_eq!(made.tasks[1].rows, 50..60);
         assert_eq!(made.tasks[1].seen(), 60);
@@ -194,14 +195,15 @@ mod tests {
 
     #[test]
     fn uneven_sizes_follow_the_papers() {
-        let cars = TaskSequence::new(196, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+        let cars = TaskSequence::new(196, &ClassPermutation::Native, &TaskSizes::Even(10)).unwrap();
         assert_eq!(sizes(&cars), [20, 20, 20, 20, 20, 20, 20, 20, 20, 16]);
     }
 
     #[test]
     fn a_seeded_order_is_a_permutation_and_depends_on_its_seed_only() {
-        let of =
-            |seed| TaskSequence::new(10, &ClassOrder::Seeded(seed), &TaskSizes::Even(5)).unwrap();
+        let of = |seed| {
+            TaskSequence::new(10, &ClassPermutation::Seeded(seed), &TaskSizes::Even(5)).unwrap()
+        };
         let (a, b) = (of(1), of(2));
         assert_eq!(a, of(1));
         assert_ne!(a.order, b.order);
@@ -211,21 +213,23 @@ mod tests {
         for (row, &class) in a.order.iter().enumerate() {
             assert_eq!(a.row_of(class), row as u32);
         }
-        let other = TaskSequence::new(10, &ClassOrder::Seeded(1), &TaskSizes::Even(2)).unwrap();
+        let other =
+            TaskSequence::new(10, &ClassPermutation::Seeded(1), &TaskSizes::Even(2)).unwrap();
         assert_eq!(a.order, other.order, "the order does not depend on the tasks");
     }
 
     #[test]
     fn impossible_divisions_say_what_to_do() {
         let even = |classes, tasks| {
-            TaskSequence::new(classes, &ClassOrder::Native, &TaskSizes::Even(tasks))
+            TaskSequence::new(classes, &ClassPermutation::Native, &TaskSizes::Even(tasks))
                 .unwrap_err()
                 .to_string()
         };
         assert!(even(10, 6).contains("choose 5 tasks"), "{}", even(10, 6));
         assert!(even(10, 0).contains("between 1 and 10"), "{}", even(10, 0));
-        let explicit = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Explicit(vec![5, 6]))
-            .unwrap_err();
+        let explicit =
+            TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Explicit(vec![5, 6]))
+                .unwrap_err();
         assert!(explicit.to_string().contains("add up to 11"), "{explicit}");
     }
 }

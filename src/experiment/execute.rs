@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::assemble::{Assembly, assemble_by};
-use super::checkpoint::{Checkpoints, Mark};
+use super::checkpoint::{CheckpointMark, Checkpoints};
 use super::class_names::ClassNames;
 use super::directory_error::DirectoryError;
 use super::machine::Machine;
@@ -148,7 +148,7 @@ pub(super) enum Begin {
     /// First entry.
     Anew,
     /// Entries after a checkpoint; everything before it is in the journal already.
-    After(Mark),
+    After(CheckpointMark),
 }
 
 /// End of a run.

@@ -343,8 +343,8 @@ mod tests {
 
     #[test]
     fn an_entry_that_was_not_written_does_not_count() {
-        struct Full;
-        impl Write for Full {
+        struct FullDisk;
+        impl Write for FullDisk {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
                 Err(io::ErrorKind::StorageFull.into())
             }
@@ -352,7 +352,7 @@ mod tests {
                 Ok(())
             }
         }
-        let mut writer = JournalWriter::new(Full);
+        let mut writer = JournalWriter::new(FullDisk);
         let event = Event::FederatedBiasMeasured { round: Round(0), task: TaskId(0), clients: 2 };
         let entry = Entry { seq: 0, at: VirtualTime(0), event, numbers: None };
         writer.push(&entry).unwrap();

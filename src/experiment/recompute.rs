@@ -21,13 +21,13 @@ pub(super) fn recompute(
     (setup.rules.snapshots, setup.rules.models) = (Cadence::Tasks, false);
     setup.rules.confusion = false;
     let (found, stop) = (Arc::new(Mutex::new(None)), Interrupt::default());
-    let waiting = Waiting { task, found: Arc::clone(&found), stop: stop.clone(), asked };
+    let waiting = SnapshotTaker { task, found: Arc::clone(&found), stop: stop.clone(), asked };
     simulate(setup, Box::new(waiting), Box::new(()), stop)?;
     Ok(found.lock().take())
 }
 
 /// Takes one snapshot and ends the run.
-struct Waiting {
+struct SnapshotTaker {
     task: TaskId,
     found: Arc<Mutex<Option<Snapshot>>>,
     stop: Interrupt,
@@ -35,7 +35,7 @@ struct Waiting {
     asked: Interrupt,
 }
 
-impl EventSink for Waiting {
+impl EventSink for SnapshotTaker {
     fn record(&mut self, _entry: &Entry) -> Result<(), SinkError> {
         if self.asked.is_requested() {
             self.stop.request();

@@ -4,7 +4,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use super::checkpoint::{Checkpoints, Mark};
+use super::checkpoint::{CheckpointMark, Checkpoints};
 use super::directory_error::DirectoryError;
 use super::execute::Begin;
 use super::journal_file::JournalWriter;
@@ -24,7 +24,7 @@ struct Recording {
     /// Hash of the scenario.
     scenario: String,
     /// Mark that the file's entries must reach when they are replayed.
-    replayed: Option<Mark>,
+    replayed: Option<CheckpointMark>,
 }
 
 /// Writer that skips bytes that the file already has.
@@ -140,7 +140,7 @@ impl EventSink for Recorder {
         // What a checkpoint names must be in the journal, also after a power cut.
         recording.journal.settle()?;
         recording.journal.file().out.sync_data()?;
-        let mark = Mark {
+        let mark = CheckpointMark {
             scenario: recording.scenario.clone(),
             entries: snapshot.entries,
             position: recording.journal.position(),

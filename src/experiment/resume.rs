@@ -10,7 +10,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::assemble::{assemble_by, load};
-use super::checkpoint::{self, Mark};
+use super::checkpoint::{self, CheckpointMark};
 use super::directory_error::DirectoryError;
 use super::execute::{Begin, Run};
 use super::fork::before;
@@ -156,16 +156,16 @@ pub fn resume_on(
     same_inputs(&manifest.backbone, &assembly.backbone)?;
     assembly.setup.before = before(path, &manifest, &assembly.setup, methods)?;
     let (begin, notices, replayed) = match find(path, &manifest, u32::MAX)? {
-        Search { intact: Some(Intact { mark, past, place, .. }), mut notices, .. } => {
+        ResumeSearch { intact: Some(Intact { mark, past, place, .. }), mut notices, .. } => {
             notices.push(format!("resuming after {place}, entry {}", mark.entries));
             assembly.setup.recorded = Some(Arc::new(past));
             let replayed = mark.entries;
             (Begin::After(mark), notices, replayed)
         }
-        Search { intact: None, .. } if manifest.forked.is_some() => {
+        ResumeSearch { intact: None, .. } if manifest.forked.is_some() => {
             return Err(ResumeError::NoFork(path.to_path_buf()));
         }
-        Search { intact: None, mut notices, .. } => {
+        ResumeSearch { intact: None, mut notices, .. } => {
             notices.push(
                 "there is no intact checkpoint: the run starts from the beginning".to_string(),
             );
@@ -208,7 +208,7 @@ pub(super) fn same_inputs(then: &Option<Source>, now: &Source) -> Result<(), Res
 
 /// A checkpoint that can be used.
 pub(super) struct Intact {
-    pub mark: Mark,
+    pub mark: CheckpointMark,
     pub past: RecordedRun,
     /// Place, in words.
     pub place: String,
@@ -216,20 +216,24 @@ pub(super) struct Intact {
 
 /// Result of a search for a run's checkpoints.
 #[derive(Default)]
-pub(super) struct Search {
+pub(super) struct ResumeSearch {
     pub intact: Option<Intact>,
     /// About those that are damaged.
     pub notices: Vec<String>,
 }
 
 /// Finds the newest intact checkpoint of a run whose last round is at most `round`, counted from 0.
-pub(super) fn find(path: &Path, manifest: &Manifest, round: u32) -> Result<Search, DirectoryError> {
+pub(super) fn find(
+    path: &Path,
+    manifest: &Manifest,
+    round: u32,
+) -> Result<ResumeSearch, DirectoryError> {
     // A forked run began with one.
     find_in(&[names::CHECKPOINTS, names::FORK], path, manifest, round)
 }
 
 /// Finds the checkpoint that a forked run began with.
-pub(super) fn find_start(path: &Path, manifest: &Manifest) -> Result<Search, DirectoryError> {
+pub(super) fn find_start(path: &Path, manifest: &Manifest) -> Result<ResumeSearch, DirectoryError> {
     find_in(&[names::FORK], path, manifest, u32::MAX)
 }
 
@@ -238,7 +242,7 @@ fn find_in(
     path: &Path,
     manifest: &Manifest,
     round: u32,
-) -> Result<Search, DirectoryError> {
+) -> Result<ResumeSearch, DirectoryError> {
     let mut files = Vec::new();
     for folder in folders {
         let folder = path.join(folder);
@@ -251,7 +255,7 @@ fn find_in(
             Ok((mark, snapshot, past)) if snapshot.round.0 <= round => {
                 let place = snapshot.place.to_string();
                 let past = past.until(snapshot);
-                return Ok(Search { intact: Some(Intact { mark, past, place }), notices });
+                return Ok(ResumeSearch { intact: Some(Intact { mark, past, place }), notices });
             }
             Ok(_) => {}
             Err(why) => {
@@ -261,10 +265,10 @@ fn find_in(
             }
         }
     }
-    Ok(Search { intact: None, notices })
+    Ok(ResumeSearch { intact: None, notices })
 }
 
-type Opened = (Mark, crate::federation::Snapshot, RecordedRun);
+type Opened = (CheckpointMark, crate::federation::Snapshot, RecordedRun);
 
 /// Reads a checkpoint and the journal up to it.
 fn open(path: &Path, file: &Path, manifest: &Manifest) -> Result<Opened, String> {

@@ -303,7 +303,7 @@ fn take_lock(disk: &Disk, path: &Path) -> Result<File, DirectoryError> {
 
 /// The part of a manifest that every format has.
 #[derive(Deserialize)]
-struct Writer {
+struct ManifestHeader {
     format: u32,
     fedcast: String,
     #[serde(default)]
@@ -319,7 +319,7 @@ pub fn read_manifest(path: &Path) -> Result<Manifest, DirectoryError> {
     let text = read_text(&path.join(names::MANIFEST), Kind::Manifest)
         .map_err(|error| unreadable(format!("manifest.json: {error}")))?;
     match serde_json::from_str(&text) {
-        Ok(Writer { format, fedcast, commit }) if format != FORMAT => {
+        Ok(ManifestHeader { format, fedcast, commit }) if format != FORMAT => {
             let commit = commit.map(|commit| format!(" (commit {commit})")).unwrap_or_default();
             let (path, writer) = (path.to_path_buf(), format!("fedcast {fedcast}{commit}"));
             return Err(DirectoryError::OtherFormat { path, found: format, writer });

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::checkpoint::{self, Mark};
+use super::checkpoint::{self, CheckpointMark};
 use super::directory_error::DirectoryError;
 use super::journal_file::{JournalError, JournalReader};
 use super::run_directory::names;
@@ -39,7 +39,10 @@ pub fn ended(path: &Path) -> Result<Vec<End>, JournalError> {
 }
 
 /// Returns the checkpoint that was written when the task ended, where it is still there.
-pub fn checkpoint_of(path: &Path, end: End) -> Result<Option<(Mark, Snapshot)>, DirectoryError> {
+pub fn checkpoint_of(
+    path: &Path,
+    end: End,
+) -> Result<Option<(CheckpointMark, Snapshot)>, DirectoryError> {
     let mut files = Vec::new();
     for folder in [names::CHECKPOINTS, names::FORK] {
         let folder = path.join(folder);

@@ -17,7 +17,7 @@ use super::fork::before;
 use super::journal_file::{JournalError, JournalReader};
 use super::machine::{ARITHMETIC, BY_CPU, Machine};
 use super::ranks::{ComputeResources, Ranks};
-use super::resume::{Intact, ResumeError, Search, find, find_start};
+use super::resume::{Intact, ResumeError, ResumeSearch, find, find_start};
 use super::run_directory::{names, read_manifest};
 use super::run_error::RunError;
 use super::trace::{first_difference, stream_path};
@@ -170,7 +170,7 @@ pub fn verify(
         let from = options.from_round.unwrap_or(1);
         let mut found = match from.checked_sub(2) {
             Some(last) => find(path, &manifest, last)?,
-            None => Search::default(),
+            None => ResumeSearch::default(),
         };
         if forked && found.intact.is_none() {
             // What a forked run began with was computed elsewhere, under another scenario.
@@ -189,13 +189,13 @@ pub fn verify(
             )),
         }
     }
-    let compared = Arc::new(Mutex::new(Comparison {
+    let compared = Arc::new(Mutex::new(JournalComparison {
         reader,
         equal: Journal::new(),
         ended: false,
         before: VecDeque::new(),
         progress,
-        found: Found::Equal,
+        found: ComparisonOutcome::Equal,
     }));
     let sink = Comparer(Arc::clone(&compared));
     let inputs = [(&manifest.data, assembly.data), (&manifest.backbone, assembly.backbone)];
@@ -204,15 +204,15 @@ pub fn verify(
     let changed = changed.map(|(_, now)| format!("{} has changed since the run", now.name));
     let end = simulate(assembly.setup, Box::new(sink), Box::new(()), interrupt);
     let mut comparison = compared.lock();
-    match std::mem::replace(&mut comparison.found, Found::Equal) {
-        Found::Different(mut divergence) => {
+    match std::mem::replace(&mut comparison.found, ComparisonOutcome::Equal) {
+        ComparisonOutcome::Different(mut divergence) => {
             divergence.hint =
                 changed.or_else(|| hint(&manifest.fedcast, &manifest.machine, &divergence));
             Err(VerifyError::Diverged(divergence))
         }
-        Found::Unreadable(error) => Err(error.into()),
-        found @ (Found::Equal | Found::Partial) => {
-            let partial = matches!(found, Found::Partial);
+        ComparisonOutcome::Unreadable(error) => Err(error.into()),
+        found @ (ComparisonOutcome::Equal | ComparisonOutcome::Partial) => {
+            let partial = matches!(found, ComparisonOutcome::Partial);
             if !partial {
                 // The error of an aborted run is what both have as their last entry.
                 if !comparison.ended {
@@ -260,14 +260,14 @@ fn hint(version: &str, machine: &Machine, divergence: &Divergence) -> Option<Str
     }
 }
 
-enum Found {
+enum ComparisonOutcome {
     Equal,
     Partial,
     Different(Box<Divergence>),
     Unreadable(JournalError),
 }
 
-struct Comparison {
+struct JournalComparison {
     reader: JournalReader,
     /// The entries that were equal.
     equal: Journal,
@@ -275,10 +275,10 @@ struct Comparison {
     ended: bool,
     before: VecDeque<String>,
     progress: Option<Box<dyn EventSink>>,
-    found: Found,
+    found: ComparisonOutcome,
 }
 
-struct Comparer(Arc<Mutex<Comparison>>);
+struct Comparer(Arc<Mutex<JournalComparison>>);
 
 impl EventSink for Comparer {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
@@ -286,11 +286,11 @@ impl EventSink for Comparer {
     }
 }
 
-impl Comparison {
+impl JournalComparison {
     fn compare(&mut self, computed: &Entry) -> Result<(), SinkError> {
         let recorded = match self.reader.next_entry() {
             Ok(recorded) => recorded,
-            Err(error) => return Err(self.stop(Found::Unreadable(error))),
+            Err(error) => return Err(self.stop(ComparisonOutcome::Unreadable(error))),
         };
         let line = computed.to_line();
         let recorded_line = recorded.as_ref().map(Entry::to_line);
@@ -309,7 +309,7 @@ impl Comparison {
         // An interrupted run, the recorded or this one, is compared as far as it goes.
         let cut = Event::RunEnded { reason: EndReason::Interrupted };
         if computed.event == cut || recorded.as_ref().is_some_and(|entry| entry.event == cut) {
-            return Err(self.stop(Found::Partial));
+            return Err(self.stop(ComparisonOutcome::Partial));
         }
         let value = recorded.as_ref().and_then(|recorded| first_difference(recorded, computed));
         let then = recorded.as_ref().and_then(|recorded| stream_path(&recorded.event));
@@ -322,10 +322,10 @@ impl Comparison {
             before: self.before.iter().cloned().collect(),
             hint: None,
         };
-        Err(self.stop(Found::Different(Box::new(divergence))))
+        Err(self.stop(ComparisonOutcome::Different(Box::new(divergence))))
     }
 
-    fn stop(&mut self, found: Found) -> SinkError {
+    fn stop(&mut self, found: ComparisonOutcome) -> SinkError {
         self.found = found;
         SinkError::Stop("the comparison has ended".to_string())
     }

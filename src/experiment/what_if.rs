@@ -101,7 +101,7 @@ pub fn what_if(
     setup.rules.snapshots = Cadence::Never;
     setup.recorded = Some(Arc::new(past));
     let stateful = !setup.method.profile().stateless;
-    let replayed = Arc::new(Mutex::new(Replayed {
+    let replayed = Arc::new(Mutex::new(WhatIfReplay {
         decisions,
         readers,
         journal: Journal::new(),
@@ -110,7 +110,7 @@ pub fn what_if(
     }));
     let end = simulate(
         setup,
-        Box::new(Listener(Arc::clone(&replayed))),
+        Box::new(WhatIfSink(Arc::clone(&replayed))),
         Box::new(()),
         Interrupt::default(),
     );
@@ -183,7 +183,7 @@ fn note(trained: &mut Trained, event: &Event) {
     }
 }
 
-struct Replayed {
+struct WhatIfReplay {
     /// Decisions of the recorded run that are still to come.
     decisions: VecDeque<Event>,
     readers: Vec<Box<dyn EventSink>>,
@@ -193,15 +193,15 @@ struct Replayed {
     other: Option<String>,
 }
 
-struct Listener(Arc<Mutex<Replayed>>);
+struct WhatIfSink(Arc<Mutex<WhatIfReplay>>);
 
-impl EventSink for Listener {
+impl EventSink for WhatIfSink {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         self.0.lock().take(entry)
     }
 }
 
-impl Replayed {
+impl WhatIfReplay {
     fn take(&mut self, entry: &Entry) -> Result<(), SinkError> {
         if let Some(now) = decision(&entry.event) {
             let then = self.decisions.pop_front();

@@ -131,12 +131,12 @@ pub struct AggregationTree {
 
 struct TreeState {
     /// A heap-shaped tree: the children of `n` are `2n + 1` and `2n + 2`; leaves are last.
-    nodes: Vec<Node>,
+    nodes: Vec<AggregationNode>,
     leaves: usize,
     /// Aggregate of all participants.
     root: Option<Option<PartialAggregate>>,
     /// Uploads of earlier rounds.
-    late: Vec<Node>,
+    late: Vec<AggregationNode>,
     /// True if no more late uploads are expected.
     sealed: bool,
     refused: Vec<RejectedUpload>,
@@ -148,7 +148,7 @@ struct TreeState {
 #[derive(Clone, Copy, Debug)]
 pub struct LatePlace(usize);
 
-enum Node {
+enum AggregationNode {
     Unknown,
     Known(Option<PartialAggregate>),
     Taken,
@@ -165,7 +165,7 @@ impl AggregationTree {
     ) -> (AggregationTree, oneshot::Receiver<AggregationResult>) {
         let (done, result) = oneshot::channel();
         let leaves = participants.max(1).next_power_of_two();
-        let nodes = (0..2 * leaves - 1).map(|_| Node::Unknown).collect();
+        let nodes = (0..2 * leaves - 1).map(|_| AggregationNode::Unknown).collect();
         let tree = TreeState {
             nodes,
             leaves,
@@ -199,14 +199,14 @@ impl AggregationTree {
     /// Keeps a place for an upload of an earlier round.
     pub fn expect(&self) -> LatePlace {
         let mut tree = self.tree();
-        tree.late.push(Node::Unknown);
+        tree.late.push(AggregationNode::Unknown);
         LatePlace(tree.late.len() - 1)
     }
 
     /// Lifts an upload of an earlier round. Runs on a worker.
     pub fn lift_late(&self, place: LatePlace, upload: Upload) {
         let part = self.part(upload);
-        self.tree().late[place.0] = Node::Known(part);
+        self.tree().late[place.0] = AggregationNode::Known(part);
         self.finish();
     }
 
@@ -243,7 +243,7 @@ impl AggregationTree {
     /// Hands out the result when everything is there.
     fn finish(&self) {
         let mut tree = self.tree();
-        let lifted = tree.late.iter().all(|node| matches!(node, Node::Known(_)));
+        let lifted = tree.late.iter().all(|node| matches!(node, AggregationNode::Known(_)));
         if tree.root.is_none() || !tree.sealed || !lifted {
             return;
         }
@@ -251,8 +251,8 @@ impl AggregationTree {
         let late = std::mem::take(&mut tree.late);
         drop(tree);
         let part = late.into_iter().fold(root, |sum, node| match node {
-            Node::Known(part) => self.merge(sum, part),
-            Node::Unknown | Node::Taken => sum,
+            AggregationNode::Known(part) => self.merge(sum, part),
+            AggregationNode::Unknown | AggregationNode::Taken => sum,
         });
         let mut tree = self.tree();
         let mut refused = std::mem::take(&mut tree.refused);
@@ -278,19 +278,19 @@ impl AggregationTree {
                 return self.finish();
             }
             let sibling = ((node - 1) ^ 1) + 1;
-            match std::mem::replace(&mut tree.nodes[sibling], Node::Taken) {
-                Node::Unknown => {
-                    tree.nodes[sibling] = Node::Unknown;
-                    tree.nodes[node] = Node::Known(part);
+            match std::mem::replace(&mut tree.nodes[sibling], AggregationNode::Taken) {
+                AggregationNode::Unknown => {
+                    tree.nodes[sibling] = AggregationNode::Unknown;
+                    tree.nodes[node] = AggregationNode::Known(part);
                     return;
                 }
-                Node::Known(other) => {
+                AggregationNode::Known(other) => {
                     drop(tree);
                     let (left, right) = if node % 2 == 1 { (part, other) } else { (other, part) };
                     part = self.merge(left, right);
                     node = (node - 1) / 2;
                 }
-                Node::Taken => return, // a participant accounted for twice changes nothing
+                AggregationNode::Taken => return, // counting a participant twice changes nothing
             }
         }
     }

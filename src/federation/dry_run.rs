@@ -87,18 +87,18 @@ const FAULT: &str = "a fault of the scenario";
 struct DryRun<F> {
     on_seat: F,
     /// The participants of open rounds.
-    participants: Mutex<BTreeMap<Round, Vec<Upload>>>,
+    participants: Mutex<BTreeMap<Round, Vec<DryRunUpload>>>,
 }
 
 /// Facts about a participant's upload.
 #[derive(Clone)]
-struct Upload {
+struct DryRunUpload {
     samples: usize,
     bytes: Arc<FrameBytes>,
 }
 
 impl<F> DryRun<F> {
-    fn participants(&self) -> MutexGuard<'_, BTreeMap<Round, Vec<Upload>>> {
+    fn participants(&self) -> MutexGuard<'_, BTreeMap<Round, Vec<DryRunUpload>>> {
         self.participants.lock()
     }
 
@@ -106,7 +106,7 @@ impl<F> DryRun<F> {
     fn upload(
         &self,
         ParticipantRef { simulation, context, participant }: &ParticipantRef<'_>,
-    ) -> Upload {
+    ) -> DryRunUpload {
         let participants = self.participants();
         let known = participants
             .get(&context.round)
@@ -117,7 +117,7 @@ impl<F> DryRun<F> {
         drop(participants);
         let exchange = simulation.exchange(context, participant);
         let bytes = Arc::clone(exchange.upload.bytes(&simulation.coding.up));
-        Upload { samples: exchange.samples(), bytes }
+        DryRunUpload { samples: exchange.samples(), bytes }
     }
 }
 
@@ -144,7 +144,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
                 down_at_most,
             });
             let bytes = Arc::clone(exchange.upload.bytes(&simulation.coding.up));
-            uploads.push(Upload { samples, bytes });
+            uploads.push(DryRunUpload { samples, bytes });
             let sent = match last.take() {
                 Some((known, sent)) if Arc::ptr_eq(&known, &exchange.download) => sent,
                 _ => Arc::new(sketched(&exchange.download, simulation, participant)),
@@ -162,7 +162,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
         masking: Option<&Masking>,
     ) -> Result<SuppliedTraining, FederationError> {
         let ParticipantRef { simulation, context, participant } = *at;
-        let Upload { samples, mut bytes } = self.upload(at);
+        let DryRunUpload { samples, mut bytes } = self.upload(at);
         let (faults, seed) = (&simulation.rules.faults, simulation.rules.seed);
         let victim = simulation.victim(context.round, participant);
         let spoilt = faults.spoils(seed, victim).map(|(how, _)| how);

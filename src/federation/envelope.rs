@@ -10,13 +10,13 @@ use super::server::ToServer;
 use crate::quantity::{ClientId, VirtualTime};
 
 /// Message to an actor.
-pub(super) enum Message {
+pub(super) enum ActorMessage {
     Server(ToServer),
     Client(ClientId, ToClient),
 }
 
 /// A message that comes out of computation; awaited when its event is popped, never earlier.
-pub(super) type Pending = Pin<Box<dyn Future<Output = Message> + Send>>;
+pub(super) type Pending = Pin<Box<dyn Future<Output = ActorMessage> + Send>>;
 
 /// A message, and when its actor gets it.
 pub(super) struct Envelope {
@@ -24,13 +24,13 @@ pub(super) struct Envelope {
     /// Settles ties.
     pub class: EventClass,
     pub to: ActorId,
-    pub message: Message,
+    pub message: ActorMessage,
 }
 
 impl Envelope {
     /// Addresses a message to the server.
     pub fn for_server(at: VirtualTime, class: EventClass, message: ToServer) -> Envelope {
-        Envelope { at, class, to: ActorId::Server, message: Message::Server(message) }
+        Envelope { at, class, to: ActorId::Server, message: ActorMessage::Server(message) }
     }
 
     /// Addresses a message to a client.
@@ -41,29 +41,29 @@ impl Envelope {
         message: ToClient,
     ) -> Envelope {
         let to = ActorId::Client(client);
-        Envelope { at, class, to, message: Message::Client(client, message) }
+        Envelope { at, class, to, message: ActorMessage::Client(client, message) }
     }
 
     /// Addresses a frame that arrives.
-    pub fn delivery(at: VirtualTime, message: Message) -> Envelope {
+    pub fn delivery(at: VirtualTime, message: ActorMessage) -> Envelope {
         Envelope { at, class: EventClass::Delivery, to: message.receiver(), message }
     }
 }
 
-impl Message {
+impl ActorMessage {
     /// Returns its receiver.
     pub fn receiver(&self) -> ActorId {
         match self {
-            Message::Server(_) => ActorId::Server,
-            Message::Client(client, _) => ActorId::Client(*client),
+            ActorMessage::Server(_) => ActorId::Server,
+            ActorMessage::Client(client, _) => ActorId::Client(*client),
         }
     }
 
     /// Returns the entry of the frame that brings it, where that is charged.
     pub fn charge_mut(&mut self) -> Option<&mut Event> {
         match self {
-            Message::Server(message) => message.charge_mut(),
-            Message::Client(_, message) => message.charge_mut(),
+            ActorMessage::Server(message) => message.charge_mut(),
+            ActorMessage::Client(_, message) => message.charge_mut(),
         }
     }
 }

@@ -18,15 +18,15 @@ use actix::{Actor, Addr, Handler};
 use super::client::{Directory, TrainingJob};
 use super::compute::Supplier;
 use super::effect::Effect;
-use super::envelope::{Envelope, Message, Pending};
+use super::envelope::{ActorMessage, Envelope, Pending};
 use super::error::FederationError;
 use super::event::{EndReason, Event, Numbers};
 use super::interrupt::Interrupt;
-use super::network::Network;
+use super::network::FrameNetwork;
 use super::packs::{Packs, Ticket};
 use super::queue::{ActorId, EventClass, EventQueue};
 use super::recorder::{
-    EntryLog, Flush, RecordConfusion, RecordModel, Recorder, SaveSnapshot, WantsSnapshot,
+    EntryLog, Flush, RecordConfusion, RecordModel, RecorderActor, SaveSnapshot, WantsSnapshot,
 };
 use super::remote::RemoteTraining;
 use super::server::{AtServer, ServerActor, ServerMachine, ServerSnapshot, ToServer, WhoWaits};
@@ -52,12 +52,12 @@ pub(super) struct EventLoop {
     devices: WorkerPool,
     interrupt: Interrupt,
     queue: EventQueue<Upcoming>,
-    network: Network,
+    network: FrameNetwork,
     packs: Packs<TrainingJob>,
     server: Addr<ServerActor>,
     clients: Directory,
     log: EntryLog,
-    recorder: Addr<Recorder>,
+    recorder: Addr<RecorderActor>,
     now: VirtualTime,
 }
 
@@ -73,13 +73,13 @@ const SETTLE_AFTER: Duration = Duration::from_millis(2);
 const LOOK_UP: Duration = Duration::from_millis(100);
 
 enum Upcoming {
-    Known(Message),
+    Known(ActorMessage),
     Pending(Pending),
     /// The end of a participant's training.
     Training(Ticket, Pending),
 }
 
-enum Step {
+enum LoopStep {
     On,
     End(Result<(), FederationError>),
     Interrupted,
@@ -98,7 +98,7 @@ impl EventLoop {
         let start = Envelope::for_server(VirtualTime::ZERO, EventClass::Timer, ToServer::Start);
         put(&mut queue, start);
         let clients = Directory::new(Arc::clone(&simulation), supplier, Directory::LIVE);
-        let network = Network::new(&simulation.rules.links);
+        let network = FrameNetwork::new(&simulation.rules.links);
         let (log, recorder) = EntryLog::new(sink);
         EventLoop {
             simulation,
@@ -125,10 +125,12 @@ impl EventLoop {
     pub async fn run(mut self) -> Result<RunEnd, FederationError> {
         let (reason, result) = loop {
             match self.step().await {
-                Ok(Step::On) => {}
-                Ok(Step::End(Ok(()))) => break (EndReason::Done, Ok(())),
-                Ok(Step::Interrupted) => break (EndReason::Interrupted, Ok(())),
-                Ok(Step::End(Err(error))) | Err(error) => break (EndReason::Aborted, Err(error)),
+                Ok(LoopStep::On) => {}
+                Ok(LoopStep::End(Ok(()))) => break (EndReason::Done, Ok(())),
+                Ok(LoopStep::Interrupted) => break (EndReason::Interrupted, Ok(())),
+                Ok(LoopStep::End(Err(error))) | Err(error) => {
+                    break (EndReason::Aborted, Err(error));
+                }
             }
         };
         if !matches!(result, Err(FederationError::Sink(_))) {
@@ -144,9 +146,9 @@ impl EventLoop {
         result.map(|()| RunEnd { reason, entries: self.log.written(), at: self.now })
     }
 
-    async fn step(&mut self) -> Result<Step, FederationError> {
+    async fn step(&mut self) -> Result<LoopStep, FederationError> {
         if self.interrupt.is_requested() {
-            return Ok(Step::Interrupted);
+            return Ok(LoopStep::Interrupted);
         }
         // What arrives at an instant comes before what actors do at it.
         while let Some(at) = self.network.next()
@@ -172,13 +174,16 @@ impl EventLoop {
                 self.wait(pending).await?
             }
         };
-        let Some(message) = waited else { return Ok(Step::Interrupted) };
+        let Some(message) = waited else { return Ok(LoopStep::Interrupted) };
         let effects = self.deliver(message).await?;
         self.carry_out(effects).await
     }
 
     /// Waits for a worker's answer; `None` after an interrupt.
-    async fn wait(&mut self, mut pending: Pending) -> Result<Option<Message>, FederationError> {
+    async fn wait(
+        &mut self,
+        mut pending: Pending,
+    ) -> Result<Option<ActorMessage>, FederationError> {
         self.devices.flush();
         if let Poll::Ready(message) = poll_once(&mut pending).await {
             return Ok(Some(message));
@@ -196,7 +201,10 @@ impl EventLoop {
         answer
     }
 
-    async fn sit_out(&mut self, mut pending: Pending) -> Result<Option<Message>, FederationError> {
+    async fn sit_out(
+        &mut self,
+        mut pending: Pending,
+    ) -> Result<Option<ActorMessage>, FederationError> {
         let mut pause = SETTLE_AFTER;
         loop {
             tokio::select! {
@@ -215,19 +223,19 @@ impl EventLoop {
         }
     }
 
-    async fn deliver(&mut self, message: Message) -> Result<Vec<Effect>, FederationError> {
+    async fn deliver(&mut self, message: ActorMessage) -> Result<Vec<Effect>, FederationError> {
         let now = self.now;
         match message {
-            Message::Server(what) => {
+            ActorMessage::Server(what) => {
                 let sent = self.server.send(AtServer { now, what }).await;
                 sent.map_err(|_| FederationError::ActorGone("the server".into()))
             }
-            Message::Client(id, what) => self.clients.deliver(now, id, what).await,
+            ActorMessage::Client(id, what) => self.clients.deliver(now, id, what).await,
         }
     }
 
-    async fn carry_out(&mut self, effects: Vec<Effect>) -> Result<Step, FederationError> {
-        let mut step = Step::On;
+    async fn carry_out(&mut self, effects: Vec<Effect>) -> Result<LoopStep, FederationError> {
+        let mut step = LoopStep::On;
         for effect in effects {
             match effect {
                 Effect::Record(event, numbers) => self.record(event, numbers),
@@ -261,7 +269,7 @@ impl EventLoop {
                 }
                 Effect::TakeSnapshot(kept) => self.snapshot(*kept).await?,
                 Effect::SwitchContext(simulation) => self.turn(simulation).await?,
-                Effect::End(result) => step = Step::End(result),
+                Effect::End(result) => step = LoopStep::End(result),
             }
         }
         if self.log.is_full() {
@@ -281,7 +289,7 @@ impl EventLoop {
                     "the server's link cannot change while frames are in transit on it".into(),
                 ));
             }
-            self.network = Network::new(&simulation.rules.links);
+            self.network = FrameNetwork::new(&simulation.rules.links);
         }
         self.clients.turn(Arc::clone(&simulation)).await?;
         self.simulation = simulation;
@@ -350,7 +358,7 @@ impl EventLoop {
     async fn send_to_recorder<M>(&self, message: M) -> Result<M::Result, FederationError>
     where
         M: actix::Message<Result: Send> + Send + 'static,
-        Recorder: Handler<M>,
+        RecorderActor: Handler<M>,
     {
         let answer = self.recorder.send(message).await;
         answer.map_err(|_| FederationError::ActorGone("the recorder".into()))
@@ -369,7 +377,7 @@ fn clock_ended() -> String {
 }
 
 /// Looks once whether a worker has answered; costs no timer and no system call.
-async fn poll_once(pending: &mut Pending) -> Poll<Message> {
+async fn poll_once(pending: &mut Pending) -> Poll<ActorMessage> {
     poll_fn(|context| Poll::Ready(pending.as_mut().poll(context))).await
 }
 

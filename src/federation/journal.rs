@@ -105,13 +105,13 @@ impl Rolling {
 /// Appends the line; answers where its level-E part ends (before the closing brace).
 fn write_line(out: &mut Vec<u8>, entry: &Entry) -> usize {
     #[derive(Serialize)]
-    struct Head<'a> {
+    struct EntryHead<'a> {
         seq: u64,
         at: VirtualTime,
         event: &'a Event,
     }
     const IN_MEMORY: &str = "writing JSON of plain values to memory cannot fail";
-    let head = Head { seq: entry.seq, at: entry.at, event: &entry.event };
+    let head = EntryHead { seq: entry.seq, at: entry.at, event: &entry.event };
     serde_json::to_writer(&mut *out, &head).expect(IN_MEMORY);
     out.pop();
     let end = out.len();

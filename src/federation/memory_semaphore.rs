@@ -30,12 +30,12 @@ trait Gauge: Send + Sync {
 /// The door of one GPU.
 pub(super) struct MemorySemaphore {
     gauge: Box<dyn Gauge>,
-    state: Mutex<State>,
+    state: Mutex<SemaphoreState>,
     left: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SemaphoreState {
     running: usize,
     /// True if the job inside must stay alone.
     alone: bool,
@@ -47,7 +47,7 @@ struct State {
     each: BTreeMap<JobKind, u64>,
 }
 
-impl State {
+impl SemaphoreState {
     /// Returns true if a job that is expected to take `bytes` may enter; `None` means unknown.
     fn has_room(&self, bytes: Option<u64>) -> bool {
         // A tenth stays free, for what is not allocated as tensors.
@@ -109,7 +109,7 @@ impl MemorySemaphore {
     }
 
     fn enter(self: &Arc<Self>, kind: JobKind, members: u64) -> MemoryPermit {
-        let bytes = |state: &State| Some(state.each.get(&kind)?.saturating_mul(members));
+        let bytes = |state: &SemaphoreState| Some(state.each.get(&kind)?.saturating_mul(members));
         let mut state = self.wait_until(|state| state.has_room(bytes(state)));
         let bytes = bytes(&state);
         state.running += 1;
@@ -131,7 +131,10 @@ impl MemorySemaphore {
         MemoryPermit { door: Arc::clone(self), bytes: 0, measured: None }
     }
 
-    fn wait_until(&self, ready: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+    fn wait_until(
+        &self,
+        ready: impl Fn(&SemaphoreState) -> bool,
+    ) -> MutexGuard<'_, SemaphoreState> {
         let mut state = self.lock();
         while !ready(&state) {
             self.left.wait(&mut state);
@@ -139,7 +142,7 @@ impl MemorySemaphore {
         state
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SemaphoreState> {
         self.state.lock()
     }
 }

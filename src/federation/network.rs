@@ -3,13 +3,13 @@
 //! They use separate links per client and, where the scenario limits it, the server's one line.
 //!
 //! Without such a limit a frame's delivery is known when it is sent. With it, delivery depends on the other frames in
-//! transit: the event loop asks [`Network::next`] for the next change and lets [`Network::advance`] deliver what
-//! arrived. Bytes go through the line first and then take the client's half round trip.
+//! transit: the event loop asks [`FrameNetwork::next`] for the next change and lets [`FrameNetwork::advance`] deliver
+//! what arrived. Bytes go through the line first and then take the client's half round trip.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::bandwidth::{Pipe, TransferId};
-use super::envelope::{Envelope, Message};
+use super::envelope::{ActorMessage, Envelope};
 use super::event::{Direction, Event};
 use super::links::Fate;
 use super::rules::LinkRules;
@@ -19,7 +19,7 @@ use crate::quantity::VirtualTime;
 pub(super) struct PendingFrame {
     pub fate: Fate,
     /// Message with the frame's entry; on a shared line the latency is filled in on arrival.
-    pub message: Message,
+    pub message: ActorMessage,
 }
 
 /// Frames of one client and direction, each sent when the one before it has arrived.
@@ -30,7 +30,7 @@ pub(super) struct Transmission {
 
 /// All frames in transit.
 #[derive(Default)]
-pub(super) struct Network {
+pub(super) struct FrameNetwork {
     down: SharedLink,
     up: SharedLink,
     /// Journeys whose next frame starts at a known time, in that order.
@@ -45,13 +45,17 @@ struct SharedLink {
     under_way: BTreeMap<TransferId, (VirtualTime, Transmission)>,
 }
 
-impl Network {
-    pub fn new(rules: &LinkRules) -> Network {
+impl FrameNetwork {
+    pub fn new(rules: &LinkRules) -> FrameNetwork {
         let line = |rate: f64| SharedLink {
             pipe: rate.is_finite().then(|| Pipe::new(rate as u64)),
             ..SharedLink::default()
         };
-        Network { down: line(rules.server_down), up: line(rules.server_up), ..Network::default() }
+        FrameNetwork {
+            down: line(rules.server_down),
+            up: line(rules.server_up),
+            ..FrameNetwork::default()
+        }
     }
 
     /// Sends frames. What arrives at a known time is handed to `deliver` at once.

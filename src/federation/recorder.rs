@@ -28,10 +28,10 @@ pub(super) struct EntryLog {
 
 impl EntryLog {
     /// Creates an empty log, and the recorder of the same sink.
-    pub fn new(sink: Box<dyn EventSink>) -> (EntryLog, Recorder) {
+    pub fn new(sink: Box<dyn EventSink>) -> (EntryLog, RecorderActor) {
         let sink = Rc::new(RefCell::new(sink));
         let log = EntryLog { sink: Rc::clone(&sink), batch: Vec::with_capacity(BATCH), written: 0 };
-        (log, Recorder(sink))
+        (log, RecorderActor(sink))
     }
 
     /// Notes an entry.
@@ -70,9 +70,9 @@ impl EntryLog {
 }
 
 /// The actor that keeps what is not an entry, and puts things where they survive the process.
-pub(super) struct Recorder(SharedSink);
+pub(super) struct RecorderActor(SharedSink);
 
-impl Actor for Recorder {
+impl Actor for RecorderActor {
     type Context = Context<Self>;
 }
 
@@ -83,7 +83,7 @@ impl actix::Message for Flush {
     type Result = Result<(), SinkError>;
 }
 
-impl Handler<Flush> for Recorder {
+impl Handler<Flush> for RecorderActor {
     type Result = Result<(), SinkError>;
 
     fn handle(&mut self, _: Flush, _: &mut Context<Self>) -> Self::Result {
@@ -98,7 +98,7 @@ impl actix::Message for RecordConfusion {
     type Result = Result<(), SinkError>;
 }
 
-impl Handler<RecordConfusion> for Recorder {
+impl Handler<RecordConfusion> for RecorderActor {
     type Result = Result<(), SinkError>;
 
     fn handle(&mut self, message: RecordConfusion, _: &mut Context<Self>) -> Self::Result {
@@ -114,7 +114,7 @@ impl actix::Message for RecordModel {
     type Result = Result<(), SinkError>;
 }
 
-impl Handler<RecordModel> for Recorder {
+impl Handler<RecordModel> for RecorderActor {
     type Result = Result<(), SinkError>;
 
     fn handle(&mut self, message: RecordModel, _: &mut Context<Self>) -> Self::Result {
@@ -130,7 +130,7 @@ impl actix::Message for WantsSnapshot {
     type Result = bool;
 }
 
-impl Handler<WantsSnapshot> for Recorder {
+impl Handler<WantsSnapshot> for RecorderActor {
     type Result = bool;
 
     fn handle(&mut self, _: WantsSnapshot, _: &mut Context<Self>) -> Self::Result {
@@ -145,7 +145,7 @@ impl actix::Message for SaveSnapshot {
     type Result = Result<(), SinkError>;
 }
 
-impl Handler<SaveSnapshot> for Recorder {
+impl Handler<SaveSnapshot> for RecorderActor {
     type Result = Result<(), SinkError>;
 
     fn handle(&mut self, message: SaveSnapshot, _: &mut Context<Self>) -> Self::Result {

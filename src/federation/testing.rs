@@ -6,7 +6,7 @@ use candle_core::{Device, Tensor};
 
 use super::rules::Rules;
 use super::setup::Setup;
-use crate::data::{ClassOrder, TaskSequence, TaskSizes, digits};
+use crate::data::{ClassPermutation, TaskSequence, TaskSizes, digits};
 use crate::model::{Backbone, PixelShape};
 use crate::numerics::streams::StreamKey;
 use crate::policy::*;
@@ -121,7 +121,7 @@ impl Server for AggregatedIds {
 pub(super) fn setup(rules: Rules) -> Setup {
     let dataset = digits::embedded().expect("embedded");
     let tasks = TaskSizes::Even(2);
-    let task_sequence = TaskSequence::new(10, &ClassOrder::Native, &tasks).expect("divides");
+    let task_sequence = TaskSequence::new(10, &ClassPermutation::Native, &tasks).expect("divides");
     let ctx = RunContext::new(
         Backbone::Pixels(PixelShape { channels: 1, image: 8 }),
         dataset,

@@ -10,11 +10,11 @@ use super::aggregation::{AggregationMode, AggregationTree, PartialAggregate, Upl
 use super::client::{ClientMachine, ClientMemory, train_together};
 use super::compute::Supplier;
 use super::effect::Effect;
-use super::envelope::{Envelope, Message, Pending};
+use super::envelope::{ActorMessage, Envelope, Pending};
 use super::event::Event;
 use super::event_loop::EventLoop;
 use super::exchange::Exchange;
-use super::network::Network;
+use super::network::FrameNetwork;
 use super::queue::{ActorId, EventClass, EventQueue};
 use super::rules::{Curve, Rules};
 use super::server::{ServerMachine, ToServer};
@@ -35,8 +35,8 @@ fn server(
 
 /// Drives both machines in thirty lines: jobs run at once, on this thread.
 fn drive(setup: super::Setup) -> Vec<Event> {
-    enum Upcoming {
-        Known(Message),
+    enum QueuedMessage {
+        Known(ActorMessage),
         Pending(Pending),
     }
     let simulation =
@@ -45,20 +45,25 @@ fn drive(setup: super::Setup) -> Vec<Event> {
     let mut clients = BTreeMap::new();
     let mut queue = EventQueue::default();
     let mut events = Vec::new();
-    let (mut network, mut now) = (Network::new(&simulation.rules.links), VirtualTime::ZERO);
+    let (mut network, mut now) = (FrameNetwork::new(&simulation.rules.links), VirtualTime::ZERO);
     let mut effects = server.step(VirtualTime::ZERO, ToServer::Start);
     loop {
         for effect in effects {
             match effect {
                 Effect::Record(event, _) => events.push(event),
                 Effect::Deliver(Envelope { at, class, to, message }) => {
-                    queue.push(at, class, to, Upcoming::Known(message));
+                    queue.push(at, class, to, QueuedMessage::Known(message));
                 }
                 Effect::DeliverResult { at, class, to, pending } => {
-                    queue.push(at, class, to, Upcoming::Pending(pending));
+                    queue.push(at, class, to, QueuedMessage::Pending(pending));
                 }
                 Effect::Send(journey) => network.send(now, journey, &mut |frame| {
-                    queue.push(frame.at, frame.class, frame.to, Upcoming::Known(frame.message));
+                    queue.push(
+                        frame.at,
+                        frame.class,
+                        frame.to,
+                        QueuedMessage::Known(frame.message),
+                    );
                 }),
                 Effect::Submit(_, work) => work.run(&setup.lab),
                 Effect::Train { at, to, job, pending, .. } => {
@@ -67,7 +72,7 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                         at,
                         EventClass::Timer,
                         ActorId::Client(to),
-                        Upcoming::Pending(pending),
+                        QueuedMessage::Pending(pending),
                     );
                 }
                 Effect::GroupPacks(..)
@@ -86,8 +91,8 @@ fn drive(setup: super::Setup) -> Vec<Event> {
         let (place, upcoming) = queue.pop().expect("something happens until the end");
         now = place.at;
         let message = match upcoming {
-            Upcoming::Known(message) => message,
-            Upcoming::Pending(mut pending) => {
+            QueuedMessage::Known(message) => message,
+            QueuedMessage::Pending(mut pending) => {
                 match pending.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                     Poll::Ready(message) => message,
                     Poll::Pending => panic!("its job was posted before and has run"),
@@ -95,8 +100,8 @@ fn drive(setup: super::Setup) -> Vec<Event> {
             }
         };
         effects = match message {
-            Message::Server(what) => server.step(place.at, what),
-            Message::Client(id, what) => clients
+            ActorMessage::Server(what) => server.step(place.at, what),
+            ActorMessage::Client(id, what) => clients
                 .entry(id)
                 .or_insert_with(|| {
                     let terms = (Arc::clone(&simulation), Supplier::Workers);

@@ -16,7 +16,7 @@ use super::sink::{JobKind, ProfileSink, Span};
 pub(super) type SharedProfile = Arc<Mutex<Box<dyn ProfileSink>>>;
 
 /// A job that is over.
-pub(super) struct Finished {
+pub(super) struct FinishedJob {
     pub kind: JobKind,
     pub asked: Instant,
     pub begun: Instant,
@@ -54,7 +54,7 @@ impl Timesheet {
     }
 
     /// Notes a job that ends now, and that the worker waited since the one before.
-    pub fn job(&mut self, job: Finished) {
+    pub fn job(&mut self, job: FinishedJob) {
         let now = Instant::now();
         self.spent(JobKind::Idle, job.begun.saturating_duration_since(self.accounted));
         self.accounted = now;
@@ -171,7 +171,7 @@ mod tests {
             let begun = Instant::now();
             std::thread::sleep(Duration::from_millis(2));
             let parts = vec![(JobKind::Codec, 500_000)];
-            sheet.job(Finished { kind: JobKind::Train, asked, begun, parts });
+            sheet.job(FinishedJob { kind: JobKind::Train, asked, begun, parts });
         }
         drop(sheet);
         let life = nanos(born.elapsed());

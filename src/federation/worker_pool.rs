@@ -23,7 +23,7 @@ use super::guard::guard;
 use super::memory_semaphore::{self, MemorySemaphore};
 use super::remote::{Dispatcher, Queues, RemoteJob, RemoteRanks};
 use super::sink::{JobKind, ProfileSink};
-use super::timesheet::{Finished, SharedProfile, Timesheet, take_parts};
+use super::timesheet::{FinishedJob, SharedProfile, Timesheet, take_parts};
 use crate::numerics::distributions::below;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::RunContext;
@@ -234,7 +234,7 @@ impl Worker {
         };
         let _ = guard(|| work.run(&self.lab));
         drop(admitted);
-        timesheet.job(Finished { kind, asked, begun, parts: take_parts() });
+        timesheet.job(FinishedJob { kind, asked, begun, parts: take_parts() });
     }
 
     fn run_shaken(&self, seed: u64) {

@@ -195,7 +195,7 @@ pub fn tally_batch(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{ClassOrder, TaskSequence, TaskSizes, Transform, digits};
+    use crate::data::{ClassPermutation, TaskSequence, TaskSizes, Transform, digits};
     use candle_core::Device;
     use std::sync::Arc;
 
@@ -252,7 +252,7 @@ mod tests {
     fn digits_loader(range: Range<u32>) -> Loader {
         let digits = digits::embedded().unwrap();
         let task_sequence =
-            TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(5)).unwrap();
+            TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(5)).unwrap();
         let transform = Arc::new(Transform::default());
         Loader::new(digits.test, range.collect(), Arc::new(task_sequence), transform)
     }

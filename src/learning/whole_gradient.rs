@@ -47,7 +47,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::data::{ClassOrder, TaskSequence, TaskSizes, Transform, digits};
+    use crate::data::{ClassPermutation, TaskSequence, TaskSizes, Transform, digits};
     use crate::model::{Backbone, LinearHead, Parameter, ParameterSet, PixelShape};
     use crate::numerics::streams::Domain;
 
@@ -58,7 +58,7 @@ mod tests {
     fn every_sample_counts_alike_whatever_the_batches() {
         let digits = digits::embedded().unwrap();
         let task_sequence =
-            TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
+            TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(1)).unwrap();
         let loader = Loader::new(
             digits.train,
             (0..7).collect(),

@@ -292,7 +292,7 @@ impl RunContext {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{ClassOrder, FreshPartition, TaskSizes, digits};
+    use crate::data::{ClassPermutation, FreshPartition, TaskSizes, digits};
     use crate::learning::Schedule;
     use crate::model::{PixelShape, embedded_vit};
     use crate::policy::{Stage, one_participant_per_client};
@@ -300,7 +300,8 @@ mod tests {
     use candle_core::DType;
 
     fn lab() -> RunContext {
-        let task_sequence = TaskSequence::new(10, &ClassOrder::Seeded(1), &TaskSizes::Even(2));
+        let task_sequence =
+            TaskSequence::new(10, &ClassPermutation::Seeded(1), &TaskSizes::Even(2));
         let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
         RunContext::new(pixels, digits::embedded().unwrap(), task_sequence.unwrap())
     }

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use super::text_table::{TextTable, grouped};
 use crate::experiment::estimate::{Costs, Estimate};
-use crate::experiment::plan::{Backbone, FrameRange, Held, Plan, PlannedFrame, PlannedPhase};
+use crate::experiment::plan::{
+    FrameRange, Held, Plan, PlannedBackbone, PlannedFrame, PlannedPhase,
+};
 use crate::policy::UploadSize;
 use crate::quantity::{Bytes, WallSeconds};
 
@@ -55,7 +57,7 @@ fn held(plan: &Plan) -> String {
     format!("between rounds the server keeps {server}, {clients}\n\n")
 }
 
-fn backbone(of: &Backbone) -> String {
+fn backbone(of: &PlannedBackbone) -> String {
     let (image, dim) = (of.image, grouped(of.dim as u64));
     match (of.patch, of.depth) {
         (Some(patch), Some(depth)) => format!(

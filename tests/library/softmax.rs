@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor, Var};
 use fedcast::data::{
-    ClassOrder, PartitionKind, Partitioner, Shard, TaskSequence, TaskSizes, digits,
+    ClassPermutation, PartitionRule, Partitioner, Shard, TaskSequence, TaskSizes, digits,
 };
 use fedcast::federation::{
     Digests, Entry, Event, FederationError, Interrupt, MemorySink, Rules, RunEnd, Setup, simulate,
@@ -316,8 +316,9 @@ pub fn rules() -> Rules {
 pub fn setup<S: Remember>(rules: Rules, fault: Mischief) -> Setup {
     let dataset = digits::embedded().expect("embedded");
     let tasks = TaskSizes::Even(5);
-    let task_sequence = TaskSequence::new(CLASSES, &ClassOrder::Native, &tasks).expect("divides");
-    let partitioner = Partitioner::new(PartitionKind::Dirichlet { beta: 0.5 }, rules.clients, 3);
+    let task_sequence =
+        TaskSequence::new(CLASSES, &ClassPermutation::Native, &tasks).expect("divides");
+    let partitioner = Partitioner::new(PartitionRule::Dirichlet { beta: 0.5 }, rules.clients, 3);
     let by_class = dataset.train.by_class();
     let shards: Vec<Vec<Shard>> = (task_sequence.tasks.iter())
         .map(|view| partitioner.shards(view, by_class).expect("feasible"))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::ClassOrder;
+use fedcast::data::ClassPermutation;
 use fedcast::learning::Classifier;
 use fedcast::methods::adapter::adapters;
 use fedcast::methods::averaging::ClientWeighting;
@@ -48,7 +48,7 @@ fn everything_trains_but_the_rows_of_other_tasks() {
 /// From the second round on: at first `W_up` is zero, and nothing below it has a gradient.
 #[test]
 fn every_trainable_has_a_gradient() {
-    let ctx = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassPermutation::Native);
     let mut run = engine(adapter(), 3);
     let view = run.view(0);
     let shards = deal(&ctx, &view, 2);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::ClassOrder;
+use fedcast::data::ClassPermutation;
 use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::methods::averaging::OldLogits;
 use fedcast::methods::fedavg::{FedAvg, Train};
@@ -464,7 +464,7 @@ fn a_central_oracle_ends_alike_for_every_order_of_tasks() {
         clip: None,
         ..plan(OptimizerConfig::sgd(0.1).weight_decay(1.0))
     };
-    let rows = |method: Arc<dyn Method>, order: ClassOrder| -> Vec<Vec<f32>> {
+    let rows = |method: Arc<dyn Method>, order: ClassPermutation| -> Vec<Vec<f32>> {
         let mut engine = Engine::new(method, facts(), lab(3, order));
         engine.lab.training = plan.clone();
         let saved = engine.run(1, 100);
@@ -476,7 +476,7 @@ fn a_central_oracle_ends_alike_for_every_order_of_tasks() {
     };
     let apart = |method: fn() -> Arc<dyn Method>| {
         let (one, other) =
-            (rows(method(), ClassOrder::Native), rows(method(), ClassOrder::Seeded(4)));
+            (rows(method(), ClassPermutation::Native), rows(method(), ClassPermutation::Seeded(4)));
         far(&one.concat(), &other.concat())
     };
     let (oracle, fedavg) = (apart(|| oracle(Site::Central)), apart(|| fedavg(Train::Head)));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, TaskSequence, TaskSizes};
+use fedcast::data::{ClassPermutation, TaskSequence, TaskSizes};
 use fedcast::methods::HeadForm;
 use fedcast::methods::adapter::adapters;
 use fedcast::methods::averaging::{Keeper, VectorKeeping};
@@ -79,7 +79,7 @@ fn in_round_on(
     task: usize,
     method: impl AveragingMethod,
 ) -> Exchanged {
-    let task_sequence = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10));
+    let task_sequence = TaskSequence::new(100, &ClassPermutation::Native, &TaskSizes::Even(10));
     let view = &task_sequence.unwrap().tasks[task - 1];
     let counts: ClassCounts = view.rows.clone().map(|row| (row as u32, 50)).collect();
     let facts = ExchangeFacts { round_in_phase: round, ..first_exchange(model, view, &counts) };
@@ -227,7 +227,8 @@ fn ewc_sends_the_bytes_of_its_card() {
         form,
         auxiliary: None,
     };
-    let task_sequence = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let task_sequence =
+        TaskSequence::new(100, &ClassPermutation::Native, &TaskSizes::Even(10)).unwrap();
     let method = built(Ewc::default(), &model);
     let bytes = |task: usize, phase: usize| {
         let view = &task_sequence.tasks[task - 1];
@@ -324,7 +325,7 @@ fn messages_equal_their_layouts_in_every_form() {
                 let facts = ModelFacts { form, ..facts() };
                 let method = small(|c| (c.head_form, c.covariance) = (head, covariance));
                 let method = built(method, &facts);
-                let run = Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 1);
+                let run = Engine::new(method, facts, lab(3, ClassPermutation::Native)).run(2, 1);
                 assert!(run.exchanges.iter().all(|exchange| exchange.up.is_ok()));
             }
         }
@@ -336,7 +337,11 @@ fn lean_and_growing_messages_change_no_result() {
     let run = |form: WireForm, head: HeadForm| {
         let facts = ModelFacts { form, ..facts() };
         let method = built(small(|c| c.head_form = head), &facts);
-        Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 2).server.save().digest()
+        Engine::new(method, facts, lab(3, ClassPermutation::Native))
+            .run(2, 2)
+            .server
+            .save()
+            .digest()
     };
     let full = run(WireForm::Full, HeadForm::Fixed);
     assert_eq!(run(WireForm::Lean, HeadForm::Fixed), full);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::ClassOrder;
+use fedcast::data::ClassPermutation;
 use fedcast::methods::ccvr::{Calibrated, Ccvr, ClassModel};
 use fedcast::methods::class_statistics::{
     ClassGaussian, ClassStatistics, Prototypes, Rebalance, Rebalancing,
@@ -180,7 +180,8 @@ fn the_server_keeps_what_it_draws_from() {
         let saved = run.server.save();
         let counts = saved.tensor(Kind::Prototypes, "counts").unwrap();
         assert_eq!(counts.elements(), 2 * classes, "{over:?}");
-        let mut again = Engine::new(Arc::clone(&run.method), facts(), lab(3, ClassOrder::Native));
+        let mut again =
+            Engine::new(Arc::clone(&run.method), facts(), lab(3, ClassPermutation::Native));
         again.server.load(&saved).unwrap();
         assert_eq!(again.server.save().digest(), saved.digest());
         assert!(run.states.values().all(|state| run.method.state_bytes(state).unwrap() == 0));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{Auxiliary, AuxiliaryFacts, ClassOrder, TaskSequence, TaskSizes};
+use fedcast::data::{Auxiliary, AuxiliaryFacts, ClassPermutation, TaskSequence, TaskSizes};
 use fedcast::learning::{Classifier, OptimizerConfig};
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaging::{ClientWeighting, OldLogits};
@@ -281,7 +281,8 @@ fn cfed_sends_the_bytes_of_its_card() {
     let (form, auxiliary) = (WireForm::Full, Some(auxiliary));
     let model =
         ModelFacts { backbone: vit.into(), classes: 100, tasks: 10, clients: 20, form, auxiliary };
-    let task_sequence = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let task_sequence =
+        TaskSequence::new(100, &ClassPermutation::Native, &TaskSizes::Even(10)).unwrap();
     let counts = ClassCounts::new();
     let bytes = |task: usize, role, surrogate| {
         let view = &task_sequence.tasks[task];

@@ -24,7 +24,7 @@ use fedcast::wire::{Body, Saved};
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts, first_exchange, lab, plan};
 use crate::{built, client_passes, engine, far, head, values};
-use fedcast::data::ClassOrder;
+use fedcast::data::ClassPermutation;
 
 fn base(train: Train) -> FedAvg {
     FedAvg { train, client_weighting: ClientWeighting::Uniform, ..FedAvg::default() }
@@ -101,7 +101,8 @@ fn the_first_round_of_scaffold_is_fedavg() {
 #[test]
 fn clients_that_are_alike_have_nothing_to_correct() {
     let of = |method: Arc<dyn Method>, clients: usize| {
-        let mut engine = Engine::new(Arc::clone(&method), facts(), lab(1, ClassOrder::Native));
+        let mut engine =
+            Engine::new(Arc::clone(&method), facts(), lab(1, ClassPermutation::Native));
         engine.lab.training = whole(3, 0.1);
         let view = engine.view(0);
         let all: Shard = deal(&engine.lab, &view, 2).remove(0);
@@ -290,7 +291,7 @@ fn lean_and_growing_messages_change_no_model() {
                     false => scaffold(head, variates, &facts),
                     true => feddc(head, variates, &facts),
                 };
-                let mut run = Engine::new(method, facts, lab(3, ClassOrder::Native));
+                let mut run = Engine::new(method, facts, lab(3, ClassPermutation::Native));
                 run.lab.training = sgd();
                 theta(&run.run(2, 2))
             };
@@ -437,7 +438,7 @@ fn uneven_clients_meet_at_the_optimum_of_all() {
 /// Option I asks for nothing of the optimizer, and its further pass costs time.
 #[test]
 fn the_gradient_of_the_whole_loss_costs_a_pass() {
-    let view = lab(1, ClassOrder::Native).task_sequence.tasks[0].clone();
+    let view = lab(1, ClassPermutation::Native).task_sequence.tasks[0].clone();
     let work = |option| {
         let method = scaffold(Train::Head, |method| method.option = option);
         client_passes(&*method, &view, 50, &TrainingPlan { epochs: 4, ..sgd() })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use candle_core::Device;
-use fedcast::data::{ClassOrder, Shard};
+use fedcast::data::{ClassPermutation, Shard};
 use fedcast::learning::{Classifier, OptimizerConfig, TrainingPlan, train};
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaging::ClientWeighting::{BySamples, Uniform};
@@ -58,7 +58,8 @@ fn running_statistics_are_averaged_like_weights() {
     let facts = ModelFacts { backbone: BackboneConfig::ResNet(network), ..facts() };
     let start = ResNet::initial_parameters(&network, StreamKey::new(3, Domain::Init));
     let backbone = ResNet::from_parameters(network, &start).unwrap();
-    let ctx = RunContext { backbone: Arc::new(backbone.into()), ..lab(3, ClassOrder::Native) };
+    let ctx =
+        RunContext { backbone: Arc::new(backbone.into()), ..lab(3, ClassPermutation::Native) };
     let method = FedAvg { train: Train::All, ..FedAvg::default() };
     let mut run = Engine::new(built(method, &facts), facts, ctx);
     let all = deal(&run.lab, &run.view(0), 1).remove(0);
@@ -129,7 +130,7 @@ fn without_the_mask_rows_of_earlier_tasks_move() {
     for form in [WireForm::Full, WireForm::Lean] {
         let facts = ModelFacts { form, ..facts() };
         let method = built(method.clone(), &facts);
-        let mut run = Engine::new(method, facts, lab(3, ClassOrder::Native));
+        let mut run = Engine::new(method, facts, lab(3, ClassPermutation::Native));
         for task in 0..2 {
             let before = run.server.save();
             run.task(task, &deal(&run.lab, &run.view(task), 2), 1);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use candle_core::Tensor;
-use fedcast::data::{ClassOrder, Loader, Shard, TaskSequence, TaskSizes};
+use fedcast::data::{ClassPermutation, Loader, Shard, TaskSequence, TaskSizes};
 use fedcast::learning::{Herding, OptimizerConfig, TrainingPlan, exemplars};
 use fedcast::methods::HeadForm;
 use fedcast::methods::fedhaf::{BatchNormMode, FedHaf, Squares, Stages, Supervision};
@@ -54,7 +54,8 @@ fn messages_have_the_bytes_of_the_card() {
         auxiliary: None,
     };
     let method = built(FedHaf::default(), &model);
-    let task_sequence = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let task_sequence =
+        TaskSequence::new(100, &ClassPermutation::Native, &TaskSizes::Even(10)).unwrap();
     let both = 5_966_736 + 4 * 2_816;
     for (task, view) in task_sequence.tasks.iter().enumerate() {
         let counts = ClassCounts::new();
@@ -403,7 +404,7 @@ fn lean_and_growing_messages_change_no_result() {
             ..FedHaf::default()
         };
         let method = built(config, &facts);
-        let run = Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 1);
+        let run = Engine::new(method, facts, lab(3, ClassPermutation::Native)).run(2, 1);
         let saved = run.server.save();
         parameters_of(&Body::new(Vec::new(), saved.sections[..2].to_vec())).unwrap()
     };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Shard};
+use fedcast::data::{ClassPermutation, Shard};
 use fedcast::learning::losses::ProtoDistance;
 use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::methods::averaging::ClientWeighting;
@@ -165,7 +165,7 @@ fn a_stronger_pull_brings_means_nearer() {
         let fedavg = fedavg(Train::All, ClientWeighting::Uniform);
         let distance = ProtoDistance::Square;
         let method = built(FedProto { fedavg, weight, distance }, &facts());
-        let mut run = Engine::new(method, facts(), lab(3, ClassOrder::Native));
+        let mut run = Engine::new(method, facts(), lab(3, ClassPermutation::Native));
         run.lab.training = plan(OptimizerConfig::sgd(0.01));
         let shards = deal(&run.lab, &run.view(0), 2);
         run.task(0, &shards, 2);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::ClassOrder;
+use fedcast::data::ClassPermutation;
 use fedcast::learning::fisher::FisherForm;
 use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
@@ -133,7 +133,11 @@ fn growing_and_lean_fisher_means_are_the_same() {
         let facts = ModelFacts { form, ..facts() };
         let fedavg = FedAvg { head_form: head, ..base(Train::Prompt) };
         let method = built(FisherAvg { fedavg, fisher: FisherForm::Expected }, &facts);
-        Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 2).server.save().digest()
+        Engine::new(method, facts, lab(3, ClassPermutation::Native))
+            .run(2, 2)
+            .server
+            .save()
+            .digest()
     };
     let full = of(WireForm::Full, HeadForm::Fixed);
     assert_eq!(of(WireForm::Lean, HeadForm::Fixed), full);

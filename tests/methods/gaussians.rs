@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Normalization, Shard, Transform};
+use fedcast::data::{ClassPermutation, Normalization, Shard, Transform};
 use fedcast::learning::{Classifier, Head, HeadTraining};
 use fedcast::methods::class_statistics::{
     ClassGaussian, ClassStatistics, GaussianLifetime, Mixture, Omega, Prototypes, Rebalance,
@@ -35,7 +35,7 @@ pub fn apart() -> RunContext {
     RunContext {
         train_transform: pipeline(TRAINED),
         statistics_transform: pipeline(DESCRIBED),
-        ..lab(3, ClassOrder::Native)
+        ..lab(3, ClassPermutation::Native)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Shard, TaskSequence, TaskSizes};
+use fedcast::data::{ClassPermutation, Shard, TaskSequence, TaskSizes};
 use fedcast::learning::gradient_matching::LeNet;
 use fedcast::learning::losses::ClassReduction;
 use fedcast::learning::{Classifier, Herding, OptimizerConfig};
@@ -380,7 +380,8 @@ fn glfc_sends_the_bytes_of_its_card() {
     let form = WireForm::Full;
     let model =
         ModelFacts { backbone, classes: 100, tasks: 10, clients: 10, form, auxiliary: None };
-    let task_sequence = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let task_sequence =
+        TaskSequence::new(100, &ClassPermutation::Native, &TaskSizes::Even(10)).unwrap();
     let counts: ClassCounts = (90..96).map(|row| (row, 500)).collect();
     let payload =
         |sketch: &BodyShape| FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use fedcast::data::{ClassOrder, TaskSequence, TaskSizes, digits};
+use fedcast::data::{ClassPermutation, TaskSequence, TaskSizes, digits};
 use fedcast::learning::{Classifier, Herding, OptimizerConfig};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::glfc::{Glfc, OldModel, RateSchedule};
@@ -20,7 +20,8 @@ const SIDE: usize = 7;
 const SHOWN: usize = 3;
 
 fn engine(perturbation: u32, calls: u32) -> Engine {
-    let task_sequence = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+    let task_sequence =
+        TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(2)).unwrap();
     let backbone = Backbone::from(embedded_vit().unwrap());
     let ctx = RunContext {
         training: plan(OptimizerConfig::sgd(0.5)),

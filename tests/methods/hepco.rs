@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Shard};
+use fedcast::data::{ClassPermutation, Shard};
 use fedcast::methods::averaging::ClientWeighting;
 use fedcast::methods::fedavg_prompt::FedAvgPrompt;
 use fedcast::methods::hepco::Hepco;
@@ -162,7 +162,7 @@ fn idle_clients_change_nothing() {
 /// Labels are counted by head row, whatever class stands there.
 #[test]
 fn counts_follow_the_order_of_classes() {
-    let mut run = Engine::new(hepco_with(|_| ()), facts(), lab(3, ClassOrder::Seeded(4)));
+    let mut run = Engine::new(hepco_with(|_| ()), facts(), lab(3, ClassPermutation::Seeded(4)));
     let view = run.view(1);
     assert_ne!(view.classes, [2, 3]);
     let by_class = run.lab.dataset.train.by_class();
@@ -244,7 +244,7 @@ fn lean_messages_teach_the_same() {
     let run = |form: WireForm, head: fedcast::methods::HeadForm| {
         let facts = ModelFacts { form, ..facts() };
         let method = built(small(|c| c.client.head_form = head), &facts);
-        Engine::new(method, facts, lab(3, ClassOrder::Native)).run(2, 1)
+        Engine::new(method, facts, lab(3, ClassPermutation::Native)).run(2, 1)
     };
     use fedcast::methods::HeadForm::{Fixed, Growing};
     let full = run(WireForm::Full, Fixed);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Shard};
+use fedcast::data::{ClassPermutation, Shard};
 use fedcast::methods::class_statistics::{CovarianceForm, Rebalance};
 use fedcast::methods::fedavg::Train;
 use fedcast::methods::hgp::{Hgp, Learns};
@@ -115,11 +115,12 @@ fn a_loaded_server_goes_on_as_if_it_had_never_stopped() {
     for method in
         [hgp_with(|_| ()), hgp_with(|c| c.covariance = CovarianceForm::Full), fedavg_of(Train::All)]
     {
-        let whole = Engine::new(Arc::clone(&method), facts(), lab(2, ClassOrder::Native)).run(2, 1);
-        let mut begun = Engine::new(Arc::clone(&method), facts(), lab(2, ClassOrder::Native));
+        let whole =
+            Engine::new(Arc::clone(&method), facts(), lab(2, ClassPermutation::Native)).run(2, 1);
+        let mut begun = Engine::new(Arc::clone(&method), facts(), lab(2, ClassPermutation::Native));
         let shards = deal(&begun.lab, &begun.view(0), 2);
         begun.task(0, &shards, 1);
-        let mut resumed = Engine::new(method, facts(), lab(2, ClassOrder::Native));
+        let mut resumed = Engine::new(method, facts(), lab(2, ClassPermutation::Native));
         resumed.server.load(&begun.server.save()).unwrap();
         resumed.round = begun.round;
         let shards = deal(&resumed.lab, &resumed.view(1), 2);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use candle_core::Device;
-use fedcast::data::ClassOrder;
+use fedcast::data::ClassPermutation;
 use fedcast::learning::{Classifier, OptimizerConfig, TrainingPlan, train};
 use fedcast::methods::Registry;
 use fedcast::methods::fedavg::Train;
@@ -65,7 +65,7 @@ fn the_optimiser_goes_on_from_round_to_round() {
 fn the_order_of_classes_only_renames_rows() {
     let native = engine(joint_of(Train::Head, true), 1);
     let mut renamed =
-        Engine::new(joint_of(Train::Head, true), facts(), lab(1, ClassOrder::Seeded(4)));
+        Engine::new(joint_of(Train::Head, true), facts(), lab(1, ClassPermutation::Seeded(4)));
     let order = renamed.lab.task_sequence.order.clone();
     assert_ne!(order, (0..CLASSES as u32).collect::<Vec<_>>());
     let start = parameters_of(&native.server.save()).unwrap();

@@ -45,7 +45,7 @@ mod work;
 use std::ops::Range;
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, TaskView};
+use fedcast::data::{ClassPermutation, TaskView};
 use fedcast::learning::TrainingPlan;
 use fedcast::methods::averaging::Averager;
 use fedcast::methods::class_statistics::Rebalancing;
@@ -94,7 +94,7 @@ fn joint_of(train: Train, keep_optimiser: bool) -> Arc<dyn Method> {
 /// Each upload has its values of every parameter, and its number of samples.
 fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterSet {
     let (model, counts) = (facts(), ClassCounts::new());
-    let view = Arc::clone(&lab(3, ClassOrder::Native).task_sequence.tasks[0]);
+    let view = Arc::clone(&lab(3, ClassPermutation::Native).task_sequence.tasks[0]);
     let facts = first_exchange(&model, &view, &counts);
     let (download, upload) = (
         method.message_spec(MessageKind::Download, &facts),
@@ -138,7 +138,7 @@ fn client_passes(
 }
 
 fn engine(method: Arc<dyn Method>, tasks: usize) -> Engine {
-    Engine::new(method, facts(), lab(tasks, ClassOrder::Native))
+    Engine::new(method, facts(), lab(tasks, ClassPermutation::Native))
 }
 
 /// The head's bits over some rows, weights then biases.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Shard};
+use fedcast::data::{ClassPermutation, Shard};
 use fedcast::learning::fisher::FisherForm;
 use fedcast::methods::averaging::{Keeper, VectorKeeping};
 use fedcast::methods::class_statistics::CovarianceForm;
@@ -160,7 +160,7 @@ fn beside_teachers() -> Vec<Arc<dyn Method>> {
 
 #[test]
 fn a_pack_learns_what_its_members_learn_alone() {
-    let ctx = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassPermutation::Native);
     for method in packable() {
         assert!(max_pack_size(&*method, &ctx.task_sequence.tasks[0], 0) >= SHARDS.len());
         let (alone, together) = (alone(&method, &ctx, None), together(&method, &ctx, None));
@@ -173,7 +173,7 @@ fn a_pack_learns_what_its_members_learn_alone() {
 /// Checks packs with earlier models and prototypes.
 #[test]
 fn a_pack_learns_beside_teachers_what_its_members_learn_alone() {
-    let ctx = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassPermutation::Native);
     for method in beside_teachers().into_iter().chain(crate::regression::pairs()) {
         assert!(max_pack_size(&*method, &ctx.task_sequence.tasks[1], 0) >= SHARDS.len());
         let mut apart = late_members(&method, &ctx);
@@ -186,7 +186,7 @@ fn a_pack_learns_beside_teachers_what_its_members_learn_alone() {
 
 #[test]
 fn a_member_that_is_not_finite_fails_alone() {
-    let ctx = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassPermutation::Native);
     for method in packable() {
         let (sound, spoilt) = (alone(&method, &ctx, None), together(&method, &ctx, Some(1)));
         for (member, (sound, sent)) in sound.iter().zip(&spoilt).enumerate() {
@@ -219,7 +219,7 @@ fn values(method: &Arc<dyn Method>, ctx: &RunContext, members: &mut [Member]) ->
 /// Losses are read when an epoch is over. In packs and alone, uploads differ by rounding only.
 #[test]
 fn the_path_of_a_gpu_learns_what_the_cpu_learns() {
-    let ctx = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassPermutation::Native);
     for method in packable() {
         let here = values(&method, &ctx, &mut members(&method, &ctx, None));
         let there = without_kernels(|| values(&method, &ctx, &mut members(&method, &ctx, None)));
@@ -248,7 +248,7 @@ fn the_path_of_a_gpu_learns_what_the_cpu_learns() {
 
 #[test]
 fn a_backbone_that_trains_is_its_clients_own() {
-    let ctx = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassPermutation::Native);
     let method = fedavg_of(Train::All);
     assert_eq!(max_pack_size(&*method, &ctx.task_sequence.tasks[0], 0), 1);
     let refused = together(&method, &ctx, None);

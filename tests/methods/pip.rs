@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Shard, TaskSequence, TaskSizes};
+use fedcast::data::{ClassPermutation, Shard, TaskSequence, TaskSizes};
 use fedcast::learning::Classifier;
 use fedcast::methods::HeadForm;
 use fedcast::methods::dualprompt::DualPrompt;
@@ -274,7 +274,8 @@ fn payload(sketch: &BodyShape) -> u64 {
 #[test]
 fn pip_sends_the_bytes_of_its_card() {
     let vit = VitConfig::preset("vit-base-patch16-224").unwrap();
-    let task_sequence = TaskSequence::new(100, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let task_sequence =
+        TaskSequence::new(100, &ClassPermutation::Native, &TaskSizes::Even(10)).unwrap();
     let bytes = |form: WireForm, head: HeadForm, round_in_phase: u32| {
         let backbone = vit.into();
         let model =

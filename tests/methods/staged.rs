@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Shard};
+use fedcast::data::{ClassPermutation, Shard};
 use fedcast::methods::fedavg::Train;
 use fedcast::model::{FrozenPart, ParameterSet};
 use fedcast::policy::{Composed, Method, parameters_of};
@@ -15,7 +15,7 @@ use crate::{fedavg_of, hgp_with};
 
 fn engine(first: Arc<dyn Method>, then: Arc<dyn Method>) -> Engine {
     let method: Arc<dyn Method> = Arc::new(Composed::new(first, then));
-    Engine::new(method, facts(), lab(3, ClassOrder::Native))
+    Engine::new(method, facts(), lab(3, ClassPermutation::Native))
 }
 
 fn stsa() -> Arc<dyn Method> {
@@ -86,7 +86,7 @@ fn the_first_task_is_that_of_the_first_method_alone() {
         let trained = engine.exchanges.iter().filter(|exchange| exchange.phase != "statistics");
         trained.map(|exchange| parameters_of(exchange.up.as_ref().unwrap()).unwrap()).collect()
     };
-    let alone = uploads(Engine::new(first(), facts(), lab(3, ClassOrder::Native)));
+    let alone = uploads(Engine::new(first(), facts(), lab(3, ClassPermutation::Native)));
     assert_eq!(alone.len(), 3 * 2);
     assert!(uploads(engine(first(), stsa())) == alone);
 }

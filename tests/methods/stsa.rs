@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, PartitionKind, Partitioner, Shard};
+use fedcast::data::{ClassPermutation, PartitionRule, Partitioner, Shard};
 use fedcast::learning::CacheFigures;
 use fedcast::methods::stsa::{
     Estimation, HeadMode, LambdaScale, OneUnit, Payload, Stsa, StsaConfig, UnitCount, Variant,
@@ -54,14 +54,14 @@ fn figure(engine: &Engine, name: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no figure `{name}`")).1
 }
 
-fn engine(config: StsaConfig, tasks: usize, order: ClassOrder) -> Engine {
+fn engine(config: StsaConfig, tasks: usize, order: ClassPermutation) -> Engine {
     let method: Arc<dyn Method> = Arc::new(Stsa::new(config, &facts()));
     Engine::new(method, facts(), lab(tasks, order))
 }
 
 /// All tasks, partitioned again each.
-fn run(config: StsaConfig, kind: PartitionKind, clients: u32) -> Engine {
-    let mut engine = engine(config, 2, ClassOrder::Native);
+fn run(config: StsaConfig, kind: PartitionRule, clients: u32) -> Engine {
+    let mut engine = engine(config, 2, ClassPermutation::Native);
     let partitioner = Partitioner { min_samples: 0, ..Partitioner::new(kind, clients, 3) };
     for task in 0..2 {
         let by_class = engine.lab.dataset.train.by_class().to_vec();
@@ -111,11 +111,11 @@ fn centralised(engine: &Engine) -> Vec<f64> {
 /// Invariant 1: any partition over any number of clients gives the head of all data together.
 #[test]
 fn the_head_is_that_of_centralised_ridge_for_every_partition() {
-    let one = run(exact(), PartitionKind::Iid, 1);
+    let one = run(exact(), PartitionRule::Iid, 1);
     let central = centralised(&one);
     for clients in [1, 5, 50] {
         for beta in [1.0, 0.1, 0.05] {
-            let other = run(exact(), PartitionKind::Dirichlet { beta }, clients);
+            let other = run(exact(), PartitionRule::Dirichlet { beta }, clients);
             let gap = far(&values(&other.server.save(), "weights"), &central);
             assert!(gap < 1e-9, "{clients} clients, beta {beta}: {gap}");
             assert_eq!(other.tally(CLASSES), one.tally(CLASSES));
@@ -136,7 +136,7 @@ fn statistics_are_of_the_images_that_describe() {
 /// Rows of the cache have no pixels: reading them uses no network.
 #[test]
 fn every_sample_passes_the_backbone_once_whatever_the_clients_and_runs() {
-    let first = engine(exact(), 3, ClassOrder::Native).run(5, 1);
+    let first = engine(exact(), 3, ClassPermutation::Native).run(5, 1);
     let again = Arc::new(Stsa::new(estimated(), &facts()));
     let second = Engine::new(again, facts(), first.lab.clone()).run(2, 1);
     let samples = second.lab.dataset.train.len() as u64;
@@ -150,16 +150,16 @@ fn every_sample_passes_the_backbone_once_whatever_the_clients_and_runs() {
 #[test]
 fn in_f32_only_the_rounding_of_the_wire_is_left() {
     let config = StsaConfig { payload: Payload::F32, ..exact() };
-    let one = values(&run(config, PartitionKind::Iid, 1).server.save(), "sums");
+    let one = values(&run(config, PartitionRule::Iid, 1).server.save(), "sums");
     let many =
-        values(&run(config, PartitionKind::Dirichlet { beta: 0.1 }, 5).server.save(), "sums");
+        values(&run(config, PartitionRule::Dirichlet { beta: 0.1 }, 5).server.save(), "sums");
     assert!(far(&many, &one) < 1e-6 && far(&many, &one) > 0.0, "{}", far(&many, &one));
 }
 
 /// Invariant 2: two tasks or one, in either order, end with the same rows.
 #[test]
 fn merging_or_turning_tasks_round_changes_no_row() {
-    let weights = |order: ClassOrder, tasks: usize| {
+    let weights = |order: ClassPermutation, tasks: usize| {
         let engine = engine(exact(), tasks, order).run(3, 1);
         let all = values(&engine.server.save(), "weights");
         let row = |class: u32| {
@@ -168,16 +168,16 @@ fn merging_or_turning_tasks_round_changes_no_row() {
         };
         (0..CLASSES as u32).flat_map(row).collect::<Vec<f64>>()
     };
-    let two = weights(ClassOrder::Native, 2);
-    assert!(far(&weights(ClassOrder::Native, 1), &two) < 1e-9);
-    assert!(far(&weights(ClassOrder::Seeded(8), 3), &two) < 1e-9);
+    let two = weights(ClassPermutation::Native, 2);
+    assert!(far(&weights(ClassPermutation::Native, 1), &two) < 1e-9);
+    assert!(far(&weights(ClassPermutation::Seeded(8), 3), &two) < 1e-9);
 }
 
 /// Invariant 4 through the messages: one sample per client is a unit of one sample.
 #[test]
 fn one_sample_per_unit_makes_both_variants_equal() {
     let head = |config: StsaConfig| {
-        let mut engine = engine(config, 2, ClassOrder::Native);
+        let mut engine = engine(config, 2, ClassPermutation::Native);
         for task in 0..2 {
             let view = engine.view(task);
             let train = &engine.lab.dataset.train;
@@ -200,7 +200,7 @@ fn one_sample_per_unit_makes_both_variants_equal() {
 /// More units, smaller error; the diagnostics measure it.
 #[test]
 fn the_estimate_comes_closer_with_more_units() {
-    let error = |clients: u32| figure(&run(estimated(), PartitionKind::Iid, clients), "gram_error");
+    let error = |clients: u32| figure(&run(estimated(), PartitionRule::Iid, clients), "gram_error");
     let (few, many) = (error(3), error(40));
     assert!(many < 0.5 * few && many > 0.0, "{few} with 3 units, {many} with 40");
 }
@@ -210,7 +210,7 @@ fn the_estimate_comes_closer_with_more_units() {
 /// It is reported after both tasks, not the last one alone.
 #[test]
 fn the_head_s_error_is_the_distance_to_stsa_s_own_head() {
-    let kind = || PartitionKind::Dirichlet { beta: 1.0 };
+    let kind = || PartitionRule::Dirichlet { beta: 1.0 };
     let (few, plain) = (run(compared(), kind(), 4), run(estimated(), kind(), 4));
     let ours = values(&few.server.save(), "weights");
     assert_eq!(ours, values(&plain.server.save(), "weights"), "looking changes nothing");
@@ -234,7 +234,7 @@ fn the_head_s_error_is_the_distance_to_stsa_s_own_head() {
 #[test]
 fn the_expected_error_counts_every_holder() {
     let expected = |first: usize| {
-        let mut engine = engine(compared(), 1, ClassOrder::Native);
+        let mut engine = engine(compared(), 1, ClassPermutation::Native);
         let by_class = engine.lab.dataset.train.by_class().to_vec();
         let part = |of: fn(&[u32], usize) -> &[u32]| -> Shard {
             by_class.iter().flat_map(|class| of(class, first).to_vec()).collect()
@@ -250,7 +250,7 @@ fn the_expected_error_counts_every_holder() {
 #[test]
 fn the_backbone_s_own_width_switches_the_layer_off() {
     let width = config().dim;
-    let engine = run(StsaConfig { width: width as u32, ..exact() }, PartitionKind::Iid, 2);
+    let engine = run(StsaConfig { width: width as u32, ..exact() }, PartitionRule::Iid, 2);
     let all: Shard = (0..engine.lab.dataset.train.len() as u32).collect();
     let mut gram = vec![0.0; width * width];
     let mut sums = vec![0.0; CLASSES * width];
@@ -279,7 +279,7 @@ fn the_backbone_s_own_width_switches_the_layer_off() {
 /// Rows of a task are some of all; rows that no task had are refused.
 #[test]
 fn the_head_answers_for_the_rows_that_it_has() {
-    let done = run(exact(), PartitionKind::Iid, 2);
+    let done = run(exact(), PartitionRule::Iid, 2);
     let predictor = done.server.predictor(&done.lab).unwrap();
     let images: Shard = (0..10).collect();
     let batch = done.lab.statistics_loader(&images).in_order(10).next().unwrap().unwrap();
@@ -293,9 +293,9 @@ fn the_head_answers_for_the_rows_that_it_has() {
 #[test]
 fn a_server_read_back_from_its_checkpoint_is_the_same() {
     for config in [exact(), StsaConfig { head_mode: HeadMode::Linear, ..estimated() }, compared()] {
-        let done = run(config, PartitionKind::Dirichlet { beta: 0.5 }, 4);
+        let done = run(config, PartitionRule::Dirichlet { beta: 0.5 }, 4);
         let saved = done.server.save();
-        let mut other = engine(config, 2, ClassOrder::Native);
+        let mut other = engine(config, 2, ClassPermutation::Native);
         assert_ne!(other.server.save().digest(), saved.digest());
         other.server.load(&saved).unwrap();
         assert_eq!(other.server.save().digest(), saved.digest());

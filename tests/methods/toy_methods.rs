@@ -12,7 +12,7 @@ use crate::toys::visits::Visits;
 use crate::toys::watched::Engine;
 use crate::toys::{deal, facts, lab};
 use crate::{built, client_passes, far, fedavg_of};
-use fedcast::data::ClassOrder;
+use fedcast::data::ClassPermutation;
 use fedcast::learning::TrainingPlan;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::{MethodEntry, Registry};
@@ -22,7 +22,7 @@ use fedcast::scenario::MethodSection;
 use fedcast::wire::Kind;
 
 fn engine(method: Arc<dyn Method>) -> Engine {
-    Engine::new(method, facts(), lab(3, ClassOrder::Native))
+    Engine::new(method, facts(), lab(3, ClassPermutation::Native))
 }
 
 fn prompted() -> Arc<dyn Method> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use candle_core::Device;
-use fedcast::data::{ClassOrder, Dataset, Loader, Split, TaskSequence, TaskSizes};
+use fedcast::data::{ClassPermutation, Dataset, Loader, Split, TaskSequence, TaskSizes};
 use fedcast::learning::evaluation::argmax;
 use fedcast::learning::{Head, HeadLoss, HeadTraining, LearningError, Schedule};
 use fedcast::model::{Adaptation, Vit};
@@ -23,7 +23,8 @@ struct Features {
 impl Features {
     fn of(network: &Vit, dataset: &Dataset) -> Result<Features, LearningError> {
         let classes = dataset.classes();
-        let curriculum = TaskSequence::new(classes, &ClassOrder::Native, &TaskSizes::Even(1))?;
+        let curriculum =
+            TaskSequence::new(classes, &ClassPermutation::Native, &TaskSizes::Even(1))?;
         let (curriculum, transform) = (Arc::new(curriculum), Arc::new(transform(network.config())));
         let read = |split: &Arc<Split>| -> Result<_, LearningError> {
             let shard = (0..split.len() as u32).collect();

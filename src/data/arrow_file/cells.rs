@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 
 /// A value of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Cell<'a> {
+pub(super) enum ArrowCell<'a> {
     Missing,
     Whole(i64),
     /// A number without a sign, which may be beyond those that have one.
@@ -22,50 +22,50 @@ pub(super) enum Cell<'a> {
 }
 
 /// Values one by one.
-pub(super) type Cells<'a> = Box<dyn Iterator<Item = Cell<'a>> + 'a>;
+pub(super) type Cells<'a> = Box<dyn Iterator<Item = ArrowCell<'a>> + 'a>;
 
 /// Returns the values of an array; `None` where they are neither numbers nor texts nor bytes.
 pub(super) fn cells(array: &dyn Array) -> Option<Cells<'_>> {
     Some(match array.data_type() {
-        DataType::Null => Box::new((0..array.len()).map(|_| Cell::Missing)),
-        DataType::Boolean => of(array.as_boolean().iter(), Cell::Truth),
-        DataType::Int8 => numbers::<Int8Type>(array, |v| Cell::Whole(v.into())),
-        DataType::Int16 => numbers::<Int16Type>(array, |v| Cell::Whole(v.into())),
-        DataType::Int32 => numbers::<Int32Type>(array, |v| Cell::Whole(v.into())),
-        DataType::Int64 => numbers::<Int64Type>(array, Cell::Whole),
-        DataType::UInt8 => numbers::<UInt8Type>(array, |v| Cell::Unsigned(v.into())),
-        DataType::UInt16 => numbers::<UInt16Type>(array, |v| Cell::Unsigned(v.into())),
-        DataType::UInt32 => numbers::<UInt32Type>(array, |v| Cell::Unsigned(v.into())),
-        DataType::UInt64 => numbers::<UInt64Type>(array, Cell::Unsigned),
-        DataType::Float16 => numbers::<Float16Type>(array, |v| Cell::Float(v.into())),
-        DataType::Float32 => numbers::<Float32Type>(array, |v| Cell::Float(v.into())),
-        DataType::Float64 => numbers::<Float64Type>(array, Cell::Float),
+        DataType::Null => Box::new((0..array.len()).map(|_| ArrowCell::Missing)),
+        DataType::Boolean => of(array.as_boolean().iter(), ArrowCell::Truth),
+        DataType::Int8 => numbers::<Int8Type>(array, |v| ArrowCell::Whole(v.into())),
+        DataType::Int16 => numbers::<Int16Type>(array, |v| ArrowCell::Whole(v.into())),
+        DataType::Int32 => numbers::<Int32Type>(array, |v| ArrowCell::Whole(v.into())),
+        DataType::Int64 => numbers::<Int64Type>(array, ArrowCell::Whole),
+        DataType::UInt8 => numbers::<UInt8Type>(array, |v| ArrowCell::Unsigned(v.into())),
+        DataType::UInt16 => numbers::<UInt16Type>(array, |v| ArrowCell::Unsigned(v.into())),
+        DataType::UInt32 => numbers::<UInt32Type>(array, |v| ArrowCell::Unsigned(v.into())),
+        DataType::UInt64 => numbers::<UInt64Type>(array, ArrowCell::Unsigned),
+        DataType::Float16 => numbers::<Float16Type>(array, |v| ArrowCell::Float(v.into())),
+        DataType::Float32 => numbers::<Float32Type>(array, |v| ArrowCell::Float(v.into())),
+        DataType::Float64 => numbers::<Float64Type>(array, ArrowCell::Float),
         DataType::Utf8 => of(array.as_string::<i32>().iter(), text),
         DataType::LargeUtf8 => of(array.as_string::<i64>().iter(), text),
         DataType::Utf8View => of(array.as_string_view().iter(), text),
-        DataType::Binary => of(array.as_binary::<i32>().iter(), Cell::Bytes),
-        DataType::LargeBinary => of(array.as_binary::<i64>().iter(), Cell::Bytes),
-        DataType::BinaryView => of(array.as_binary_view().iter(), Cell::Bytes),
+        DataType::Binary => of(array.as_binary::<i32>().iter(), ArrowCell::Bytes),
+        DataType::LargeBinary => of(array.as_binary::<i64>().iter(), ArrowCell::Bytes),
+        DataType::BinaryView => of(array.as_binary_view().iter(), ArrowCell::Bytes),
         _ => return None,
     })
 }
 
 fn numbers<'a, T: ArrowPrimitiveType>(
     array: &'a dyn Array,
-    cell: impl Fn(T::Native) -> Cell<'a> + 'a,
+    cell: impl Fn(T::Native) -> ArrowCell<'a> + 'a,
 ) -> Cells<'a> {
     of(array.as_primitive::<T>().iter(), cell)
 }
 
 fn of<'a, V>(
     values: impl Iterator<Item = Option<V>> + 'a,
-    cell: impl Fn(V) -> Cell<'a> + 'a,
+    cell: impl Fn(V) -> ArrowCell<'a> + 'a,
 ) -> Cells<'a> {
-    Box::new(values.map(move |value| value.map_or(Cell::Missing, &cell)))
+    Box::new(values.map(move |value| value.map_or(ArrowCell::Missing, &cell)))
 }
 
-fn text(text: &str) -> Cell<'_> {
-    Cell::Bytes(text.as_bytes())
+fn text(text: &str) -> ArrowCell<'_> {
+    ArrowCell::Bytes(text.as_bytes())
 }
 
 /// The values of all lists, and how many each one has.

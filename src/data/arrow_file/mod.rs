@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Field, SchemaRef};
-use cells::{Cell, Lists, cells, lists};
+use cells::{ArrowCell, Lists, cells, lists};
 use stream::read_columns;
 
-use super::columns::Column;
+use super::columns::ColumnValues;
 use super::labels::{LabelReader, Labels, RowPlace};
 use super::{Cause, DataError, column_rules};
 
@@ -69,8 +69,8 @@ impl ArrowFile {
     ///
     /// # Errors
     /// No such column, texts, missing values, damage.
-    pub fn numbers(&self, name: &str) -> Result<Column<f32>, DataError> {
-        let mut column = Column { values: Vec::new(), counts: Vec::new() };
+    pub fn numbers(&self, name: &str) -> Result<ColumnValues<f32>, DataError> {
+        let mut column = ColumnValues { values: Vec::new(), counts: Vec::new() };
         self.read(name, |piece, first| {
             let of_piece = numbers_of(piece).map_err(|misfit| match misfit {
                 Misfit::Missing(row) => self.missing(name, first + row),
@@ -98,12 +98,12 @@ impl ArrowFile {
             for (row, cell) in (first..).zip(cells) {
                 let place = || RowPlace::Row(row);
                 match cell {
-                    Cell::Missing => return Err(self.missing(name, row)),
-                    Cell::Whole(value) => reader.push_whole(value),
-                    Cell::Unsigned(value) => reader.push_unsigned(value),
-                    Cell::Float(value) => reader.push_float(value, place)?,
-                    Cell::Truth(value) => reader.push_truth(value),
-                    Cell::Bytes(bytes) => {
+                    ArrowCell::Missing => return Err(self.missing(name, row)),
+                    ArrowCell::Whole(value) => reader.push_whole(value),
+                    ArrowCell::Unsigned(value) => reader.push_unsigned(value),
+                    ArrowCell::Float(value) => reader.push_float(value, place)?,
+                    ArrowCell::Truth(value) => reader.push_truth(value),
+                    ArrowCell::Bytes(bytes) => {
                         reader
                             .push_text(column_rules::text(&self.path, name, row, bytes)?, place)?;
                     }
@@ -135,11 +135,11 @@ impl ArrowFile {
             };
             for (at, cell) in cells(of_rows).ok_or_else(unlike)?.enumerate() {
                 match cell {
-                    Cell::Bytes(_) | Cell::Missing if piece.is_null(at) => {
+                    ArrowCell::Bytes(_) | ArrowCell::Missing if piece.is_null(at) => {
                         return Err(self.missing(name, first + at));
                     }
-                    Cell::Missing => return Err(self.without_bytes(name, piece, (first, at))),
-                    Cell::Bytes(bytes) => {
+                    ArrowCell::Missing => return Err(self.without_bytes(name, piece, (first, at))),
+                    ArrowCell::Bytes(bytes) => {
                         left = left.and_then(|left| left.checked_sub(bytes.len() as u64));
                         // Of too many the rest is not copied.
                         if left.is_some() {
@@ -187,7 +187,7 @@ impl ArrowFile {
     ) -> DataError {
         let paths = piece.as_struct_opt().and_then(|structure| structure.column_by_name("path"));
         match paths.and_then(|paths| cells(paths.as_ref())?.nth(at)) {
-            Some(Cell::Bytes(path)) => DataError::advised(
+            Some(ArrowCell::Bytes(path)) => DataError::advised(
                 &self.path,
                 format!("the bytes of an image in every row of `{name}`"),
                 format!("only its path `{}` in row {}", String::from_utf8_lossy(path), first + at),
@@ -219,7 +219,7 @@ fn is_plain(field: &Field) -> bool {
 }
 
 /// Returns the numbers of every row of an array, those of lists in lists one behind the other.
-fn numbers_of(array: &dyn Array) -> Result<Column<f32>, Misfit> {
+fn numbers_of(array: &dyn Array) -> Result<ColumnValues<f32>, Misfit> {
     if let Some(Lists { values, counts }) = lists(array) {
         if let Some(row) = (0..array.len()).find(|row| array.is_null(*row)) {
             return Err(Misfit::Missing(row));
@@ -230,21 +230,21 @@ fn numbers_of(array: &dyn Array) -> Result<Column<f32>, Misfit> {
         })?;
         let mut rest = inner.counts.iter();
         let count = |count: usize| rest.by_ref().take(count).sum();
-        return Ok(Column {
+        return Ok(ColumnValues {
             values: inner.values,
             counts: counts.into_iter().map(count).collect(),
         });
     }
     let number = |(row, cell)| match cell {
-        Cell::Missing => Err(Misfit::Missing(row)),
-        Cell::Whole(value) => Ok(value as f32),
-        Cell::Unsigned(value) => Ok(value as f32),
-        Cell::Float(value) => Ok(value as f32),
-        Cell::Truth(_) | Cell::Bytes(_) => Err(Misfit::OtherType),
+        ArrowCell::Missing => Err(Misfit::Missing(row)),
+        ArrowCell::Whole(value) => Ok(value as f32),
+        ArrowCell::Unsigned(value) => Ok(value as f32),
+        ArrowCell::Float(value) => Ok(value as f32),
+        ArrowCell::Truth(_) | ArrowCell::Bytes(_) => Err(Misfit::OtherType),
     };
     let cells = cells(array).ok_or(Misfit::OtherType)?;
     let values = cells.enumerate().map(number).collect::<Result<Vec<f32>, Misfit>>()?;
-    Ok(Column { counts: vec![1; values.len()], values })
+    Ok(ColumnValues { counts: vec![1; values.len()], values })
 }
 
 /// Returns the list that has the value at this place of all lists.

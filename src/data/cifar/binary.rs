@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use super::{Layout, PIXELS, Samples};
+use super::{CifarLayout, PIXELS, Samples};
 use crate::data::DataError;
 use crate::files::text_of;
 
 pub(super) fn names(
     (path, bytes): &(PathBuf, Vec<u8>),
-    layout: &Layout,
+    layout: &CifarLayout,
 ) -> Result<Vec<String>, DataError> {
     let expected = "names of classes as UTF-8 text";
     let text =
@@ -27,7 +27,7 @@ pub(super) fn names(
 
 pub(super) fn samples(
     files: &[&(PathBuf, Vec<u8>)],
-    layout: &Layout,
+    layout: &CifarLayout,
 ) -> Result<Samples, DataError> {
     let record = layout.labels.len() + PIXELS;
     let (mut pixels, mut labels) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! The files of both sets in both versions.
 
 /// Layout of one of the two sets.
-pub(super) struct Layout {
+pub(super) struct CifarLayout {
     pub name: &'static str,
     /// The one that is looked for first comes first.
     pub versions: [Version; 2],
@@ -21,7 +21,7 @@ pub(super) struct Version {
     pub names: &'static str,
 }
 
-pub(super) const TEN: Layout = Layout {
+pub(super) const TEN: CifarLayout = CifarLayout {
     name: "cifar-10",
     versions: [
         Version {
@@ -55,7 +55,7 @@ pub(super) const TEN: Layout = Layout {
     keys: ["labels", "label_names"],
 };
 
-pub(super) const HUNDRED: Layout = Layout {
+pub(super) const HUNDRED: CifarLayout = CifarLayout {
     name: "cifar-100",
     versions: [
         Version {
@@ -83,7 +83,7 @@ impl Version {
     }
 }
 
-impl Layout {
+impl CifarLayout {
     pub fn classes(&self) -> usize {
         self.labels[self.labels.len() - 1]
     }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use super::{Cause, DataError, Dataset, Split};
 use crate::files::{self, Kind, TarLimits};
-use layout::{HUNDRED, Layout, TEN, Version};
+use layout::{CifarLayout, HUNDRED, TEN, Version};
 
 /// CIFAR-10 or CIFAR-100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ type Samples = (Vec<u8>, Vec<u32>);
 
 fn from_folder(
     path: &Path,
-    layout: &'static Layout,
+    layout: &'static CifarLayout,
 ) -> Result<(&'static Version, Files), DataError> {
     let places = |version: &'static Version| [path.join(version.folder), path.to_owned()];
     let found = layout.versions.iter().find_map(|version| {
@@ -119,7 +119,7 @@ fn from_folder(
 
 fn from_archive(
     path: &Path,
-    layout: &'static Layout,
+    layout: &'static CifarLayout,
 ) -> Result<(&'static Version, Files), DataError> {
     let file =
         files::open(path, Kind::Data).map_err(|e| DataError::io(path, &layout.wanted(), e))?;

@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::{Layout, PIXELS, Samples};
-use crate::data::pickle::{self, Value};
+use super::{CifarLayout, PIXELS, Samples};
+use crate::data::pickle::{self, PickleValue};
 use crate::data::{Cause, DataError};
 
 /// Advice for a pickle that differs from the published ones.
@@ -13,10 +13,10 @@ const AS_PUBLISHED: &str = "Write it again as the published files are: a diction
 
 pub(super) fn names(
     (path, bytes): &(PathBuf, Vec<u8>),
-    layout: &Layout,
+    layout: &CifarLayout,
 ) -> Result<Vec<String>, DataError> {
     let [_, key] = layout.keys;
-    let names = read(path, bytes)?.get(key).and_then(Value::texts);
+    let names = read(path, bytes)?.get(key).and_then(PickleValue::texts);
     let expected = || format!("a list `{key}` of {} texts", layout.classes());
     let names = names.ok_or_else(|| DataError::corrupt(path, expected(), "none"))?;
     match names.len() == layout.classes() {
@@ -27,17 +27,17 @@ pub(super) fn names(
 
 pub(super) fn samples(
     files: &[&(PathBuf, Vec<u8>)],
-    layout: &Layout,
+    layout: &CifarLayout,
 ) -> Result<Samples, DataError> {
     let [key, _] = layout.keys;
     let (mut pixels, mut labels) = (Vec::new(), Vec::new());
     for (path, bytes) in files {
         let found = read(path, bytes)?;
-        let list = found.get(key).and_then(Value::ints);
+        let list = found.get(key).and_then(PickleValue::ints);
         let list = list.ok_or_else(|| {
             DataError::advised(path, format!("a list `{key}` of numbers"), "none", AS_PUBLISHED)
         })?;
-        let array = found.get("data").and_then(Value::byte_array);
+        let array = found.get("data").and_then(PickleValue::byte_array);
         let Some((shape, bytes)) = array else {
             let expected = "an array `data` of bytes in rows";
             return Err(DataError::advised(path, expected, "none", AS_PUBLISHED));
@@ -67,7 +67,7 @@ pub(super) fn samples(
     Ok((pixels, labels))
 }
 
-fn read(path: &Path, bytes: &[u8]) -> Result<Value, DataError> {
+fn read(path: &Path, bytes: &[u8]) -> Result<PickleValue, DataError> {
     let expected = "a pickled dictionary, as published";
     // What begins otherwise is no pickle of the last twenty years.
     let is_pickle = bytes.starts_with(&[0x80]);

@@ -7,9 +7,9 @@ use image::{DynamicImage, ImageDecoder, ImageReader, Limits};
 use super::turning::{turn, turned};
 use super::whole::is_whole;
 use super::{Orientation, StoredForm, StoredSize};
-use crate::data::loading::Loading;
+use crate::data::loading::DecodingProgress;
 use crate::data::store::{Encoded, Store};
-use crate::data::transform::{Table, resize_u8};
+use crate::data::transform::{ResizeWeights, resize_u8};
 use crate::data::{DataError, Image};
 use crate::files::{self, Kind};
 
@@ -24,7 +24,7 @@ pub(in crate::data) fn store(
         return Ok(Store::Files { images, form });
     }
     let stay = |images: Vec<Encoded>| {
-        Loading::begin(images.len(), None);
+        DecodingProgress::begin(images.len(), None);
         Ok(Store::Files { images, form })
     };
     if let StoredSize::Square(side) = form.size {
@@ -59,7 +59,7 @@ fn decode_all(
     let share = images.len().div_ceil(threads).max(1);
     let size = |shape: &[usize; 3]| shape.iter().product::<usize>();
     let all: usize = shapes.iter().map(size).sum();
-    let loading = Loading::begin(images.len(), Some(all));
+    let loading = DecodingProgress::begin(images.len(), Some(all));
     let mut bytes = vec![0; all];
     let decode_share = |images: &[Encoded], shapes: &[[usize; 3]], mut places: &mut [u8]| {
         for (encoded, shape) in images.iter().zip(shapes) {
@@ -162,7 +162,8 @@ pub fn decode(encoded: &Encoded, form: StoredForm) -> Result<Image<'static>, Dat
         return Ok(image);
     }
     let kernel = form.kernel();
-    let (rows, columns) = (Table::new(kernel, height, to.0), Table::new(kernel, width, to.1));
+    let (rows, columns) =
+        (ResizeWeights::new(kernel, height, to.0), ResizeWeights::new(kernel, width, to.1));
     let (mut middle, mut resized) = (Vec::new(), Vec::new());
     resize_u8(&rows, &columns, &image.pixels, &mut middle, &mut resized);
     Ok(Image { channels: 3, height: to.0, width: to.1, pixels: resized.into() })

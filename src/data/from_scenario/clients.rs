@@ -1,9 +1,9 @@
 //! Clients of a scenario: their samples.
 
 use crate::data::{
-    DataError, FreshClients, FreshPartition, NaturalClients, PartitionKind, Partitioner, Split,
+    DataError, FreshClients, FreshPartition, NaturalClients, PartitionRule, Partitioner, Split,
 };
-use crate::scenario::{PartitionKind as KindKey, PartitionSection};
+use crate::scenario::{PartitionKind, PartitionSection};
 
 impl Partitioner {
     /// Returns the rule of `[partition]` among `clients` that hold data; `seed` is `seed.partition`.
@@ -16,31 +16,33 @@ impl Partitioner {
         seed: u64,
     ) -> Result<Partitioner, DataError> {
         let kind = match section.kind {
-            KindKey::Iid => PartitionKind::Iid,
-            KindKey::Dirichlet { beta } => PartitionKind::Dirichlet { beta },
-            KindKey::Capped { beta } => PartitionKind::Capped { beta },
-            KindKey::Lda { alpha } => PartitionKind::Lda { alpha },
-            KindKey::Quantity { classes_per_client } => {
-                PartitionKind::Quantity { classes: classes_per_client as usize }
+            PartitionKind::Iid => PartitionRule::Iid,
+            PartitionKind::Dirichlet { beta } => PartitionRule::Dirichlet { beta },
+            PartitionKind::Capped { beta } => PartitionRule::Capped { beta },
+            PartitionKind::Lda { alpha } => PartitionRule::Lda { alpha },
+            PartitionKind::Quantity { classes_per_client } => {
+                PartitionRule::Quantity { classes: classes_per_client as usize }
             }
-            KindKey::Extended { beta, reserved_samples: picks, reserved_beta: picks_beta } => {
-                PartitionKind::Extended { beta, reserve_beta: picks_beta, picks }
-            }
-            KindKey::Slices { .. } => {
+            PartitionKind::Extended {
+                beta,
+                reserved_samples: picks,
+                reserved_beta: picks_beta,
+            } => PartitionRule::Extended { beta, reserve_beta: picks_beta, picks },
+            PartitionKind::Slices { .. } => {
                 return Err(DataError::unfit(
                     "slices need clients with their own tasks",
                     "set tasks.arrival = \"client-tasks\", or choose another partition",
                 ));
             }
             // To plan with while the data are not there, see `NaturalClients::from_scenario`.
-            KindKey::Natural { .. } => PartitionKind::Iid,
-            KindKey::File { .. } => {
+            PartitionKind::Natural { .. } => PartitionRule::Iid,
+            PartitionKind::File { .. } => {
                 return Err(DataError::unfit(
                     "a file assigns samples to clients, and the data are missing",
                     "check data.path",
                 ));
             }
-            KindKey::Ratios { .. } => {
+            PartitionKind::Ratios { .. } => {
                 return Err(DataError::unfit(
                     "these shards are drawn by client, for clients that take part once",
                     "set participation.population = \"fresh\"",
@@ -63,10 +65,10 @@ impl NaturalClients {
         split: &Split,
     ) -> Result<Option<NaturalClients>, DataError> {
         match section.kind {
-            KindKey::Natural { leftover: rest } => {
+            PartitionKind::Natural { leftover: rest } => {
                 NaturalClients::new(split, clients, section.min_samples, rest).map(Some)
             }
-            KindKey::File { .. } => {
+            PartitionKind::File { .. } => {
                 NaturalClients::listed(split, clients, section.min_samples).map(Some)
             }
             _ => Ok(None),
@@ -84,19 +86,19 @@ impl FreshClients {
     /// A rule that has no meaning for single clients, or no size.
     pub fn from_scenario(section: &PartitionSection, seed: u64) -> Result<FreshClients, DataError> {
         let beta = match section.kind {
-            KindKey::Dirichlet { beta } => beta,
-            KindKey::Iid => EVEN,
-            KindKey::Ratios { split, category, imbalance, counts_only } => {
+            PartitionKind::Dirichlet { beta } => beta,
+            PartitionKind::Iid => EVEN,
+            PartitionKind::Ratios { split, category, imbalance, counts_only } => {
                 let law = FreshPartition::Ratios { split, category, imbalance, counts_only };
                 return Ok(FreshClients { distribution: law, seed });
             }
-            KindKey::Slices { .. }
-            | KindKey::Capped { .. }
-            | KindKey::Lda { .. }
-            | KindKey::Natural { .. }
-            | KindKey::File { .. }
-            | KindKey::Quantity { .. }
-            | KindKey::Extended { .. } => {
+            PartitionKind::Slices { .. }
+            | PartitionKind::Capped { .. }
+            | PartitionKind::Lda { .. }
+            | PartitionKind::Natural { .. }
+            | PartitionKind::File { .. }
+            | PartitionKind::Quantity { .. }
+            | PartitionKind::Extended { .. } => {
                 return Err(DataError::unfit(
                     "fresh clients are drawn one by one, but this partition divides a task among all",
                     "use partition.kind = \"dirichlet\", \"iid\" or \"ratios\" with a fresh population",

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::data::{ClassOrder, ClientTaskRules, ClientTasks, DataError, TaskSequence};
-use crate::scenario::{
-    ArrivalChoice, ClassOrder as OrderKey, PartitionKind as KindKey, Scenario, SliceBy,
-};
+use crate::data::{ClassPermutation, ClientTaskRules, ClientTasks, DataError, TaskSequence};
+use crate::scenario::{ArrivalChoice, ClassOrder, PartitionKind, Scenario, SliceBy};
 
 impl TaskSequence {
     /// Returns the tasks of a scenario for a data set of this many classes. Where clients have tasks of their own
@@ -19,8 +17,8 @@ impl TaskSequence {
             return Ok(TaskSequence::of_slots(Arc::new(ClientTasks::draw(rules, classes)?)));
         }
         let order = match section.order {
-            OrderKey::Native => ClassOrder::Native,
-            OrderKey::Seeded => ClassOrder::Seeded(seed),
+            ClassOrder::Native => ClassPermutation::Native,
+            ClassOrder::Seeded => ClassPermutation::Seeded(seed),
         };
         TaskSequence::new(classes, &order, &section.split)
     }
@@ -38,7 +36,7 @@ impl ClientTaskRules {
             return None;
         };
         let (share, slices) = match scenario.partition.kind {
-            KindKey::Slices { fraction: share, by } => (share, by),
+            PartitionKind::Slices { fraction: share, by } => (share, by),
             // Refused when the scenario is read.
             _ => (1.0, SliceBy::Stage),
         };

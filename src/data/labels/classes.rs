@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::joined::{FileLabels, Joined, join};
+use super::joined::{FileLabels, JoinedLabels, join};
 use crate::data::{Cause, DataError};
 
 /// The classes of a data set and the class of every sample of its parts.
@@ -35,7 +35,7 @@ pub(in crate::data) fn number(
         }
     }
     let all: Vec<FileLabels<'_>> = train.iter().chain(test.unwrap_or(&[])).copied().collect();
-    let Joined { names, mut rows, is_named, notes } = join(&all)?;
+    let JoinedLabels { names, mut rows, is_named, notes } = join(&all)?;
     let test_rows = rows.split_off(train.len());
     if !is_named {
         has_all_labels((test.unwrap_or(&[]), &test_rows), (&names, &rows))?;

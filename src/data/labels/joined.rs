@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::spelling::{Spelling, Whole};
-use super::{Labels, Value};
+use super::{LabelValue, Labels};
 use crate::data::column_rules::twice;
 use crate::data::{Cause, DataError};
 
@@ -17,7 +17,7 @@ pub(in crate::data) struct FileLabels<'a> {
 
 /// Names of all labels of several files, in order, and which of them each row has.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::data) struct Joined {
+pub(in crate::data) struct JoinedLabels {
     pub names: Vec<String>,
     /// One vector per file.
     pub rows: Vec<Vec<u32>>,
@@ -32,7 +32,7 @@ pub(in crate::data) struct Joined {
 ///
 /// # Errors
 /// Numbers that are not whole, numbers beyond the names of their file, names that do not fit together.
-pub(in crate::data) fn join(files: &[FileLabels<'_>]) -> Result<Joined, DataError> {
+pub(in crate::data) fn join(files: &[FileLabels<'_>]) -> Result<JoinedLabels, DataError> {
     let named: Vec<_> = files.iter().filter(|file| file.labels.names.is_some()).collect();
     match named.first() {
         Some(first) => by_names(files, first),
@@ -42,14 +42,14 @@ pub(in crate::data) fn join(files: &[FileLabels<'_>]) -> Result<Joined, DataErro
 
 /// Names of one file, which are those of a file without any where all others agree.
 #[derive(Clone, Copy)]
-struct Names<'a> {
+struct LabelNames<'a> {
     place: &'a Path,
     list: &'a [String],
 }
 
-fn by_names(files: &[FileLabels<'_>], first: &FileLabels<'_>) -> Result<Joined, DataError> {
+fn by_names(files: &[FileLabels<'_>], first: &FileLabels<'_>) -> Result<JoinedLabels, DataError> {
     let reference =
-        Names { place: first.place, list: first.labels.names.as_deref().unwrap_or(&[]) };
+        LabelNames { place: first.place, list: first.labels.names.as_deref().unwrap_or(&[]) };
     let mut notes = Vec::new();
     let mut other: Option<&Path> = None;
     let mut ids: BTreeMap<&str, u32> = BTreeMap::new();
@@ -78,7 +78,7 @@ fn by_names(files: &[FileLabels<'_>], first: &FileLabels<'_>) -> Result<Joined, 
     let mut rows = Vec::new();
     for file in files {
         let own = match &file.labels.names {
-            Some(list) => Names { place: file.place, list },
+            Some(list) => LabelNames { place: file.place, list },
             None => {
                 let has_numbers = file.labels.values.iter().any(|value| value.index.is_some());
                 if let Some(other) = other.filter(|_| has_numbers) {
@@ -103,7 +103,8 @@ fn by_names(files: &[FileLabels<'_>], first: &FileLabels<'_>) -> Result<Joined, 
                 reference
             }
         };
-        let id = |value: &Value| named(value, file.place, &own).map(|name| ids.get(name).copied());
+        let id =
+            |value: &LabelValue| named(value, file.place, &own).map(|name| ids.get(name).copied());
         let mut of_values = Vec::new();
         for value in &file.labels.values {
             of_values.push(id(value)?.ok_or_else(|| {
@@ -114,11 +115,15 @@ fn by_names(files: &[FileLabels<'_>], first: &FileLabels<'_>) -> Result<Joined, 
         }
         rows.push(file.labels.rows.iter().map(|value| of_values[*value as usize]).collect());
     }
-    Ok(Joined { names, rows, is_named: true, notes })
+    Ok(JoinedLabels { names, rows, is_named: true, notes })
 }
 
 /// Returns the name of a value: a text is one, a number an index into the names of its file.
-fn named<'a>(value: &'a Value, place: &Path, names: &Names<'a>) -> Result<&'a str, DataError> {
+fn named<'a>(
+    value: &'a LabelValue,
+    place: &Path,
+    names: &LabelNames<'a>,
+) -> Result<&'a str, DataError> {
     let Some(index) = value.index else { return Ok(&value.text) };
     let name = usize::try_from(index).ok().and_then(|index| names.list.get(index));
     name.map(String::as_str).ok_or_else(|| {
@@ -136,10 +141,10 @@ fn named<'a>(value: &'a Value, place: &Path, names: &Names<'a>) -> Result<&'a st
     })
 }
 
-fn by_spelling(files: &[FileLabels<'_>]) -> Result<Joined, DataError> {
+fn by_spelling(files: &[FileLabels<'_>]) -> Result<JoinedLabels, DataError> {
     let values =
         files.iter().flat_map(|file| file.labels.values.iter().map(move |value| (file, value)));
-    let spelled: Vec<(Spelling, &FileLabels<'_>, &Value)> =
+    let spelled: Vec<(Spelling, &FileLabels<'_>, &LabelValue)> =
         values.map(|(file, value)| (Spelling::of(&value.text), file, value)).collect();
     let word = spelled.iter().find(|(spelling, ..)| *spelling == Spelling::Word);
     if let Some((_, file, word)) = word {
@@ -161,7 +166,7 @@ fn by_spelling(files: &[FileLabels<'_>]) -> Result<Joined, DataError> {
             "Is it the right column (data.label, data.client)? A target that is measured has no classes; write one of a few values as a word",
         ));
     }
-    let mut known: BTreeMap<&Whole, (usize, &Value)> = BTreeMap::new();
+    let mut known: BTreeMap<&Whole, (usize, &LabelValue)> = BTreeMap::new();
     for (spelling, file, value) in &spelled {
         let Spelling::Whole(whole, padding) = spelling else { continue };
         let (zeros, other) = *known.entry(whole).or_insert((*padding, value));
@@ -187,7 +192,7 @@ fn ranked<K: Ord + std::fmt::Display>(
     files: &[FileLabels<'_>],
     keys: &[K],
     note: Option<String>,
-) -> Joined {
+) -> JoinedLabels {
     let all: BTreeSet<&K> = keys.iter().collect();
     let ranks: BTreeMap<&K, u32> = all.iter().copied().zip(0..).collect();
     let mut rest = keys.iter();
@@ -198,7 +203,7 @@ fn ranked<K: Ord + std::fmt::Display>(
     });
     let rows = rows.collect();
     let names = all.iter().map(|key| key.to_string()).collect();
-    Joined { names, rows, is_named: false, notes: note.into_iter().collect() }
+    JoinedLabels { names, rows, is_named: false, notes: note.into_iter().collect() }
 }
 
 #[cfg(test)]
@@ -217,7 +222,7 @@ mod tests {
         Labels::of_numbers(numbers.iter().copied()).with_names(Some(names))
     }
 
-    fn joined(files: &[(&str, &Labels)]) -> Result<Joined, String> {
+    fn joined(files: &[(&str, &Labels)]) -> Result<JoinedLabels, String> {
         let files: Vec<_> = files
             .iter()
             .map(|(place, labels)| FileLabels { place: Path::new(place), labels })

@@ -181,12 +181,12 @@ fn tail(place: usize, held: usize, average: f64, imbalance: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{ClassOrder, TaskSequence, TaskSizes};
+    use crate::data::{ClassPermutation, TaskSequence, TaskSizes};
     use crate::golden::Golden;
 
     fn task() -> (std::sync::Arc<TaskView>, Vec<Vec<u32>>) {
         let by_class = (0..20u32).map(|c| (c * 500..(c + 1) * 500).collect()).collect();
-        let made = TaskSequence::new(20, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+        let made = TaskSequence::new(20, &ClassPermutation::Native, &TaskSizes::Even(2)).unwrap();
         (made.tasks[1].clone(), by_class)
     }
 

@@ -6,10 +6,10 @@
 //! workers is part of a key. Fresh clients of a stateless population are in [`FreshClients`].
 //!
 //! ```
-//! use fedcast::data::{digits, ClassOrder, TaskSequence, PartitionKind, Partitioner, TaskSizes};
+//! use fedcast::data::{digits, ClassPermutation, TaskSequence, PartitionRule, Partitioner, TaskSizes};
 //! let digits = digits::embedded()?;
-//! let curriculum = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(5))?;
-//! let partitioner = Partitioner::new(PartitionKind::Dirichlet { beta: 0.5 }, 4, 7);
+//! let curriculum = TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(5))?;
+//! let partitioner = Partitioner::new(PartitionRule::Dirichlet { beta: 0.5 }, 4, 7);
 //! let shards = partitioner.shards(&curriculum.tasks[0], digits.train.by_class())?;
 //! let counts = partitioner.counts(&curriculum.tasks[0], &digits.class_sizes())?;
 //! assert!(shards.iter().zip(&counts).all(|(s, c)| s.len() == c.iter().sum::<u32>() as usize));
@@ -37,7 +37,7 @@ use crate::numerics::streams::{Domain, StreamKey};
 
 /// Rule that divides a task. Sections are of the HGP benchmark protocol.
 #[derive(Clone, Debug, PartialEq)]
-pub enum PartitionKind {
+pub enum PartitionRule {
     /// Every client gets an equal random part.
     Iid,
     /// Distribution-based label imbalance (section 2): for every class shares
@@ -64,7 +64,7 @@ pub enum PartitionKind {
         /// Classes per client.
         classes: usize,
     },
-    /// [`PartitionKind::Dirichlet`] after reserving a few samples for each client.
+    /// [`PartitionRule::Dirichlet`] after reserving a few samples for each client.
     ///
     /// It is meant for many clients at small `beta` (section 5).
     Extended {
@@ -81,7 +81,7 @@ pub enum PartitionKind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partitioner {
     /// The rule.
-    pub kind: PartitionKind,
+    pub kind: PartitionRule,
     /// Clients that hold data; idle ones are not counted.
     pub clients: u32,
     /// The smallest acceptable shard, all classes of the task together.
@@ -94,7 +94,7 @@ pub struct Partitioner {
 
 impl Partitioner {
     /// Returns a partitioner with the protocol's limits: at least 6 samples per client, 9,999 attempts.
-    pub fn new(kind: PartitionKind, clients: u32, seed: u64) -> Partitioner {
+    pub fn new(kind: PartitionRule, clients: u32, seed: u64) -> Partitioner {
         Partitioner { kind, clients, min_samples: 6, attempts: 9_999, seed }
     }
 
@@ -160,16 +160,16 @@ impl Partitioner {
         let task = StreamKey::new(self.seed, Domain::Partition).task(u32::from(view.task.0));
         let rng = &mut task.step(u64::from(attempt)).rng();
         match self.kind {
-            PartitionKind::Iid => Some(iid::draw(rng, sizes, self.clients)),
-            PartitionKind::Dirichlet { beta } => {
+            PartitionRule::Iid => Some(iid::draw(rng, sizes, self.clients)),
+            PartitionRule::Dirichlet { beta } => {
                 Some(dirichlet::draw(rng, sizes, self.clients, beta))
             }
-            PartitionKind::Capped { beta } => capped::draw(rng, sizes, self.clients, beta),
-            PartitionKind::Lda { alpha } => Some(lda::draw(rng, sizes, self.clients, alpha)),
-            PartitionKind::Quantity { classes } => {
+            PartitionRule::Capped { beta } => capped::draw(rng, sizes, self.clients, beta),
+            PartitionRule::Lda { alpha } => Some(lda::draw(rng, sizes, self.clients, alpha)),
+            PartitionRule::Quantity { classes } => {
                 quantity::draw(rng, sizes, self.clients, classes)
             }
-            PartitionKind::Extended { beta, reserve_beta, picks } => {
+            PartitionRule::Extended { beta, reserve_beta, picks } => {
                 // The reservation is drawn once per task, before and apart from the attempts.
                 let once = &mut task.unit(RESERVATION).rng();
                 let kept = extended::reserve(once, sizes, self.clients, reserve_beta, picks);
@@ -188,24 +188,24 @@ impl Partitioner {
         }
         let positive = |v: f64| v.is_finite() && v > 0.0;
         match self.kind {
-            PartitionKind::Dirichlet { beta } | PartitionKind::Capped { beta }
+            PartitionRule::Dirichlet { beta } | PartitionRule::Capped { beta }
                 if !positive(beta) =>
             {
                 refuse(format!("beta = {beta}"), "beta must be a positive number")
             }
-            PartitionKind::Lda { alpha } if !positive(alpha) => {
+            PartitionRule::Lda { alpha } if !positive(alpha) => {
                 refuse(format!("alpha = {alpha}"), "alpha must be a positive number")
             }
-            PartitionKind::Extended { beta, reserve_beta, .. }
+            PartitionRule::Extended { beta, reserve_beta, .. }
                 if !positive(beta) || !positive(reserve_beta) =>
             {
                 refuse(format!("beta = {beta}, {reserve_beta}"), "beta must be a positive number")
             }
-            PartitionKind::Quantity { classes } if classes == 0 || classes > sizes.len() => refuse(
+            PartitionRule::Quantity { classes } if classes == 0 || classes > sizes.len() => refuse(
                 format!("{}: {classes} of {} classes for every client", view.task, sizes.len()),
                 "choose between one and all classes of the smallest task",
             ),
-            PartitionKind::Quantity { classes }
+            PartitionRule::Quantity { classes }
                 if (self.clients as usize).saturating_mul(classes) < sizes.len() =>
             {
                 refuse(
@@ -238,26 +238,26 @@ impl Partitioner {
 
     fn infeasible(&self, view: &TaskView, sizes: &[usize], smallest: u32) -> DataError {
         let advice = match self.kind {
-            PartitionKind::Dirichlet { beta } => format!(
+            PartitionRule::Dirichlet { beta } => format!(
                 "Raise beta (now {beta}), lower the minimum (now {}), use fewer clients, or choose the \
                  partition \"extended\", which reserves samples for every client",
                 self.min_samples
             ),
-            PartitionKind::Capped { beta } => format!(
+            PartitionRule::Capped { beta } => format!(
                 "Raise beta (now {beta}), lower the minimum (now {}) or use fewer clients",
                 self.min_samples
             ),
-            PartitionKind::Extended { beta, picks, .. } => format!(
+            PartitionRule::Extended { beta, picks, .. } => format!(
                 "Raise beta (now {beta}) or the reserved samples per client (now {picks}), lower the minimum \
                  (now {}), or use fewer clients",
                 self.min_samples
             ),
-            PartitionKind::Quantity { classes } => format!(
+            PartitionRule::Quantity { classes } => format!(
                 "Raise the classes per client (now {classes} of {}) or lower the minimum (now {})",
                 sizes.len(),
                 self.min_samples
             ),
-            PartitionKind::Iid | PartitionKind::Lda { .. } => {
+            PartitionRule::Iid | PartitionRule::Lda { .. } => {
                 format!("Lower the minimum (now {}) or use fewer clients", self.min_samples)
             }
         };

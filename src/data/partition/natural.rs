@@ -17,7 +17,7 @@ pub struct NaturalClients {
 }
 
 /// A sample of a task that a client holds.
-struct Held {
+struct HeldSample {
     sample: u32,
     client: usize,
     /// Class of the task that it is of.
@@ -115,11 +115,11 @@ impl NaturalClients {
     }
 
     /// Returns all samples of a task that any client holds, ascending.
-    fn held(&self, view: &TaskView) -> impl Iterator<Item = Held> {
+    fn held(&self, view: &TaskView) -> impl Iterator<Item = HeldSample> {
         let classes: BTreeMap<u32, usize> = view.classes.iter().copied().zip(0..).collect();
         let samples = self.client_of.iter().zip(&self.labels).zip(0u32..);
         samples.filter_map(move |((client, label), sample)| {
-            Some(Held { sample, client: (*client)? as usize, class: *classes.get(label)? })
+            Some(HeldSample { sample, client: (*client)? as usize, class: *classes.get(label)? })
         })
     }
 }

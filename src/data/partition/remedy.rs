@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{DataError, PartitionKind, Partitioner};
+use super::{DataError, PartitionRule, Partitioner};
 use crate::data::TaskSequence;
 
 /// A change that was tried on every task, as the key of a scenario.
@@ -100,32 +100,32 @@ impl Partitioner {
     /// Returns the rule with more even draws, or with samples reserved for every client.
     fn more_even(&self) -> Vec<(Remedy, Partitioner)> {
         let with =
-            |remedy: Remedy, kind: PartitionKind| (remedy, Partitioner { kind, ..self.clone() });
+            |remedy: Remedy, kind: PartitionRule| (remedy, Partitioner { kind, ..self.clone() });
         let above = |now: f64| CONCENTRATIONS.into_iter().filter(move |tried| *tried > now);
         match self.kind {
-            PartitionKind::Iid => Vec::new(),
-            PartitionKind::Dirichlet { beta } => {
+            PartitionRule::Iid => Vec::new(),
+            PartitionRule::Dirichlet { beta } => {
                 let (reserve_beta, picks) = (0.05, 7);
-                let extended = PartitionKind::Extended { beta, reserve_beta, picks };
+                let extended = PartitionRule::Extended { beta, reserve_beta, picks };
                 let even = above(beta)
-                    .map(|beta| with(Remedy::Beta(beta), PartitionKind::Dirichlet { beta }));
+                    .map(|beta| with(Remedy::Beta(beta), PartitionRule::Dirichlet { beta }));
                 even.chain([with(Remedy::Extended, extended)]).collect()
             }
-            PartitionKind::Capped { beta } => above(beta)
-                .map(|beta| with(Remedy::Beta(beta), PartitionKind::Capped { beta }))
+            PartitionRule::Capped { beta } => above(beta)
+                .map(|beta| with(Remedy::Beta(beta), PartitionRule::Capped { beta }))
                 .collect(),
-            PartitionKind::Lda { alpha } => above(alpha)
-                .map(|alpha| with(Remedy::Alpha(alpha), PartitionKind::Lda { alpha }))
+            PartitionRule::Lda { alpha } => above(alpha)
+                .map(|alpha| with(Remedy::Alpha(alpha), PartitionRule::Lda { alpha }))
                 .collect(),
-            PartitionKind::Extended { beta, reserve_beta, picks } => above(beta)
+            PartitionRule::Extended { beta, reserve_beta, picks } => above(beta)
                 .map(|beta| {
-                    let kind = PartitionKind::Extended { beta, reserve_beta, picks };
+                    let kind = PartitionRule::Extended { beta, reserve_beta, picks };
                     with(Remedy::Beta(beta), kind)
                 })
                 .collect(),
-            PartitionKind::Quantity { classes } => (classes + 1..=classes + 20)
+            PartitionRule::Quantity { classes } => (classes + 1..=classes + 20)
                 .map(|classes| {
-                    with(Remedy::ClassesPerClient(classes), PartitionKind::Quantity { classes })
+                    with(Remedy::ClassesPerClient(classes), PartitionRule::Quantity { classes })
                 })
                 .collect(),
         }
@@ -145,10 +145,10 @@ impl Partitioner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{ClassOrder, TaskSizes};
+    use crate::data::{ClassPermutation, TaskSizes};
 
     fn curriculum() -> TaskSequence {
-        TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(5)).unwrap()
+        TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(5)).unwrap()
     }
 
     /// Returns the advice for ten classes of `size` samples, in five tasks.
@@ -164,7 +164,7 @@ mod tests {
         advice
     }
 
-    fn of(kind: PartitionKind, clients: u32, min_samples: u32) -> Partitioner {
+    fn of(kind: PartitionRule, clients: u32, min_samples: u32) -> Partitioner {
         Partitioner { min_samples, attempts: 50, ..Partitioner::new(kind, clients, 3) }
     }
 
@@ -172,30 +172,30 @@ mod tests {
     fn the_minimum_is_lowered_to_what_draws_keep() {
         // Each of ten clients has exactly eight of a task's 80 samples.
         assert_eq!(
-            advice(&of(PartitionKind::Iid, 10, 9), 40),
+            advice(&of(PartitionRule::Iid, 10, 9), 40),
             "`partition.min_samples = 8` divides every task (tried)"
         );
     }
 
     #[test]
     fn classes_that_cannot_be_covered_are_spread_over_more() {
-        let quantity = of(PartitionKind::Quantity { classes: 1 }, 1, 1);
+        let quantity = of(PartitionRule::Quantity { classes: 1 }, 1, 1);
         assert!(advice(&quantity, 40).contains("`partition.classes_per_client = 2`"));
     }
 
     #[test]
     fn too_few_samples_for_anybody_ask_for_fewer_clients() {
-        let told = advice(&of(PartitionKind::Iid, 100, 1), 40);
+        let told = advice(&of(PartitionRule::Iid, 100, 1), 40);
         assert!(told.contains("`federation.clients = 80`"), "{told}");
     }
 
     /// All remedies divide every task, and the first one is the smaller change.
     #[test]
     fn uneven_draws_are_made_more_even() {
-        let uneven = of(PartitionKind::Dirichlet { beta: 0.01 }, 5, 1);
+        let uneven = of(PartitionRule::Dirichlet { beta: 0.01 }, 5, 1);
         let told = advice(&uneven, 40);
         let beta = told.split(['=', '`']).nth(2).unwrap().trim().parse().unwrap();
-        let even = Partitioner { kind: PartitionKind::Dirichlet { beta }, ..uneven.clone() };
+        let even = Partitioner { kind: PartitionRule::Dirichlet { beta }, ..uneven.clone() };
         let works = |of: &Partitioner| {
             curriculum().tasks.iter().all(|view| of.counts(view, &[40; 10]).is_ok())
         };

@@ -3,14 +3,17 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::data::{ClassOrder, TaskSequence, TaskSizes, TaskView};
+use crate::data::{ClassPermutation, TaskSequence, TaskSizes, TaskView};
 use crate::quantity::TaskId;
 
 /// `tasks` tasks over classes of these sizes, samples numbered class after class.
 fn world(sizes: &[usize], tasks: usize) -> (TaskSequence, Vec<Vec<u32>>) {
-    let task_sequence =
-        TaskSequence::new(sizes.len(), &ClassOrder::Seeded(3), &TaskSizes::Even(tasks as u32))
-            .unwrap();
+    let task_sequence = TaskSequence::new(
+        sizes.len(),
+        &ClassPermutation::Seeded(3),
+        &TaskSizes::Even(tasks as u32),
+    )
+    .unwrap();
     let mut next = 0u32;
     let by_class = sizes.iter().map(|&size| {
         next += size as u32;
@@ -19,14 +22,14 @@ fn world(sizes: &[usize], tasks: usize) -> (TaskSequence, Vec<Vec<u32>>) {
     (task_sequence, by_class.collect())
 }
 
-fn kinds() -> impl Strategy<Value = PartitionKind> {
+fn kinds() -> impl Strategy<Value = PartitionRule> {
     prop_oneof![
-        Just(PartitionKind::Iid),
-        (0.2f64..5.0).prop_map(|beta| PartitionKind::Dirichlet { beta }),
-        (0.2f64..5.0).prop_map(|beta| PartitionKind::Capped { beta }),
-        (0.2f64..5.0).prop_map(|alpha| PartitionKind::Lda { alpha }),
-        (1usize..=3).prop_map(|classes| PartitionKind::Quantity { classes }),
-        (0.2f64..5.0).prop_map(|beta| PartitionKind::Extended {
+        Just(PartitionRule::Iid),
+        (0.2f64..5.0).prop_map(|beta| PartitionRule::Dirichlet { beta }),
+        (0.2f64..5.0).prop_map(|beta| PartitionRule::Capped { beta }),
+        (0.2f64..5.0).prop_map(|alpha| PartitionRule::Lda { alpha }),
+        (1usize..=3).prop_map(|classes| PartitionRule::Quantity { classes }),
+        (0.2f64..5.0).prop_map(|beta| PartitionRule::Extended {
             beta,
             reserve_beta: 0.05,
             picks: 7
@@ -77,7 +80,7 @@ proptest! {
         seed: u64,
     ) {
         let (task_sequence, by_class) = world(&sizes, 1);
-        let kind = PartitionKind::Dirichlet { beta };
+        let kind = PartitionRule::Dirichlet { beta };
         let alone = Partitioner { attempts: 1, ..Partitioner::new(kind, 1, seed) };
         let shards = alone.shards(&task_sequence.tasks[0], &by_class).unwrap();
         prop_assert_eq!(shards[0].len(), sizes.iter().sum::<usize>());
@@ -87,7 +90,7 @@ proptest! {
 #[test]
 fn a_large_beta_is_nearly_even() {
     let (task_sequence, by_class) = world(&[1_000; 4], 1);
-    let partitioner = Partitioner::new(PartitionKind::Dirichlet { beta: 1e6 }, 5, 1);
+    let partitioner = Partitioner::new(PartitionRule::Dirichlet { beta: 1e6 }, 5, 1);
     let sizes: Vec<usize> = by_class.iter().map(Vec::len).collect();
     for client in partitioner.counts(&task_sequence.tasks[0], &sizes).unwrap() {
         // 200 expected, deviation 12.6 of a binomial: five of them.
@@ -98,7 +101,7 @@ fn a_large_beta_is_nearly_even() {
 #[test]
 fn a_small_beta_is_uneven() {
     let (task_sequence, _) = world(&[500; 10], 1);
-    let partitioner = Partitioner::new(PartitionKind::Dirichlet { beta: 0.05 }, 10, 1);
+    let partitioner = Partitioner::new(PartitionRule::Dirichlet { beta: 0.05 }, 10, 1);
     let counts = partitioner.counts(&task_sequence.tasks[0], &[500; 10]).unwrap();
     let largest_share: f64 = (0..10)
         .map(|class| f64::from(counts.iter().map(|c| c[class]).max().unwrap()) / 5_000.0)
@@ -109,7 +112,7 @@ fn a_small_beta_is_uneven() {
 #[test]
 fn an_even_deal_differs_by_one_at_most() {
     let (task_sequence, by_class) = world(&[33, 34, 36], 1);
-    let shards = Partitioner::new(PartitionKind::Iid, 10, 5)
+    let shards = Partitioner::new(PartitionRule::Iid, 10, 5)
         .shards(&task_sequence.tasks[0], &by_class)
         .unwrap();
     assert!(shards.iter().all(|s| s.len() == 10 || s.len() == 11));
@@ -118,7 +121,7 @@ fn an_even_deal_differs_by_one_at_most() {
 #[test]
 fn every_client_holds_the_asked_number_of_classes() {
     let (task_sequence, _) = world(&[400; 6], 1);
-    let partitioner = Partitioner::new(PartitionKind::Quantity { classes: 2 }, 5, 9);
+    let partitioner = Partitioner::new(PartitionRule::Quantity { classes: 2 }, 5, 9);
     for client in partitioner.counts(&task_sequence.tasks[0], &[400; 6]).unwrap() {
         assert_eq!(client.iter().filter(|&&n| n > 0).count(), 2, "{client:?}");
     }
@@ -138,7 +141,7 @@ fn acceptance_is_that_of_the_protocol() {
     ];
     for (classes, size, beta, published) in cases {
         let view = TaskView { task: TaskId(0), rows: 0..classes, classes: vec![0; classes] };
-        let partitioner = Partitioner::new(PartitionKind::Dirichlet { beta }, 10, 11);
+        let partitioner = Partitioner::new(PartitionRule::Dirichlet { beta }, 10, 11);
         let draws = 300;
         let accepted = (0..draws)
             .filter_map(|attempt| partitioner.attempt(&view, &vec![size; classes], attempt))
@@ -154,7 +157,7 @@ fn acceptance_is_that_of_the_protocol() {
 fn many_clients_at_a_small_beta_need_the_extended_mode() {
     let (task_sequence, _) = world(&[500; 10], 1);
     let view = &task_sequence.tasks[0];
-    let plain = PartitionKind::Dirichlet { beta: 0.05 };
+    let plain = PartitionRule::Dirichlet { beta: 0.05 };
     let refused = Partitioner { attempts: 20, ..Partitioner::new(plain, 100, 1) }
         .counts(view, &[500; 10])
         .unwrap_err()
@@ -165,7 +168,7 @@ fn many_clients_at_a_small_beta_need_the_extended_mode() {
          the best one leaves a client with 0. Raise beta (now 0.05), lower the minimum (now 6), use fewer clients, \
          or choose the partition \"extended\", which reserves samples for every client"
     );
-    let extended = PartitionKind::Extended { beta: 0.05, reserve_beta: 0.05, picks: 7 };
+    let extended = PartitionRule::Extended { beta: 0.05, reserve_beta: 0.05, picks: 7 };
     let counts = Partitioner::new(extended, 100, 1).counts(view, &[500; 10]).unwrap();
     assert!(counts.iter().all(|c| c.iter().sum::<u32>() >= 6));
 }
@@ -179,22 +182,22 @@ fn what_cannot_be_drawn_is_refused_with_advice() {
             .unwrap_err()
             .to_string()
     };
-    let few = message(PartitionKind::Iid, 7);
+    let few = message(PartitionRule::Iid, 7);
     assert_eq!(
         few,
         "task 1 has 40 samples for 7 clients, too few for at least 6 each; \
          use fewer clients, fewer tasks or a smaller minimum"
     );
-    assert!(message(PartitionKind::Dirichlet { beta: 0.0 }, 2).contains("positive"));
-    assert!(message(PartitionKind::Quantity { classes: 5 }, 2).contains("5 of 4 classes"));
-    assert!(message(PartitionKind::Quantity { classes: 1 }, 2).contains("cannot cover 4"));
+    assert!(message(PartitionRule::Dirichlet { beta: 0.0 }, 2).contains("positive"));
+    assert!(message(PartitionRule::Quantity { classes: 5 }, 2).contains("5 of 4 classes"));
+    assert!(message(PartitionRule::Quantity { classes: 1 }, 2).contains("cannot cover 4"));
 }
 
 /// Recorded once: a change breaks every recorded run. Equal on every platform.
 #[test]
 fn a_partition_never_changes() {
     let (task_sequence, _) = world(&[60; 4], 2);
-    let partitioner = Partitioner::new(PartitionKind::Dirichlet { beta: 0.5 }, 3, 2_024);
+    let partitioner = Partitioner::new(PartitionRule::Dirichlet { beta: 0.5 }, 3, 2_024);
     let counts: Vec<Vec<Vec<u32>>> = task_sequence
         .tasks
         .iter()
@@ -215,10 +218,10 @@ fn a_cap_keeps_shards_near_an_even_share() {
             let counts = of(kind).counts(&task_sequence.tasks[0], &sizes).unwrap();
             counts.iter().map(|counts| counts.iter().sum::<u32>()).max().unwrap()
         };
-        let capped = largest(PartitionKind::Capped { beta });
+        let capped = largest(PartitionRule::Capped { beta });
         assert!(capped < 1_000 + 500, "beta {beta}: {capped}");
     }
-    let alone = Partitioner::new(PartitionKind::Capped { beta: 0.1 }, 1, 0);
+    let alone = Partitioner::new(PartitionRule::Capped { beta: 0.1 }, 1, 0);
     let shards = alone.shards(&task_sequence.tasks[0], &by_class).unwrap();
     assert_eq!(shards[0].len(), 5_000);
 }
@@ -229,7 +232,7 @@ fn a_cap_keeps_shards_near_an_even_share() {
 fn clients_of_an_allocation_are_equal_in_size_and_differ_in_proportions() {
     let (task_sequence, _) = world(&[100, 130, 90, 81], 1);
     let counts = |alpha| {
-        let partitioner = Partitioner::new(PartitionKind::Lda { alpha }, 10, 4);
+        let partitioner = Partitioner::new(PartitionRule::Lda { alpha }, 10, 4);
         partitioner.counts(&task_sequence.tasks[0], &[100, 130, 90, 81]).unwrap()
     };
     for alpha in [0.05, 1.0, 1e6] {

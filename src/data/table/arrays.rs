@@ -6,13 +6,17 @@ use zip::ZipArchive;
 
 use super::array_error::ArrayError;
 use super::npy::Array;
-use super::{Role, Rows, TableNames};
+use super::{FileRows, PartRole, TableNames};
 use crate::data::foreign::foreign;
 use crate::data::{Cause, DataError};
 use crate::files::{self, Kind};
 
 /// Rows of the arrays in a folder.
-pub(super) fn folder(path: &Path, names: &TableNames, role: Role) -> Result<Rows, DataError> {
+pub(super) fn folder(
+    path: &Path,
+    names: &TableNames,
+    role: PartRole,
+) -> Result<FileRows, DataError> {
     rows(path, names, role, &|name| {
         let file = path.join(format!("{name}.npy"));
         let source =
@@ -26,9 +30,9 @@ pub(super) fn folder(path: &Path, names: &TableNames, role: Role) -> Result<Rows
 pub(super) fn packed(
     path: &Path,
     names: &TableNames,
-    role: Role,
+    role: PartRole,
     named: &dyn Fn(&str) -> String,
-) -> Result<Rows, DataError> {
+) -> Result<FileRows, DataError> {
     rows(path, names, role, &|name| {
         let name = named(name);
         let mut zip = archive(path)?;
@@ -47,19 +51,22 @@ pub(super) fn packed(
 }
 
 /// Rows of both parts, where a `.npz` has an array of rows for each; `None` where it does not.
-pub(super) fn both(path: &Path, names: &TableNames) -> Result<Option<(Rows, Rows)>, DataError> {
+pub(super) fn both(
+    path: &Path,
+    names: &TableNames,
+) -> Result<Option<(FileRows, FileRows)>, DataError> {
     let there = members(&archive(path)?);
     let has = |name: String| there.contains(&format!("{name}.npy"));
     let input = &names.input;
     let before = |part: &'static str| move |name: &str| format!("{part}_{name}");
     let behind = |part: &'static str| move |name: &str| format!("{name}_{part}");
     if has(format!("train_{input}")) {
-        let train = packed(path, names, Role::Train, &before("train"))?;
-        return Ok(Some((train, packed(path, names, Role::Test, &before("test"))?)));
+        let train = packed(path, names, PartRole::Train, &before("train"))?;
+        return Ok(Some((train, packed(path, names, PartRole::Test, &before("test"))?)));
     }
     if has(format!("{input}_train")) {
-        let train = packed(path, names, Role::Train, &behind("train"))?;
-        return Ok(Some((train, packed(path, names, Role::Test, &behind("test"))?)));
+        let train = packed(path, names, PartRole::Train, &behind("train"))?;
+        return Ok(Some((train, packed(path, names, PartRole::Test, &behind("test"))?)));
     }
     Ok(None)
 }
@@ -67,19 +74,19 @@ pub(super) fn both(path: &Path, names: &TableNames) -> Result<Option<(Rows, Rows
 fn rows(
     path: &Path,
     names: &TableNames,
-    role: Role,
+    role: PartRole,
     array: &dyn Fn(&str) -> Result<Array, DataError>,
-) -> Result<Rows, DataError> {
+) -> Result<FileRows, DataError> {
     let labels = |name: &str| {
         let place = path.join(name);
         array(name)?.labels(&place, name)
     };
-    let client = names.client.as_deref().filter(|_| role == Role::Train);
+    let client = names.client.as_deref().filter(|_| role == PartRole::Train);
     let owners = client.map(labels).transpose()?;
     let labels = labels(&names.label)?;
     let place = path.join(&names.input);
     let values = array(&names.input)?.rows(names.width).map_err(|error| broken(&place, &error))?;
-    Ok(Rows { values, labels, owners, columns: None, notes: Vec::new() })
+    Ok(FileRows { values, labels, owners, columns: None, notes: Vec::new() })
 }
 
 fn members(zip: &ZipArchive<std::io::BufReader<std::fs::File>>) -> Vec<String> {

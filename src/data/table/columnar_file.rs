@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::header::Header;
-use super::{Role, Rows, TableNames, wide};
+use super::{FileRows, PartRole, TableNames, wide};
 use crate::data::columnar::ColumnarFile;
 use crate::data::parts::Reference;
 use crate::data::{Cause, DataError};
@@ -11,8 +11,8 @@ use crate::data::{Cause, DataError};
 pub(super) fn read(
     path: &Path,
     names: &TableNames,
-    which: (Role, Option<&Reference>),
-) -> Result<Rows, DataError> {
+    which: (PartRole, Option<&Reference>),
+) -> Result<FileRows, DataError> {
     let table = ColumnarFile::open(path)?;
     let columns = table.names();
     if columns.contains(&names.input) {
@@ -35,7 +35,7 @@ pub(super) fn read(
             values[row * names.width + place] = value;
         }
     }
-    Ok(Rows { values, labels, owners, columns: Some(of_row), notes: header.notes })
+    Ok(FileRows { values, labels, owners, columns: Some(of_row), notes: header.notes })
 }
 
 /// Rows that are lists in one column.
@@ -43,14 +43,14 @@ fn lists(
     table: &ColumnarFile,
     path: &Path,
     names: &TableNames,
-    role: Role,
-) -> Result<Rows, DataError> {
+    role: PartRole,
+) -> Result<FileRows, DataError> {
     let labels = table.labels(&names.label)?;
-    let client = names.client.as_deref().filter(|_| role == Role::Train);
+    let client = names.client.as_deref().filter(|_| role == PartRole::Train);
     let owners = client.map(|client| table.labels(client)).transpose()?;
     let column = table.numbers(&names.input)?;
     if let Some(other) = column.counts.iter().find(|count| **count as usize != names.width) {
         return Err(wide(path, names, *other as usize));
     }
-    Ok(Rows { values: column.values, labels, owners, columns: None, notes: Vec::new() })
+    Ok(FileRows { values: column.values, labels, owners, columns: None, notes: Vec::new() })
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::header::Header;
-use super::{Role, Rows, TableNames};
+use super::{FileRows, PartRole, TableNames};
 use crate::data::DataError;
 use crate::data::labels::{LabelReader, RowPlace};
 use crate::data::parts::Reference;
@@ -12,8 +12,8 @@ use crate::files::{self, Kind};
 pub(super) fn read(
     path: &Path,
     names: &TableNames,
-    which: (Role, Option<&Reference>),
-) -> Result<Rows, DataError> {
+    which: (PartRole, Option<&Reference>),
+) -> Result<FileRows, DataError> {
     let file = files::open(path, Kind::Data).map_err(|e| DataError::io(path, "a CSV file", e))?;
     let broken = |error: csv::Error| {
         DataError::advised(
@@ -50,7 +50,7 @@ pub(super) fn read(
             owners.push_text(&line[*at], place)?;
         }
     }
-    Ok(Rows {
+    Ok(FileRows {
         values,
         labels: labels.finish(),
         owners: owners.map(|(_, owners)| owners.finish()),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Role, TableNames};
+use super::{PartRole, TableNames};
 use crate::data::parts::Reference;
 use crate::data::{DataError, column_rules};
 
@@ -28,16 +28,16 @@ impl Header {
         path: &Path,
         columns: &[String],
         names: &TableNames,
-        (role, reference): (Role, Option<&Reference>),
+        (role, reference): (PartRole, Option<&Reference>),
     ) -> Result<Header, DataError> {
         column_rules::differ(path, columns.iter().filter(|name| !is_index(name)))?;
         let find = |name: &str| columns.iter().position(|column| column == name);
         let label = find(&names.label).ok_or_else(|| lacking(path, columns, &names.label))?;
         let client = match (&names.client, role) {
-            (Some(name), Role::Train) => {
+            (Some(name), PartRole::Train) => {
                 Some(find(name).ok_or_else(|| lacking(path, columns, name))?)
             }
-            (Some(name), Role::Test) => find(name),
+            (Some(name), PartRole::Test) => find(name),
             (None, _) => None,
         };
         let beside = |at: usize| at == label || Some(at) == client;
@@ -52,7 +52,7 @@ impl Header {
         });
         let header = Header {
             label,
-            client: client.filter(|_| role == Role::Train),
+            client: client.filter(|_| role == PartRole::Train),
             notes: notes.collect(),
             of_row,
         };
@@ -130,7 +130,7 @@ mod tests {
         columns: &str,
         width: usize,
         client: Option<&str>,
-        role: Role,
+        role: PartRole,
     ) -> Result<Header, String> {
         let columns: Vec<String> = columns.split(',').map(str::to_owned).collect();
         let client = client.map(str::to_owned);
@@ -141,14 +141,14 @@ mod tests {
 
     #[test]
     fn every_column_but_label_and_owner_is_of_the_row() {
-        let header = read("a,label,user,b", 2, Some("user"), Role::Train).unwrap();
+        let header = read("a,label,user,b", 2, Some("user"), PartRole::Train).unwrap();
         assert_eq!((header.label, header.client, header.of_row), (1, Some(2), vec![0, 3]));
         // A part that is tested needs no owners, and has no use for them.
-        let header = read("a,label,user,b", 2, Some("user"), Role::Test).unwrap();
+        let header = read("a,label,user,b", 2, Some("user"), PartRole::Test).unwrap();
         assert_eq!((header.client, header.of_row), (None, vec![0, 3]));
-        let header = read("a,label,b", 2, Some("user"), Role::Test).unwrap();
+        let header = read("a,label,b", 2, Some("user"), PartRole::Test).unwrap();
         assert_eq!((header.client, header.of_row), (None, vec![0, 2]));
-        let error = read("a,label,b", 2, Some("user"), Role::Train).unwrap_err();
+        let error = read("a,label,b", 2, Some("user"), PartRole::Train).unwrap_err();
         assert!(
             error.contains("expected a column `user`, found the columns a, label, b"),
             "{error}"
@@ -163,24 +163,24 @@ mod tests {
             ("Unnamed: 0,label,a,b", "the column `Unnamed: 0`"),
             ("label,a,b,__index_level_0__", "the column `__index_level_0__`"),
         ] {
-            let header = read(columns, 2, None, Role::Train).unwrap();
+            let header = read(columns, 2, None, PartRole::Train).unwrap();
             assert_eq!(header.of_row.len(), 2, "{columns}");
             assert!(header.notes[0].contains(name), "{:?}", header.notes);
-            let error = read(columns, 3, None, Role::Train).unwrap_err();
+            let error = read(columns, 3, None, PartRole::Train).unwrap_err();
             assert!(error.contains("found rows of 2: a, b, without an index of rows"), "{error}");
         }
-        assert_eq!(read("Unnamed,label,index", 2, None, Role::Train).unwrap().notes, [""; 0]);
+        assert_eq!(read("Unnamed,label,index", 2, None, PartRole::Train).unwrap().notes, [""; 0]);
     }
 
     #[test]
     fn a_name_twice_and_other_marks_between_cells_are_refused() {
-        let error = read("label,a,b,label", 3, None, Role::Train).unwrap_err();
+        let error = read("label,a,b,label", 3, None, PartRole::Train).unwrap_err();
         assert!(
             error.contains("expected columns of different names, found `label` twice"),
             "{error}"
         );
-        assert!(read("label,a,a", 2, None, Role::Train).unwrap_err().contains("`a` twice"));
-        let error = read("label;a;b", 2, None, Role::Train).unwrap_err();
+        assert!(read("label,a,a", 2, None, PartRole::Train).unwrap_err().contains("`a` twice"));
+        let error = read("label;a;b", 2, None, PartRole::Train).unwrap_err();
         assert!(error.contains("with commas between them"), "{error}");
     }
 }

@@ -27,11 +27,11 @@ use std::path::{Path, PathBuf};
 use super::columnar::is_arrow;
 use super::foreign::foreign;
 use super::part_files::{self, FileForms, PartFiles, has_ending};
-use super::parts::{Part, PartFile, Parts, Reference};
+use super::parts::{DatasetParts, Part, PartFile, Reference};
 use super::store::Store;
 use super::{Cause, DataError, Dataset, TestFraction};
 pub use rows::TableNames;
-use rows::{Role, Rows, wide};
+use rows::{FileRows, PartRole, wide};
 
 /// Files of tables.
 const FORMS: FileForms = FileForms {
@@ -70,20 +70,20 @@ pub fn open(
             let mut part_of = |files, role| {
                 part(read_all(files, role, names, &mut reference)?, names, &mut notes)
             };
-            let train = part_of(train, Role::Train)?;
-            (train, test.map(|test| part_of(test, Role::Test)).transpose()?)
+            let train = part_of(train, PartRole::Train)?;
+            (train, test.map(|test| part_of(test, PartRole::Test)).transpose()?)
         }
     };
-    Parts { name, train, test, notes }.into_dataset(share)
+    DatasetParts { name, train, test, notes }.into_dataset(share)
 }
 
 /// Reads the files of a part. `reference` becomes the columns of the first file that has names for them.
 fn read_all(
     files: Vec<PathBuf>,
-    role: Role,
+    role: PartRole,
     names: &TableNames,
     reference: &mut Option<Reference>,
-) -> Result<Vec<(PathBuf, Rows)>, DataError> {
+) -> Result<Vec<(PathBuf, FileRows)>, DataError> {
     let mut found = Vec::new();
     for place in files {
         let rows = read(&place, names, (role, reference.as_ref()))?;
@@ -98,8 +98,8 @@ fn read_all(
 fn read(
     path: &Path,
     names: &TableNames,
-    which: (Role, Option<&Reference>),
-) -> Result<Rows, DataError> {
+    which: (PartRole, Option<&Reference>),
+) -> Result<FileRows, DataError> {
     let role = which.0;
     match () {
         () if path.is_dir() => arrays::folder(path, names, role),
@@ -135,7 +135,7 @@ fn read(
 
 /// Checks what the files hold and puts their rows one behind the other.
 fn part(
-    files: Vec<(PathBuf, Rows)>,
+    files: Vec<(PathBuf, FileRows)>,
     names: &TableNames,
     notes: &mut Vec<String>,
 ) -> Result<Part, DataError> {
@@ -144,7 +144,7 @@ fn part(
     let mut known = BTreeSet::new();
     for (place, rows) in files {
         check(&place, &rows, width)?;
-        let Rows { values: of_file, labels, owners, columns, notes: said } = rows;
+        let FileRows { values: of_file, labels, owners, columns, notes: said } = rows;
         // Once of all files of a part.
         let new = said.into_iter().filter(|said| known.insert(said.clone()));
         notes.extend(new.map(|said| format!("{}: {said}", place.display())));
@@ -159,8 +159,8 @@ fn part(
 }
 
 /// Checks that a file has a label and an owner for every row, and finite numbers only.
-fn check(path: &Path, rows: &Rows, width: usize) -> Result<(), DataError> {
-    let Rows { values, labels, owners, .. } = rows;
+fn check(path: &Path, rows: &FileRows, width: usize) -> Result<(), DataError> {
+    let FileRows { values, labels, owners, .. } = rows;
     let count = labels.len();
     if values.len() != count * width {
         let found = format!("{} rows and {count} labels", values.len() / width);

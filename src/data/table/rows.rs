@@ -20,7 +20,7 @@ pub struct TableNames {
 
 /// Role of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum PartRole {
     /// Its rows have owners, where the scenario asks for them.
     Train,
     /// Rows without owners: a column of owners may be there or not.
@@ -28,7 +28,7 @@ pub(super) enum Role {
 }
 
 /// Content of a file.
-pub(super) struct Rows {
+pub(super) struct FileRows {
     pub values: Vec<f32>,
     pub labels: Labels,
     pub owners: Option<Labels>,

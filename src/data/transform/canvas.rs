@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::crop::Window;
 use super::jitter::{self, Property};
-use super::resize::{Kernel, Table, resize_f32, resize_u8};
+use super::resize::{Kernel, ResizeWeights, resize_f32, resize_u8};
 use super::{DataError, Image, Normalization};
 
 /// Scratch memory and resize weights; keep one per worker. Starts empty, never changes results.
@@ -13,15 +13,15 @@ pub struct Workspace {
     channels: usize,
     height: usize,
     width: usize,
-    depth: Depth,
+    depth: PixelForm,
     bytes: Planes<u8>,
     floats: Planes<f32>,
-    tables: BTreeMap<(Kernel, usize, usize), Table>,
+    tables: BTreeMap<(Kernel, usize, usize), ResizeWeights>,
 }
 
 /// Form that holds the image now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Depth {
+enum PixelForm {
     #[default]
     Bytes,
     Floats,
@@ -50,7 +50,7 @@ pub(crate) fn shorter_to(height: usize, width: usize, side: usize) -> (usize, us
 impl Workspace {
     pub(super) fn load(&mut self, image: &Image<'_>) {
         (self.channels, self.height, self.width) = (image.channels, image.height, image.width);
-        self.depth = Depth::Bytes;
+        self.depth = PixelForm::Bytes;
         self.bytes.image.clear();
         self.bytes.image.extend_from_slice(&image.pixels);
     }
@@ -83,17 +83,19 @@ impl Workspace {
             self.tables.clear();
         }
         for (from, to) in [(self.height, height), (self.width, width)] {
-            self.tables.entry((kernel, from, to)).or_insert_with(|| Table::new(kernel, from, to));
+            self.tables
+                .entry((kernel, from, to))
+                .or_insert_with(|| ResizeWeights::new(kernel, from, to));
         }
         let rows = &self.tables[&(kernel, self.height, height)];
         let columns = &self.tables[&(kernel, self.width, width)];
         match self.depth {
-            Depth::Bytes => {
+            PixelForm::Bytes => {
                 let Planes { image, middle, next } = &mut self.bytes;
                 resize_u8(rows, columns, image, middle, next);
                 std::mem::swap(image, next);
             }
-            Depth::Floats => {
+            PixelForm::Floats => {
                 let Planes { image, middle, next } = &mut self.floats;
                 resize_f32(rows, columns, image, middle, next);
                 std::mem::swap(image, next);
@@ -105,8 +107,8 @@ impl Workspace {
     /// Keeps only a window that lies inside the image.
     pub(super) fn cut(&mut self, window: Window) {
         match self.depth {
-            Depth::Bytes => self.bytes.cut(self.height, self.width, window),
-            Depth::Floats => self.floats.cut(self.height, self.width, window),
+            PixelForm::Bytes => self.bytes.cut(self.height, self.width, window),
+            PixelForm::Floats => self.floats.cut(self.height, self.width, window),
         }
         (self.height, self.width) = (window.height, window.width);
     }
@@ -117,16 +119,18 @@ impl Workspace {
             return;
         }
         match self.depth {
-            Depth::Bytes => self.bytes.pad(self.height, self.width, by),
-            Depth::Floats => self.floats.pad(self.height, self.width, by),
+            PixelForm::Bytes => self.bytes.pad(self.height, self.width, by),
+            PixelForm::Floats => self.floats.pad(self.height, self.width, by),
         }
         (self.height, self.width) = (self.height + 2 * by, self.width + 2 * by);
     }
 
     pub(super) fn mirror(&mut self) {
         match self.depth {
-            Depth::Bytes => self.bytes.image.chunks_exact_mut(self.width).for_each(<[_]>::reverse),
-            Depth::Floats => {
+            PixelForm::Bytes => {
+                self.bytes.image.chunks_exact_mut(self.width).for_each(<[_]>::reverse)
+            }
+            PixelForm::Floats => {
                 self.floats.image.chunks_exact_mut(self.width).for_each(<[_]>::reverse)
             }
         }
@@ -136,8 +140,10 @@ impl Workspace {
     pub(super) fn adjust(&mut self, property: Property, factor: f64) {
         let planes = self.channels;
         match self.depth {
-            Depth::Bytes => jitter::adjust_u8(&mut self.bytes.image, planes, property, factor),
-            Depth::Floats => jitter::adjust_f32(&mut self.floats.image, planes, property, factor),
+            PixelForm::Bytes => jitter::adjust_u8(&mut self.bytes.image, planes, property, factor),
+            PixelForm::Floats => {
+                jitter::adjust_f32(&mut self.floats.image, planes, property, factor)
+            }
         }
     }
 
@@ -172,10 +178,10 @@ impl Workspace {
     }
 
     fn widen(&mut self) {
-        if self.depth == Depth::Bytes {
+        if self.depth == PixelForm::Bytes {
             self.floats.image.clear();
             self.floats.image.extend(self.bytes.image.iter().map(|&v| f32::from(v) / 255.0));
-            self.depth = Depth::Floats;
+            self.depth = PixelForm::Floats;
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) use canvas::shorter_to;
 pub use jitter::Jitter;
 pub use normalize::Normalization;
 pub use resize::Kernel;
-pub(crate) use resize::{Table, resize_f32, resize_u8};
+pub(crate) use resize::{ResizeWeights, resize_f32, resize_u8};
 
 use rand::RngCore;
 

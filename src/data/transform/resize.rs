@@ -16,7 +16,7 @@ const FIXED_BITS: u32 = 22;
 
 /// Weights that take a line of `from` pixels to one of `to`, computed once per pair of sizes.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct ResizeWeights {
     from: usize,
     taps: usize,
     /// First source pixel of each target pixel.
@@ -27,9 +27,9 @@ pub struct Table {
     fixed: Vec<i32>,
 }
 
-impl Table {
+impl ResizeWeights {
     /// Returns the weights of `kernel` from `from` to `to` pixels, both positive.
-    pub fn new(kernel: Kernel, from: usize, to: usize) -> Table {
+    pub fn new(kernel: Kernel, from: usize, to: usize) -> ResizeWeights {
         let lines: Vec<(usize, Vec<f64>)> = (0..to)
             .map(|o| match kernel {
                 Kernel::Torch => plain(o, from, to),
@@ -40,7 +40,8 @@ impl Table {
             })
             .collect();
         let taps = lines.iter().map(|(_, w)| w.len()).max().unwrap_or(0);
-        let mut table = Table { from, taps, starts: vec![], weights: vec![], fixed: vec![] };
+        let mut table =
+            ResizeWeights { from, taps, starts: vec![], weights: vec![], fixed: vec![] };
         for (start, mut line) in lines {
             // Pad in front rather than behind where the line would leave the source.
             let shift = (start + taps).saturating_sub(from);
@@ -119,8 +120,8 @@ fn antialiased(
 /// Resizes planes of floats: `input` is `(planes, rows.from, columns.from)`, `output` becomes
 /// `(planes, rows.to, columns.to)`. `middle` is scratch.
 pub fn resize_f32(
-    rows: &Table,
-    columns: &Table,
+    rows: &ResizeWeights,
+    columns: &ResizeWeights,
     input: &[f32],
     middle: &mut Vec<f32>,
     output: &mut Vec<f32>,
@@ -151,8 +152,8 @@ pub fn resize_f32(
 
 /// [`resize_f32`] on bytes with Pillow's arithmetic; the tables must be of a kernel on bytes.
 pub fn resize_u8(
-    rows: &Table,
-    columns: &Table,
+    rows: &ResizeWeights,
+    columns: &ResizeWeights,
     input: &[u8],
     middle: &mut Vec<u8>,
     output: &mut Vec<u8>,
@@ -194,12 +195,12 @@ mod tests {
         let line: Vec<u8> = (0..49).map(|i| (i * 37 % 256) as u8).collect();
         let floats: Vec<f32> = line.iter().map(|&v| f32::from(v)).collect();
         for kernel in [Kernel::Torch, Kernel::Antialias, Kernel::Pillow, Kernel::Bilinear] {
-            let table = Table::new(kernel, 7, 7);
+            let table = ResizeWeights::new(kernel, 7, 7);
             let (mut middle, mut out) = (vec![], vec![]);
             resize_f32(&table, &table, &floats, &mut middle, &mut out);
             assert_eq!(out, floats, "{kernel:?}");
         }
-        let table = Table::new(Kernel::Pillow, 7, 7);
+        let table = ResizeWeights::new(Kernel::Pillow, 7, 7);
         let (mut middle, mut out) = (vec![], vec![]);
         resize_u8(&table, &table, &line, &mut middle, &mut out);
         assert_eq!(out, line);
@@ -209,7 +210,7 @@ mod tests {
     fn weights_sum_to_one_at_every_pair_of_sizes() {
         for (from, to) in [(1, 5), (2, 7), (8, 32), (32, 224), (224, 256), (256, 224), (90, 7)] {
             for kernel in [Kernel::Torch, Kernel::Antialias, Kernel::Pillow, Kernel::Bilinear] {
-                let table = Table::new(kernel, from, to);
+                let table = ResizeWeights::new(kernel, from, to);
                 for (o, line) in table.weights.chunks_exact(table.taps).enumerate() {
                     let sum: f32 = line.iter().sum();
                     assert!((sum - 1.0).abs() < 1e-5, "{kernel:?} {from}->{to} at {o}: {sum}");
@@ -227,8 +228,8 @@ mod tests {
             206, 103, 176, 227, 0, 175, 72, 203, 212, 229, 224, 109, 228, 69, 56,
         ];
         let resized = |height, width| {
-            let rows = Table::new(Kernel::Bilinear, 5, height);
-            let columns = Table::new(Kernel::Bilinear, 7, width);
+            let rows = ResizeWeights::new(Kernel::Bilinear, 5, height);
+            let columns = ResizeWeights::new(Kernel::Bilinear, 7, width);
             let (mut middle, mut out) = (vec![], vec![]);
             resize_u8(&rows, &columns, &IMAGE, &mut middle, &mut out);
             out

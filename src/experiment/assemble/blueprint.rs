@@ -53,7 +53,7 @@ pub fn holders_of(
 
 /// Data of a scenario that are present: labels and owners, no images.
 #[derive(Debug)]
-pub struct Listed {
+pub struct ListedDataset {
     /// Training and test data.
     pub data: Dataset,
     /// Number of auxiliary samples.
@@ -62,7 +62,7 @@ pub struct Listed {
 
 /// Lists the data of a scenario, if a plan needs them and they are there. A partition that a file gives cannot do
 /// without; sizes that `data.nominal` states need nothing.
-pub fn at_hand(scenario: &Scenario) -> Result<Option<Listed>, DataError> {
+pub fn at_hand(scenario: &Scenario) -> Result<Option<ListedDataset>, DataError> {
     let data = &scenario.data;
     let listed = matches!(scenario.partition.kind, PartitionKind::File { .. });
     let natural = matches!(scenario.partition.kind, PartitionKind::Natural { .. });
@@ -71,14 +71,14 @@ pub fn at_hand(scenario: &Scenario) -> Result<Option<Listed>, DataError> {
     match listed || (needed && is_at_hand(data)) {
         true => {
             let (data, taken) = Dataset::listed_from_scenario(scenario)?;
-            Ok(Some(Listed { data, of_nobody: taken.map(|taken| taken.len()) }))
+            Ok(Some(ListedDataset { data, of_nobody: taken.map(|taken| taken.len()) }))
         }
         false => Ok(None),
     }
 }
 
 /// Returns the assumption of a plan about data that it has not read. `None` if it has, or if they are known.
-pub fn assumed(scenario: &Scenario, listed: Option<&Listed>) -> Option<String> {
+pub fn assumed(scenario: &Scenario, listed: Option<&ListedDataset>) -> Option<String> {
     let data = &scenario.data;
     let sizes = data.sizes().filter(|_| listed.is_none())?;
     let NominalSizes { classes, train, .. } = sizes;

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use blueprint::{
-    Holders, Listed, assumed, at_hand, class_sizes, curriculum, divide, holders_of,
+    Holders, ListedDataset, assumed, at_hand, class_sizes, curriculum, divide, holders_of,
 };
 pub use error::AssembleError;
 pub use inputs::{Assembly, assemble, assemble_by};
@@ -72,7 +72,7 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, A
     let listed = at_hand(scenario)?;
     let assumed = assumed(scenario, listed.as_ref());
     let (data, of_nobody) = match listed {
-        Some(Listed { data, of_nobody }) => (Some(data), of_nobody),
+        Some(ListedDataset { data, of_nobody }) => (Some(data), of_nobody),
         None => (None, None),
     };
     let class_sizes = class_sizes(scenario, data.as_ref())?;

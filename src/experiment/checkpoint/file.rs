@@ -22,7 +22,7 @@ const CHECKSUM: usize = blake3::OUT_LEN;
 
 /// Position of a checkpoint in the journal of its run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct CheckpointMark {
     /// Hash of the scenario.
     pub scenario: String,
     /// Entries before it.
@@ -34,9 +34,9 @@ pub struct Mark {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Index {
+struct CheckpointIndex {
     #[serde(flatten)]
-    mark: Mark,
+    mark: CheckpointMark,
     place: SnapshotPlace,
     round: Round,
     caches: Vec<(ClientId, Vec<u64>)>,
@@ -59,7 +59,7 @@ struct AssetName {
 ///
 /// # Errors
 /// A state that has no wire format, in words.
-pub fn encode(mark: &Mark, snapshot: &Snapshot) -> Result<Vec<u8>, String> {
+pub fn encode(mark: &CheckpointMark, snapshot: &Snapshot) -> Result<Vec<u8>, String> {
     let mut bodies: Vec<&Body> = vec![&snapshot.server];
     bodies.extend(snapshot.clients.iter().map(|(_, body)| body));
     for download in &snapshot.downs {
@@ -75,7 +75,7 @@ pub fn encode(mark: &Mark, snapshot: &Snapshot) -> Result<Vec<u8>, String> {
         version: asset.version,
         kind: asset.kind,
     };
-    let index = Index {
+    let index = CheckpointIndex {
         mark: mark.clone(),
         place: snapshot.place,
         round: snapshot.round,
@@ -100,7 +100,7 @@ pub fn encode(mark: &Mark, snapshot: &Snapshot) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// What is wrong with the file, in words.
-pub fn decode(file: &[u8]) -> Result<(Mark, Snapshot), String> {
+pub fn decode(file: &[u8]) -> Result<(CheckpointMark, Snapshot), String> {
     let Some((content, checksum)) = file.split_last_chunk::<CHECKSUM>() else {
         return Err("it is cut off".into());
     };
@@ -114,7 +114,8 @@ pub fn decode(file: &[u8]) -> Result<(Mark, Snapshot), String> {
     let length = take(&mut rest, 8)?.try_into().map(u64::from_le_bytes);
     let length = length.map_err(|_| "it is cut off".to_string())?;
     let index = serde_json::from_slice(take(&mut rest, length)?);
-    let index: Index = index.map_err(|error| format!("its index cannot be read ({error})"))?;
+    let index: CheckpointIndex =
+        index.map_err(|error| format!("its index cannot be read ({error})"))?;
     let mut frames = index.frames.iter();
     let mut body = || -> Result<Body, String> {
         let length = frames.next().ok_or("a frame is missing")?;
@@ -173,9 +174,10 @@ mod tests {
         Body::new(vec![1, 2], vec![Section::new(Kind::Weights, vec![weights, steps])])
     }
 
-    fn example() -> (Mark, Snapshot) {
+    fn example() -> (CheckpointMark, Snapshot) {
         let digests = Digests { events: "e".into(), numbers: "n".into() };
-        let mark = Mark { scenario: "00ff".into(), entries: 812, position: 90_000, digests };
+        let mark =
+            CheckpointMark { scenario: "00ff".into(), entries: 812, position: 90_000, digests };
         let asset = Arc::new(Asset::new("teacher", 3, Kind::Generator, body(3.0)));
         let participant = PendingParticipant { round: Round(6), seat: ParticipantId(2), down: 0 };
         let snapshot = Snapshot {

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use file::{Mark, decode, encode};
+pub use file::{CheckpointMark, decode, encode};
 
 use crate::federation::Snapshot;
 use crate::files::{Disk, Kind};
@@ -39,7 +39,7 @@ impl Checkpoints {
     }
 
     /// Writes one and removes those that are too old.
-    pub fn put(&mut self, mark: &Mark, snapshot: &Snapshot) -> io::Result<()> {
+    pub fn put(&mut self, mark: &CheckpointMark, snapshot: &Snapshot) -> io::Result<()> {
         let began = Instant::now();
         let content = encode(mark, snapshot).map_err(io::Error::other)?;
         let path = self.folder.join(format!("{:012}.{ENDING}", mark.entries));
@@ -72,6 +72,6 @@ pub fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// What is wrong with it, in words.
-pub fn read(path: &Path) -> Result<(Mark, Snapshot), String> {
+pub fn read(path: &Path) -> Result<(CheckpointMark, Snapshot), String> {
     decode(&crate::files::read(path, Kind::Checkpoint).map_err(|error| error.to_string())?)
 }

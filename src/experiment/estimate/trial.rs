@@ -59,7 +59,7 @@ pub fn trial(
         watched: Arc::clone(&watched),
     };
     let began = Instant::now();
-    simulate(setup, Box::new(watcher), Box::new(Spans(Arc::clone(&watched))), interrupt)?;
+    simulate(setup, Box::new(watcher), Box::new(SpanSums(Arc::clone(&watched))), interrupt)?;
     let took_s = began.elapsed().as_secs_f64();
     let watched = lock(&watched);
     let features = cache.figures();
@@ -239,9 +239,9 @@ fn bytes(snapshot: &Snapshot) -> u64 {
 }
 
 /// Adds up spans.
-struct Spans(Arc<Mutex<Watched>>);
+struct SpanSums(Arc<Mutex<Watched>>);
 
-impl ProfileSink for Spans {
+impl ProfileSink for SpanSums {
     fn record(&mut self, span: &Span) {
         let mut watched = lock(&self.0);
         let sum = match (span.job, span.worker) {

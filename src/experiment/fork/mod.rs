@@ -19,12 +19,12 @@ pub(super) use before::before;
 
 use super::assemble::{assemble, load};
 use super::changes::changed;
-use super::checkpoint::{self, Mark};
+use super::checkpoint::{self, CheckpointMark};
 use super::directory_error::DirectoryError;
 use super::execute::{Begin, Run, default_directory, manifest};
 use super::manifest::{Before, Forked, Manifest};
 use super::provenance::Provenance;
-use super::resume::{ResumeError, Resumed, Search, find, same_inputs};
+use super::resume::{ResumeError, ResumeSearch, Resumed, find, same_inputs};
 use super::run_directory::{RunDirectory, names, read_manifest};
 use super::run_error::RunError;
 use super::task_ends::{End, ended};
@@ -186,7 +186,7 @@ pub fn fork(
     let forked = forked(&recorded, &mark, options.after_task);
     let directory =
         RunDirectory::claim_on(&Disk::default(), &out, &scenario.hash(), options.force)?;
-    let own = Mark { scenario: scenario.hash(), ..mark.clone() };
+    let own = CheckpointMark { scenario: scenario.hash(), ..mark.clone() };
     take_over(path, &directory, &held, &forked, (&own, &snapshot))?;
     let manifest = Manifest {
         forked: Some(forked),
@@ -195,7 +195,7 @@ pub fn fork(
     directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())?;
     directory.write_manifest(&manifest)?;
     assembly.setup.before = before(&out, &manifest, &assembly.setup, methods)?;
-    let Search { intact: Some(intact), notices } = find(&out, &manifest, u32::MAX)? else {
+    let ResumeSearch { intact: Some(intact), notices } = find(&out, &manifest, u32::MAX)? else {
         return Err(ResumeError::NoFork(out).into());
     };
     assembly.setup.recorded = Some(Arc::new(intact.past));
@@ -246,7 +246,7 @@ fn fits(setup: &Setup, snapshot: &Snapshot) -> Result<(), ForkError> {
 }
 
 /// Returns the origin of a run that is forked after a task.
-fn forked(recorded: &Manifest, mark: &Mark, after_task: u32) -> Forked {
+fn forked(recorded: &Manifest, mark: &CheckpointMark, after_task: u32) -> Forked {
     let earlier = recorded.forked.iter().flat_map(|forked| &forked.before);
     let mut before: Vec<Before> = earlier.cloned().collect();
     // Forked again where it was forked, its own scenario never held.
@@ -268,7 +268,7 @@ fn take_over(
     directory: &RunDirectory,
     held: &Scenario,
     forked: &Forked,
-    (mark, snapshot): (&Mark, &Snapshot),
+    (mark, snapshot): (&CheckpointMark, &Snapshot),
 ) -> Result<(), ForkError> {
     for before in &forked.before {
         let text = match before.hash == held.hash() {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{ForkError, ForkOptions, before};
 use crate::experiment::assemble::assemble;
-use crate::experiment::checkpoint::Mark;
+use crate::experiment::checkpoint::CheckpointMark;
 use crate::experiment::journal_file::{JournalError, JournalReader, JournalWriter};
 use crate::experiment::manifest::Manifest;
 use crate::experiment::recompute::recompute;
@@ -24,7 +24,7 @@ pub(super) fn start(
     options: &ForkOptions,
     end: End,
     interrupt: Interrupt,
-) -> Result<(Mark, Snapshot), ForkError> {
+) -> Result<(CheckpointMark, Snapshot), ForkError> {
     if let Some(found) = checkpoint_of(path, end)? {
         return Ok(found);
     }
@@ -51,7 +51,7 @@ pub(super) fn start(
 }
 
 /// Returns the position in a journal after `entries` entries.
-fn mark(path: &Path, scenario: &str, entries: u64) -> Result<Mark, JournalError> {
+fn mark(path: &Path, scenario: &str, entries: u64) -> Result<CheckpointMark, JournalError> {
     let mut reader = JournalReader::open(&path.join(names::EVENTS))?;
     let mut writer = JournalWriter::new(std::io::sink());
     while reader.entries() < entries
@@ -60,5 +60,10 @@ fn mark(path: &Path, scenario: &str, entries: u64) -> Result<Mark, JournalError>
         writer.push(&entry).expect("nothing is written anywhere");
     }
     let (position, digests) = (writer.position(), reader.digests());
-    Ok(Mark { scenario: scenario.to_owned(), entries: reader.entries(), position, digests })
+    Ok(CheckpointMark {
+        scenario: scenario.to_owned(),
+        entries: reader.entries(),
+        position,
+        digests,
+    })
 }

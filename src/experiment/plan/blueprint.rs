@@ -3,8 +3,8 @@
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-use super::tally::{Listener, Tally};
-use super::{Backbone, Held, Plan};
+use super::tally::{Listener, PlanTally};
+use super::{Held, Plan, PlannedBackbone};
 use crate::experiment::RunError;
 use crate::experiment::assemble::Holders;
 use crate::federation::{FaultRules, PlannedParticipant, RunSpec, dry_run};
@@ -51,7 +51,7 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
         sized.rules.faults = FaultRules::default();
     }
     let counts = holders.counts(task_sequence, class_sizes)?;
-    let tally = Arc::new(Mutex::new(Tally::new(Arc::clone(&terms.method), task_sequence)));
+    let tally = Arc::new(Mutex::new(PlanTally::new(Arc::clone(&terms.method), task_sequence)));
     let seen = Arc::clone(&tally);
     let seated = move |participant: PlannedParticipant<'_>| {
         seen.lock().seat(&participant);
@@ -66,7 +66,7 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
     Ok(Plan {
         name: name.clone(),
         method: terms.name.clone(),
-        backbone: Backbone {
+        backbone: PlannedBackbone {
             kind: backbone.kind(),
             channels,
             image,

@@ -27,7 +27,7 @@ pub struct Plan {
     /// Name of the method.
     pub method: String,
     /// Dimensions of the backbone.
-    pub backbone: Backbone,
+    pub backbone: PlannedBackbone,
     /// Clients that own data, or the size of a fresh population.
     pub clients: u32,
     /// Classes of the data set.
@@ -79,7 +79,7 @@ const BYTES_PER_NUMBER: u64 = 4;
 
 /// The backbone a run adapts.
 #[derive(Clone, Debug, Serialize)]
-pub struct Backbone {
+pub struct PlannedBackbone {
     /// Word in a scenario: `vit`, `resnet18`, `bert`, `pixels`.
     pub kind: &'static str,
     /// Color channels of its input.
@@ -97,7 +97,7 @@ pub struct Backbone {
     pub parameters: usize,
 }
 
-impl Backbone {
+impl PlannedBackbone {
     /// Returns the bytes of all its parameters before codecs: a message of full fine-tuning, except the head.
     pub fn bytes(&self) -> Bytes {
         Bytes(self.parameters as u64 * BYTES_PER_NUMBER)

@@ -14,14 +14,14 @@ use crate::policy::{Method, ParticipantKind, RoundContext, RoundWork, UploadSize
 use crate::quantity::{ClientId, TaskId, VirtualTime};
 
 /// Sums over a run in progress.
-pub(super) struct Tally {
+pub(super) struct PlanTally {
     /// Method, which reports the computation of the server.
     method: Arc<dyn Method>,
     /// The round whose participants opened last.
     round: Option<RoundContext>,
     /// New and seen classes of every task.
     classes: Vec<(usize, usize)>,
-    phases: Vec<Phase>,
+    phases: Vec<PhaseTally>,
     /// Participants of a phase, which open before the entries of their round are recorded.
     asked: BTreeMap<(TaskId, u32), SampledWork>,
     total: Total,
@@ -36,7 +36,7 @@ struct SampledWork {
     down_at_most: bool,
 }
 
-struct Phase {
+struct PhaseTally {
     task: TaskId,
     index: u32,
     began: VirtualTime,
@@ -47,12 +47,12 @@ struct Phase {
 /// Uploads by client.
 type Uploads = BTreeMap<ClientId, Vec<Arc<FrameBytes>>>;
 
-impl Tally {
-    pub fn new(method: Arc<dyn Method>, task_sequence: &TaskSequence) -> Tally {
+impl PlanTally {
+    pub fn new(method: Arc<dyn Method>, task_sequence: &TaskSequence) -> PlanTally {
         let classes =
             task_sequence.tasks.iter().map(|view| (view.rows.len(), view.seen())).collect();
         let (phases, asked, total) = (Vec::new(), BTreeMap::new(), Total::default());
-        Tally { method, round: None, classes, phases, asked, total }
+        PlanTally { method, round: None, classes, phases, asked, total }
     }
 
     /// Adds a participant of a round that opens. Load clients train nothing.
@@ -98,7 +98,7 @@ impl Tally {
                     virtual_s: 0.0,
                 };
                 let (task, index, uploads) = (*task, *phase, Uploads::new());
-                self.phases.push(Phase { task, index, began: at, row, uploads });
+                self.phases.push(PhaseTally { task, index, began: at, row, uploads });
             }
             Event::RoundClosed { aggregated: folded, .. } => {
                 self.total.rounds += 1;
@@ -106,7 +106,7 @@ impl Tally {
                 let work =
                     |round: &RoundContext| self.method.cost(round, &RoundWork::Server { updates });
                 let server_passes = self.round.as_ref().map_or(0.0, work);
-                let Some(Phase { began, row, .. }) = self.phases.last_mut() else { return };
+                let Some(PhaseTally { began, row, .. }) = self.phases.last_mut() else { return };
                 row.server_passes += server_passes;
                 self.total.server_passes += server_passes;
                 row.virtual_s = VirtualTime(at.0 - began.0).as_seconds();
@@ -126,8 +126,8 @@ impl Tally {
         is_asset: bool,
     ) {
         // Stragglers belong to phases that are over.
-        let of = |phase: &&mut Phase| (phase.task, phase.index) == (task, index);
-        let Some(Phase { row, uploads, .. }) = self.phases.iter_mut().rev().find(of) else {
+        let of = |phase: &&mut PhaseTally| (phase.task, phase.index) == (task, index);
+        let Some(PhaseTally { row, uploads, .. }) = self.phases.iter_mut().rev().find(of) else {
             return;
         };
         let range = match (direction, bytes.is_protocol()) {
@@ -149,7 +149,7 @@ impl Tally {
         let mut asked = std::mem::take(&mut self.asked);
         let mut total = std::mem::take(&mut self.total);
         let mut by_name: BTreeMap<String, Uploads> = BTreeMap::new();
-        let with_seats = |Phase { task, index, row, uploads, .. }: Phase| {
+        let with_seats = |PhaseTally { task, index, row, uploads, .. }: PhaseTally| {
             let of_name = by_name.entry(row.phase.clone()).or_default();
             for (client, frames) in uploads {
                 of_name.entry(client).or_default().extend(frames);
@@ -193,7 +193,7 @@ impl Tally {
 }
 
 /// Hands entries to a tally.
-pub(super) struct Listener(pub Arc<Mutex<Tally>>);
+pub(super) struct Listener(pub Arc<Mutex<PlanTally>>);
 
 impl EventSink for Listener {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {

@@ -22,19 +22,19 @@ fn short(digest: &str) -> String {
 }
 
 /// Fields in which ranks differ.
-pub(super) struct Differences {
+pub(super) struct RankDifferences {
     traits: Vec<&'static FingerprintField>,
 }
 
 /// Compares all ranks with the first.
-pub(super) fn compare(ranks: &[RankFingerprint]) -> Differences {
+pub(super) fn compare(ranks: &[RankFingerprint]) -> RankDifferences {
     let differs = |what: &&'static FingerprintField| {
         ranks.iter().any(|rank| (what.of)(rank) != (what.of)(&ranks[0]))
     };
-    Differences { traits: TRAITS.iter().filter(differs).collect() }
+    RankDifferences { traits: TRAITS.iter().filter(differs).collect() }
 }
 
-impl Differences {
+impl RankDifferences {
     pub fn is_none(&self) -> bool {
         self.traits.is_empty()
     }

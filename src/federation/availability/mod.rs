@@ -22,7 +22,7 @@ use crate::numerics::scalar_distribution::ScalarDistribution;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, VirtualTime};
 
-use trace::Trace;
+use trace::AvailabilityTrace;
 
 pub use crate::scenario::AvailabilityPattern;
 
@@ -76,7 +76,7 @@ pub struct Availability {
     /// Samples of each client over all tasks, relative to the largest; where the pattern asks.
     shares: Vec<f64>,
     /// Transitions of the pattern, where they were recorded.
-    trace: Trace,
+    trace: AvailabilityTrace,
 }
 
 impl Availability {
@@ -88,9 +88,9 @@ impl Availability {
         let shares = samples.into_iter().map(|samples| samples as f64 / most).collect();
         let trace = match &rules.pattern {
             AvailabilityPattern::Trace { repeat_s, transitions, .. } => {
-                Trace::new(transitions, *repeat_s)
+                AvailabilityTrace::new(transitions, *repeat_s)
             }
-            _ => Trace::default(),
+            _ => AvailabilityTrace::default(),
         };
         Availability { rules, seed, shares, trace }
     }

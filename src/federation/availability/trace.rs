@@ -8,18 +8,18 @@ use crate::scenario::Transition;
 
 /// Recorded transitions. A client without any is always on.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Trace {
+pub(super) struct AvailabilityTrace {
     transitions: Arc<BTreeMap<ClientId, Vec<(VirtualTime, bool)>>>,
     /// The recording starts again after so long.
     repeat: Option<VirtualTime>,
 }
 
-impl Trace {
+impl AvailabilityTrace {
     /// Creates a trace of transitions in any order.
     ///
     /// It starts again after `repeat_s` seconds, or never if that is 0. Of several transitions at one time the last
     /// counts. Before its first one a client is in the other state, or, if the recording starts again, in its last one.
-    pub fn new(lines: &[Transition], repeat_s: f64) -> Trace {
+    pub fn new(lines: &[Transition], repeat_s: f64) -> AvailabilityTrace {
         let repeat = (repeat_s > 0.0).then(|| VirtualTime::from_seconds(repeat_s));
         let mut clients: BTreeMap<ClientId, BTreeMap<VirtualTime, bool>> = BTreeMap::new();
         for (client, at, on) in lines {
@@ -30,7 +30,7 @@ impl Trace {
         }
         let list = |(client, lines): (_, BTreeMap<_, _>)| (client, lines.into_iter().collect());
         let transitions = Arc::new(clients.into_iter().map(list).collect());
-        Trace { transitions, repeat: repeat.filter(|repeat| repeat.0 > 0) }
+        AvailabilityTrace { transitions, repeat: repeat.filter(|repeat| repeat.0 > 0) }
     }
 
     /// Returns the first time from `at` on when the client is `wanted`.

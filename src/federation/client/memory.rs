@@ -14,15 +14,15 @@ use crate::wire::Body;
 /// A client's lasting half: all that is left of it while it has nothing to do.
 #[derive(Default)]
 pub(crate) struct ClientMemory {
-    state: Held,
+    state: StateLocation,
     /// Task of the last participant that did not fail: the latest one that the state knows.
     pub last_task: Option<TaskId>,
     /// Participants computed from states that a snapshot may still have to begin with, in that order.
-    before: VecDeque<Before>,
+    before: VecDeque<ComputedParticipant>,
 }
 
 #[derive(Default)]
-enum Held {
+enum StateLocation {
     /// Before the client's first participant: empty.
     #[default]
     Fresh,
@@ -34,7 +34,7 @@ enum Held {
 }
 
 /// A participant and the state it was computed from.
-struct Before {
+struct ComputedParticipant {
     participant: (Round, ParticipantId),
     state: Body,
     download: Arc<SentDownload>,
@@ -50,17 +50,19 @@ pub(crate) struct ClientSnapshot {
 impl ClientMemory {
     /// Returns true if it is that of a client that never trained.
     pub fn is_blank(&self) -> bool {
-        matches!(self.state, Held::Fresh) && self.before.is_empty() && self.last_task.is_none()
+        matches!(self.state, StateLocation::Fresh)
+            && self.before.is_empty()
+            && self.last_task.is_none()
     }
 
     /// Returns true if a worker has the state.
     pub fn is_lent(&self) -> bool {
-        matches!(self.state, Held::Lent)
+        matches!(self.state, StateLocation::Lent)
     }
 
     /// Marks the state as lent for a participant that is not computed.
     pub fn lend_to_nobody(&mut self) {
-        self.state = Held::Lent;
+        self.state = StateLocation::Lent;
     }
 
     /// Lends the state to be trained; the client must not have lent it.
@@ -70,21 +72,21 @@ impl ClientMemory {
         client: ClientId,
         (participant, download): ((Round, ParticipantId), &Arc<SentDownload>),
     ) -> Result<Body, FederationError> {
-        let state = match std::mem::replace(&mut self.state, Held::Lent) {
-            Held::Here(state) => state,
-            Held::Answered => saved(supplier, client)?,
-            Held::Fresh | Held::Lent => Body::default(),
+        let state = match std::mem::replace(&mut self.state, StateLocation::Lent) {
+            StateLocation::Here(state) => state,
+            StateLocation::Answered => saved(supplier, client)?,
+            StateLocation::Fresh | StateLocation::Lent => Body::default(),
         };
         if simulation.rules.snapshots != Cadence::Never {
             let (state, download) = (state.clone(), Arc::clone(download));
-            self.before.push_back(Before { participant, state, download });
+            self.before.push_back(ComputedParticipant { participant, state, download });
         }
         Ok(state)
     }
 
     /// Takes the state back; `None` if its training was not computed.
     pub fn take_back(&mut self, state: Option<Body>) {
-        self.state = state.map_or(Held::Answered, Held::Here);
+        self.state = state.map_or(StateLocation::Answered, StateLocation::Here);
     }
 
     /// Returns the state for a snapshot while the participants `out` are pending.
@@ -103,9 +105,11 @@ impl ClientMemory {
         }
         let state = match (self.before.front(), &self.state) {
             (Some(first), _) => first.state.clone(),
-            (None, Held::Here(state)) => state.clone(),
-            (None, Held::Fresh) => return None,
-            (None, Held::Answered | Held::Lent) => supplier.client_state(client)?.clone(),
+            (None, StateLocation::Here(state)) => state.clone(),
+            (None, StateLocation::Fresh) => return None,
+            (None, StateLocation::Answered | StateLocation::Lent) => {
+                supplier.client_state(client)?.clone()
+            }
         };
         let out =
             self.before.iter().map(|before| (before.participant, Arc::clone(&before.download)));

@@ -6,7 +6,7 @@ use super::messages::{Broadcast, Stop, ToClient, TrainingFinished};
 use super::training::TrainingJob;
 use crate::federation::compute::{SuppliedTraining, answered};
 use crate::federation::effect::Effect;
-use crate::federation::envelope::{Envelope, Message};
+use crate::federation::envelope::{ActorMessage, Envelope};
 use crate::federation::error::FederationError;
 use crate::federation::packs::Ticket;
 use crate::federation::queue::EventClass;
@@ -34,7 +34,7 @@ pub(super) fn ask(
             worked,
             result: Err(Stop::Failed(Failure::Panicked(panic))),
         });
-        Message::Client(to, ToClient::Trained(Box::new(trained)))
+        ActorMessage::Client(to, ToClient::Trained(Box::new(trained)))
     });
     Effect::Train { at: end, to, ticket, job: Box::new(job), pending }
 }

@@ -22,8 +22,8 @@ use crate::federation::specs::CompiledSpec;
 use crate::federation::timesheet::count_as;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    ClientResult, Failure, Member, Message as PolicyMessage, MessageSpec, MissedTask, Participant,
-    RoundContext, RunContext, map_averaged, masked_contribution,
+    ClientResult, Failure, Member, Message, MessageSpec, MissedTask, Participant, RoundContext,
+    RunContext, map_averaged, masked_contribution,
 };
 use crate::quantity::VirtualTime;
 use crate::wire::{Body, CodecPlan, FrameHeader, WireError, encode};
@@ -140,7 +140,7 @@ pub(crate) fn saved_states(simulation: &SimulationContext, members: &[Member]) -
 /// Faults, privacy, codecs and accounts are applied later.
 #[derive(Clone, Debug)]
 pub(crate) struct Learning {
-    pub upload: PolicyMessage,
+    pub upload: Message,
     pub metrics: BTreeMap<String, MetricValue>,
 }
 
@@ -265,12 +265,12 @@ fn seal(
 /// Returns the upload as the server may see it.
 fn add_noise(
     noise: &Noise,
-    upload: &PolicyMessage,
+    upload: &Message,
     layout: &MessageSpec,
     key: StreamKey,
-) -> Result<PolicyMessage, Failure> {
+) -> Result<Message, Failure> {
     let noisy = noise.apply(&upload.body(), &layout.symmetric(), key);
-    let noisy = noisy.and_then(|body| PolicyMessage::from_body(&body, &upload.assets));
+    let noisy = noisy.and_then(|body| Message::from_body(&body, &upload.assets));
     noisy.map_err(|error| Failure::Policy(error.to_string()))
 }
 
@@ -280,8 +280,8 @@ fn add_noise(
 fn mask(
     masking: &Masking,
     participant: &Participant,
-    sent: (&PolicyMessage, &MessageSpec),
-    (update, upload): (&PolicyMessage, &CompiledSpec),
+    sent: (&Message, &MessageSpec),
+    (update, upload): (&Message, &CompiledSpec),
     body: &Body,
 ) -> Result<Body, Failure> {
     if let Some(tensor) = body.first_not_finite() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::messages::Broadcast;
 use crate::federation::compute::{ParticipantRef, Supplier};
 use crate::federation::effect::Effect;
-use crate::federation::envelope::Message;
+use crate::federation::envelope::ActorMessage;
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{PendingFrame, Transmission};
@@ -92,6 +92,6 @@ pub(super) fn send(
         true => arrived(Some(charge)),
         false => ToServer::Lost { round, seat: id, charge: Some(charge) },
     };
-    let parcel = PendingFrame { fate, message: Message::Server(message) };
+    let parcel = PendingFrame { fate, message: ActorMessage::Server(message) };
     Effect::Send(Transmission { direction: Direction::Up, parcels: [parcel].into() })
 }

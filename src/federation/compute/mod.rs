@@ -19,7 +19,7 @@ pub(super) use model_tests::{ComparisonRequest, ModelTest, OwnModel};
 pub(super) use opening::{OpeningRequest, RoundOpening};
 pub(super) use policy_holder::{PolicyHolder, PolicyStep};
 pub(super) use policy_steps::{
-    BeginRequest, ClosingRequest, EndRequest, PolicyStepResult, Restart, RoundAggregate,
+    BeginRequest, ClosingRequest, EndRequest, PolicyRestart, PolicyStepResult, RoundAggregate,
     StepRequest,
 };
 pub(super) use result_source::{ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining};

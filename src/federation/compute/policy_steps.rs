@@ -66,7 +66,7 @@ pub(crate) struct PolicyStepResult {
 }
 
 /// A policy that is to be made in the place of a lost one.
-pub(in crate::federation) struct Restart {
+pub(in crate::federation) struct PolicyRestart {
     pub simulation: Arc<SimulationContext>,
     /// Its last saved state; before its first round a server has none, and begins again.
     pub saved: Option<Body>,
@@ -82,13 +82,13 @@ pub(in crate::federation) struct RoundAggregate {
     pub rule: AggregationRule,
 }
 
-impl Restart {
+impl PolicyRestart {
     /// Name of the step, as errors give it.
     pub const STEP: &'static str = "restart";
 
     /// Makes a policy as it was saved, and begins the stage that has begun since.
     pub fn work(self, ctx: &RunContext) -> Result<Box<dyn Server>, FederationError> {
-        let Restart { simulation, saved, begun } = self;
+        let PolicyRestart { simulation, saved, begun } = self;
         let anew = || {
             let init = StreamKey::new(simulation.rules.seed, Domain::Init);
             let mut server = simulation.method.server(ctx, init)?;

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::computation::Computation;
 use super::model_tests::{ComparisonRequest, ModelTest};
 use super::policy_holder::{PolicyHolder, PolicyStep};
-use super::policy_steps::{Restart, StepRequest};
+use super::policy_steps::{PolicyRestart, StepRequest};
 use super::result_source::{ParticipantRef, ResultSource, SuppliedTraining};
 use crate::federation::aggregation::{AggregationResult, AggregationTree, Upload};
 use crate::federation::bias::BiasMeasurement;
@@ -60,7 +60,7 @@ impl Supplier {
     pub fn restart(
         &self,
         policy: &mut PolicyHolder,
-        restart: Restart,
+        restart: PolicyRestart,
     ) -> Computation<PolicyStep<()>> {
         if !self.computes() {
             return Computation::Known(PolicyStep::supplied(Ok(())));
@@ -70,7 +70,7 @@ impl Supplier {
             Ok(server) => PolicyStep { policy: Some(server), result: Ok(()) },
             Err(error) => PolicyStep::supplied(Err(error)),
         };
-        Computation::job(JobKind::Server, anew, panicked(Restart::STEP))
+        Computation::job(JobKind::Server, anew, panicked(PolicyRestart::STEP))
     }
 
     /// Returns the work that adds an upload to its round's aggregation.

@@ -15,11 +15,11 @@ use crate::policy::{
 use crate::wire::{Body, Kind, NamedTensor, Section};
 
 /// Echo whose clients count their trainings.
-struct Counting;
+struct CountingEcho;
 
 const TRAININGS: &str = "trainings";
 
-impl Method for Counting {
+impl Method for CountingEcho {
     fn server(&self, ctx: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Echo.server(ctx, init)
     }
@@ -77,7 +77,7 @@ fn walk(rules: Rules, method: Arc<dyn Method>, max_idle: usize) -> (Vec<Entry>, 
         loop {
             let step = event_loop.step().await.expect("goes on");
             most = most.max(event_loop.clients.live());
-            if let Step::End(end) = step {
+            if let LoopStep::End(end) = step {
                 end.expect("ends well");
                 event_loop.write().expect("is kept");
                 return most;
@@ -102,7 +102,7 @@ fn registered_clients_start_no_actor() {
 
 #[test]
 fn actors_are_a_cohort_and_some_idle_ones() {
-    let (_, most) = walk(cohorts_of_five(), Arc::new(Counting), 4);
+    let (_, most) = walk(cohorts_of_five(), Arc::new(CountingEcho), 4);
     assert!((6..=9).contains(&most), "{most} actors");
     let (_, most) = walk(cohorts_of_five(), Arc::new(Echo), 4);
     assert!((6..=9).contains(&most), "{most} actors");
@@ -110,8 +110,8 @@ fn actors_are_a_cohort_and_some_idle_ones() {
 
 #[test]
 fn retired_clients_remember() {
-    let (always, _) = walk(cohorts_of_five(), Arc::new(Counting), usize::MAX);
-    let (retired, most) = walk(cohorts_of_five(), Arc::new(Counting), 0);
+    let (always, _) = walk(cohorts_of_five(), Arc::new(CountingEcho), usize::MAX);
+    let (retired, most) = walk(cohorts_of_five(), Arc::new(CountingEcho), 0);
     assert_eq!(always, retired);
     assert_eq!(most, 5, "nobody idles");
     let counts =

@@ -24,7 +24,7 @@ pub(crate) struct CachedRef {
 
 /// Identity of an item that is sent once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(super) enum CachedItemKey {
     /// The address of something that is kept alive here, so that it is not used again.
     Address(usize),
     /// A digest of the content.
@@ -34,7 +34,7 @@ pub(super) enum Key {
 /// The account of one rank.
 #[derive(Default)]
 pub(crate) struct CacheIndex {
-    things: BTreeMap<Key, CachedItem>,
+    things: BTreeMap<CachedItemKey, CachedItem>,
     /// Size of all items.
     bytes: u64,
     /// Number of names so far; also the next number.
@@ -65,7 +65,7 @@ impl CacheIndex {
         }
     }
 
-    fn drop_thing(&mut self, key: Key) -> Option<u64> {
+    fn drop_thing(&mut self, key: CachedItemKey) -> Option<u64> {
         let thing = self.things.remove(&key)?;
         self.bytes -= thing.bytes;
         Some(thing.id)
@@ -76,7 +76,7 @@ impl CacheIndex {
 pub(crate) struct Packing<'a> {
     sent: &'a mut CacheIndex,
     bodies: Vec<Body>,
-    fresh: Vec<Key>,
+    fresh: Vec<CachedItemKey>,
 }
 
 impl<'a> Packing<'a> {
@@ -98,18 +98,18 @@ impl<'a> Packing<'a> {
         alive: &Arc<T>,
         body: impl FnOnce() -> Body,
     ) -> CachedRef {
-        let key = Key::Address(Arc::as_ptr(alive).addr());
+        let key = CachedItemKey::Address(Arc::as_ptr(alive).addr());
         self.name(key, Some(Arc::clone(alive) as _), body)
     }
 
     /// Adds an item known by a digest of its content.
     pub fn content(&mut self, digest: u64, body: impl FnOnce() -> Body) -> CachedRef {
-        self.name(Key::Content(digest), None, body)
+        self.name(CachedItemKey::Content(digest), None, body)
     }
 
     fn name(
         &mut self,
-        key: Key,
+        key: CachedItemKey,
         alive: Option<Arc<dyn Any + Send + Sync>>,
         body: impl FnOnce() -> Body,
     ) -> CachedRef {

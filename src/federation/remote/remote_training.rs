@@ -50,7 +50,7 @@ struct RemoteParticipant {
     kind: ParticipantKind,
     task: TaskId,
     /// View, if it is not the one that the curriculum gives this client.
-    view: Option<View>,
+    view: Option<RemoteView>,
     missed: Vec<TaskId>,
     down: RemoteDownload,
     /// The frame of its state, where clients keep one.
@@ -58,7 +58,7 @@ struct RemoteParticipant {
 }
 
 #[derive(Serialize, Deserialize)]
-struct View {
+struct RemoteView {
     rows: Range<usize>,
     classes: Vec<u32>,
 }
@@ -181,7 +181,7 @@ fn seated(
         kind,
         task: view.task,
         view: (view != known)
-            .then(|| View { rows: view.rows.clone(), classes: view.classes.clone() }),
+            .then(|| RemoteView { rows: view.rows.clone(), classes: view.classes.clone() }),
         missed: job.missed.iter().map(|missed| missed.task).collect(),
         down: RemoteDownload { body, assets, background },
         state: (!simulation.stateless).then(|| packing.frame(job.state.clone())),
@@ -232,7 +232,7 @@ impl RemoteTrainingResult {
 }
 
 /// A pack as a rank has it, ready to learn.
-pub(super) struct Pack {
+pub(super) struct RemotePack {
     members: Vec<Member>,
     /// State that the method needs in addition to the downloads.
     background: Vec<(u64, Body)>,
@@ -250,7 +250,7 @@ impl TrainOrder {
         simulation: &SimulationContext,
         shelf: &mut RankCache,
         bodies: &[Body],
-    ) -> Result<Pack, String> {
+    ) -> Result<RemotePack, String> {
         let (mut members, mut background) = (Vec::new(), Vec::new());
         for seated in &self.members {
             let asset = |asset: &AssetOf<CachedRef>| {
@@ -266,7 +266,7 @@ impl TrainOrder {
             members.push(self.member(simulation, seated, download, bodies)?);
         }
         let TrainOrder { round_in_phase, rounds_in_phase, .. } = self;
-        Ok(Pack { members, background, round_in_phase, rounds_in_phase })
+        Ok(RemotePack { members, background, round_in_phase, rounds_in_phase })
     }
 
     fn member(
@@ -282,7 +282,7 @@ impl TrainOrder {
         }
         let task = seated.task;
         let view = match &seated.view {
-            Some(View { rows, classes }) => {
+            Some(RemoteView { rows, classes }) => {
                 Arc::new(TaskView { task, rows: rows.clone(), classes: classes.clone() })
             }
             None => Arc::clone(simulation.task_sequence.view_of(task, seated.client)),
@@ -315,7 +315,7 @@ impl TrainOrder {
     }
 }
 
-impl Pack {
+impl RemotePack {
     /// Returns the state that the method needs in addition to the downloads, by its number in the cache.
     pub fn background(&self) -> &[(u64, Body)] {
         &self.background

@@ -11,7 +11,7 @@ use super::rank_cache::RankCache;
 use super::rank_channel::{Rank, RankChannel, TransportEvent};
 use super::remote_evaluation::TestOrder;
 use super::remote_job::{JobRequest, JobResponse, RequestHeader, ResponseHeader};
-use super::remote_training::Pack;
+use super::remote_training::RemotePack;
 use crate::federation::error::FederationError;
 use crate::federation::evaluation;
 use crate::federation::guard::guard;
@@ -81,7 +81,7 @@ pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
 
 /// Job of a worker.
 enum RankJob {
-    Train(Pack),
+    Train(RemotePack),
     /// Test of a block, with the server's state.
     Test(TestOrder, Body),
 }
@@ -146,7 +146,7 @@ impl RankWorker {
         }
     }
 
-    fn train(&self, pack: Pack, ctx: &RunContext) -> Done {
+    fn train(&self, pack: RemotePack, ctx: &RunContext) -> Done {
         for (id, background) in pack.background() {
             // Other jobs that need it wait until it is there.
             let mut acquired = self.acquired.lock();

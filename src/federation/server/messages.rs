@@ -41,7 +41,7 @@ pub(crate) enum ToServer {
     /// A round waits no longer.
     Deadline(Round),
     /// The server is lost.
-    Lose(Box<Loss>),
+    Lose(Box<ServerLoss>),
     /// The server is back, with a policy made from the saved state.
     Restarted(PolicyStep<()>),
     /// A frame of the engine's own arrives; its charge is to be recorded.
@@ -85,7 +85,7 @@ pub(crate) struct Arrival {
 }
 
 /// A server that is about to be lost.
-pub(crate) struct Loss {
+pub(crate) struct ServerLoss {
     pub round: Round,
     pub downtime: VirtualTime,
     /// The server's knowledge of its receivers' caches before the round.

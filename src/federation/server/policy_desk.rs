@@ -8,8 +8,8 @@ use crate::federation::aggregation::{AggregationResult, AggregationTree, Upload}
 use crate::federation::assets::AssetCaches;
 use crate::federation::bias::BiasMeasurement;
 use crate::federation::compute::{
-    ComparisonRequest, Computation, ModelTest, PolicyHolder, PolicyStep, Restart, StepRequest,
-    Supplier,
+    ComparisonRequest, Computation, ModelTest, PolicyHolder, PolicyRestart, PolicyStep,
+    StepRequest, Supplier,
 };
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
@@ -75,7 +75,7 @@ impl PolicyDesk {
     ) -> Computation<PolicyStep<()>> {
         // Before its first round a server has nothing saved, and is made again.
         let saved = (round > Round(0)).then(|| self.saved.clone());
-        let restart = Restart { simulation: Arc::clone(simulation), saved, begun };
+        let restart = PolicyRestart { simulation: Arc::clone(simulation), saved, begun };
         self.supplier.restart(&mut self.policy, restart)
     }
 

@@ -6,7 +6,7 @@ use crate::policy::{Phase, RoundContext, Stage};
 use crate::quantity::{ClientId, Round, VirtualTime};
 
 /// Position in the run: the task, the phase of it, the round of that.
-pub(super) struct Schedule {
+pub(super) struct RunSchedule {
     /// Number of the task, from 0; that behind the last when the run is over.
     task: usize,
     /// Times at which the tasks so far began.
@@ -19,10 +19,10 @@ pub(super) struct Schedule {
     next_round: Round,
 }
 
-impl Schedule {
+impl RunSchedule {
     /// Returns the position before the first task.
-    pub fn new() -> Schedule {
-        Schedule {
+    pub fn new() -> RunSchedule {
+        RunSchedule {
             task: 0,
             began: Vec::new(),
             phases: Vec::new(),
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn rounds_are_counted_over_phases_and_tasks() {
         let simulation = SimulationContext::new(&setup(Rules::default())).expect("possible");
-        let mut schedule = Schedule::new();
+        let mut schedule = RunSchedule::new();
         let mut walked = Vec::new();
         for _ in 0..2 {
             let phases = vec![phase("empty", 0), phase("look", 1), phase("train", 2)];

@@ -77,12 +77,12 @@ impl CacheFile {
         let _guard = guard.map_err(CacheError::io(&lock, "lock the folder"))?;
         let found = intact(&path, length, &header).map_err(CacheError::io(&path, "read it"))?;
         let notice = match found {
-            Found::Intact => None,
-            Found::Nothing => {
+            CacheFileState::Intact => None,
+            CacheFileState::Nothing => {
                 make(&path, length, &header)?;
                 None
             }
-            Found::Damaged(why) => {
+            CacheFileState::Damaged(why) => {
                 make(&path, length, &header)?;
                 Some(format!("feature cache {}: {why}; it is computed again", path.display()))
             }
@@ -96,19 +96,19 @@ impl CacheFile {
     }
 
     /// Returns the state of a block: missing, intact or damaged.
-    pub fn holds(&self, blocks: &Blocks, block: usize) -> Held {
+    pub fn holds(&self, blocks: &Blocks, block: usize) -> BlockState {
         let range = self.range(blocks, block);
         let (mut sum, mut values) = ([0; SUM], vec![0; range.len()]);
         let read = read_at(&self.source, &mut sum, (HEADER + SUM * block) as u64)
             .and_then(|()| read_at(&self.source, &mut values, range.start as u64));
         match read {
-            Ok(()) if sum == [0; SUM] => Held::Empty,
+            Ok(()) if sum == [0; SUM] => BlockState::Empty,
             Ok(()) if *blake3::hash(&values).as_bytes() == sum => {
                 self.mark(blocks, block, &values);
-                Held::Whole
+                BlockState::Whole
             }
             // A file that was cut is damaged, too.
-            Ok(()) | Err(_) => Held::Damaged,
+            Ok(()) | Err(_) => BlockState::Damaged,
         }
     }
 
@@ -184,14 +184,14 @@ impl CacheFile {
 
 /// The state of a block in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum BlockState {
     Empty,
     Whole,
     /// Its values are not what the checksum says.
     Damaged,
 }
 
-enum Found {
+enum CacheFileState {
     Nothing,
     Intact,
     Damaged(String),
@@ -210,25 +210,29 @@ fn header(key: &blake3::Hash, blocks: &Blocks, row: usize) -> [u8; HEADER] {
     bytes.try_into().expect("has the size of a header")
 }
 
-fn intact(path: &Path, length: usize, header: &[u8]) -> io::Result<Found> {
+fn intact(path: &Path, length: usize, header: &[u8]) -> io::Result<CacheFileState> {
     use std::io::Read;
     if is_link(path) {
-        return Ok(Found::Damaged("it is a link".to_owned()));
+        return Ok(CacheFileState::Damaged("it is a link".to_owned()));
     }
     let mut file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(CacheFileState::Nothing);
+        }
         Err(error) => return Err(error),
     };
     let found = file.metadata()?.len();
     if found != length as u64 {
-        return Ok(Found::Damaged(format!("it has {found} bytes and should have {length}")));
+        return Ok(CacheFileState::Damaged(format!(
+            "it has {found} bytes and should have {length}"
+        )));
     }
     let mut bytes = [0; HEADER];
     file.read_exact(&mut bytes)?;
     Ok(match bytes == *header {
-        true => Found::Intact,
-        false => Found::Damaged("its header is damaged".to_owned()),
+        true => CacheFileState::Intact,
+        false => CacheFileState::Damaged("its header is damaged".to_owned()),
     })
 }
 

@@ -9,11 +9,11 @@ use crate::model::ops::Precision;
 use crate::model::{Backbone, BackboneConfig, DeviceSpec, FROZEN_BATCH, FrozenPart};
 
 /// Raised when the values or the layout of a file change their meaning.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
 
 /// A network as far as its values go. Workers on several devices have one each, all equal.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Network {
+pub(super) struct NetworkKey {
     config: BackboneConfig,
     weights: blake3::Hash,
     compute: DType,
@@ -22,10 +22,10 @@ pub(super) struct Network {
     on_gpu: bool,
 }
 
-impl Network {
-    pub fn of(backbone: &Backbone) -> Result<Network, LearningError> {
+impl NetworkKey {
+    pub fn of(backbone: &Backbone) -> Result<NetworkKey, LearningError> {
         let DeviceSpec { device, compute, products } = backbone.place();
-        Ok(Network {
+        Ok(NetworkKey {
             config: backbone.config(),
             weights: backbone.digest()?,
             compute: *compute,
@@ -37,7 +37,7 @@ impl Network {
 
 /// Inputs that the values of a file depend on.
 pub(super) struct Inputs<'a> {
-    pub network: &'a Network,
+    pub network: &'a NetworkKey,
     pub split: &'a Split,
     pub transform: &'a Transform,
     pub part: FrozenPart,

@@ -54,8 +54,8 @@ pub use store::FeatureStore;
 
 use self::blocks::Blocks;
 use self::file::{CacheFile, Opened};
-use self::key::{Inputs, Network};
-use self::store::{Source, row_shape};
+use self::key::{Inputs, NetworkKey};
+use self::store::{FeatureSource, row_shape};
 use super::LearningError;
 use crate::data::{Split, Transform};
 use crate::model::{Backbone, FrozenPart};
@@ -127,7 +127,7 @@ impl FeatureCache {
         {
             return Ok(None);
         }
-        let network = Network::of(backbone)?;
+        let network = NetworkKey::of(backbone)?;
         let mut stores = self.stores.lock();
         let known = stores.iter().find(|store| {
             let source = store.source();
@@ -157,7 +157,7 @@ impl FeatureCache {
             }
         };
         let (split, transform) = (Arc::clone(split), Arc::clone(transform));
-        let source = Source { network, split, transform, part };
+        let source = FeatureSource { network, split, transform, part };
         let store = Arc::new(FeatureStore::new(source, shape, blocks, file));
         stores.push(Arc::clone(&store));
         Ok(Some(store))

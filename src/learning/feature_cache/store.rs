@@ -10,16 +10,16 @@ use candle_core::{DType, Device, Tensor};
 
 use super::blocks::Blocks;
 use super::figures::CacheFigures;
-use super::file::{CacheFile, Held};
-use super::key::Network;
+use super::file::{BlockState, CacheFile};
+use super::key::NetworkKey;
 use crate::data::{DataError, SampleRows, Split, Transform};
 use crate::learning::LearningError;
 use crate::model::{Backbone, FrozenPart};
 
 /// Source of stored values: the frozen part and the samples.
 #[derive(Clone, Debug)]
-pub(super) struct Source {
-    pub network: Network,
+pub(super) struct FeatureSource {
+    pub network: NetworkKey,
     pub split: Arc<Split>,
     pub transform: Arc<Transform>,
     pub part: FrozenPart,
@@ -33,7 +33,7 @@ pub(super) fn row_shape(backbone: &Backbone, part: FrozenPart) -> Vec<usize> {
     }
 }
 
-impl Source {
+impl FeatureSource {
     fn compute<E: From<LearningError>>(
         &self,
         rows: &impl Fn(&Tensor) -> Result<Tensor, E>,
@@ -60,7 +60,7 @@ enum StoreEntry {
 /// is computed by one of them. Afterwards rows are read without waiting.
 #[derive(Debug)]
 pub struct FeatureStore {
-    source: Source,
+    source: FeatureSource,
     shape: Vec<usize>,
     blocks: Blocks,
     kept: Vec<OnceLock<StoreEntry>>,
@@ -76,7 +76,7 @@ pub struct FeatureStore {
 
 impl FeatureStore {
     pub(super) fn new(
-        source: Source,
+        source: FeatureSource,
         shape: Vec<usize>,
         blocks: Blocks,
         file: Option<CacheFile>,
@@ -145,7 +145,7 @@ impl FeatureStore {
         self.blocks.total() as u64
     }
 
-    pub(super) fn source(&self) -> &Source {
+    pub(super) fn source(&self) -> &FeatureSource {
         &self.source
     }
 
@@ -176,14 +176,14 @@ impl FeatureStore {
         let samples = self.blocks.samples(block);
         let count = samples.len() as u64;
         match self.file.as_ref().map(|file| file.holds(&self.blocks, block)) {
-            Some(Held::Whole) => {
+            Some(BlockState::Whole) => {
                 self.count(CacheFigures { loaded: count, ..CacheFigures::default() });
                 return Ok(StoreEntry::File);
             }
-            Some(Held::Damaged) => {
+            Some(BlockState::Damaged) => {
                 self.count(CacheFigures { damaged: count, ..CacheFigures::default() });
             }
-            Some(Held::Empty) | None => {}
+            Some(BlockState::Empty) | None => {}
         }
         let begun = Instant::now();
         let values = self.source.compute(rows, device, samples)?;

@@ -10,13 +10,13 @@
 //! ```
 //! use std::sync::Arc;
 //! use candle_core::{DType, Device, Var};
-//! use fedcast::data::{digits, ClassOrder, TaskSequence, Loader, TaskSizes, Transform};
+//! use fedcast::data::{digits, ClassPermutation, TaskSequence, Loader, TaskSizes, Transform};
 //! use fedcast::learning::{train, OptimizerConfig, TrainingPlan};
 //! use fedcast::model::ops;
 //! use fedcast::numerics::streams::{Domain, StreamKey};
 //! # fn main() -> Result<(), fedcast::learning::LearningError> {
 //! let digits = digits::embedded()?;
-//! let curriculum = Arc::new(TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(1))?);
+//! let curriculum = Arc::new(TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(1))?);
 //! let loader =
 //!     Loader::new(digits.train, (0..160).collect(), curriculum, Arc::new(Transform::default()));
 //! // A linear classifier on the 64 pixels.
@@ -160,7 +160,7 @@ pub fn train_with(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{ClassOrder, TaskSequence, TaskSizes, Transform, digits};
+    use crate::data::{ClassPermutation, TaskSequence, TaskSizes, Transform, digits};
     use crate::model::ops;
     use crate::numerics::streams::Domain;
     use candle_core::Device;
@@ -168,7 +168,7 @@ mod tests {
     fn loader(samples: u32) -> Loader {
         let digits = digits::embedded().unwrap();
         let task_sequence =
-            TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
+            TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(1)).unwrap();
         let transform = Arc::new(Transform::default());
         Loader::new(digits.train, (0..samples).collect(), Arc::new(task_sequence), transform)
     }
@@ -320,7 +320,7 @@ mod tests {
         [(0, 50), (0, 0), (50, 57), (60, 83)]
             .map(|(from, to)| {
                 let digits = digits::embedded().unwrap();
-                let order = ClassOrder::Native;
+                let order = ClassPermutation::Native;
                 let task_sequence = TaskSequence::new(10, &order, &TaskSizes::Even(1)).unwrap();
                 let transform = Arc::new(Transform::default());
                 Loader::new(digits.train, (from..to).collect(), Arc::new(task_sequence), transform)

@@ -11,7 +11,7 @@ use candle_core::backprop::GradStore;
 use candle_core::{DType, Tensor, Var};
 
 use super::course::{BatchCursor, MemberBatch, MemberData, PackBatch};
-use super::report::{Progress, Taken};
+use super::report::{MemberProgress, Taken};
 use super::{TrainingPlan, TrainingReport};
 use crate::data::Batch;
 use crate::learning::optimizer::{Stride, clip_factor, clip_factors, member_norms, squares_there};
@@ -41,7 +41,7 @@ pub fn train_pack(
         return Err(LearningError::Shape(format!("an optimizer of {of} for {courses} courses")));
     }
     let on_host = trainables.iter().all(|(_, var)| ops::served(&[var]));
-    let mut pack = Pack::new(plan, optimizer.learning_rate(), trainables, courses);
+    let mut pack = MemberPack::new(plan, optimizer.learning_rate(), trainables, courses);
     match on_host {
         true => train_watched(&mut pack, optimizer, forward)?,
         false => train_unwatched(&mut pack, optimizer, forward)?,
@@ -51,11 +51,11 @@ pub fn train_pack(
 
 /// Losses and gradients are looked at before a step: a spoilt one is not taken.
 fn train_watched(
-    pack: &mut Pack<'_>,
+    pack: &mut MemberPack<'_>,
     optimizer: &mut Optimizer,
     mut forward: impl FnMut(&PackBatch) -> Result<Tensor, LearningError>,
 ) -> Result<(), LearningError> {
-    while let Some(Upcoming { batch, turns }) = pack.next_step()? {
+    while let Some(UpcomingBatch { batch, turns }) = pack.next_step()? {
         let losses = forward(&batch)?;
         let seen = per_member(&losses, turns.len())?.to_vec1::<f32>()?;
         pack.watch(&seen, &turns);
@@ -75,13 +75,13 @@ fn train_watched(
 /// Reading a number from an accelerator waits for everything that is queued there. A member that was spoilt has gone
 /// on until then with values that are not finite, and fails at the step where it began.
 fn train_unwatched(
-    pack: &mut Pack<'_>,
+    pack: &mut MemberPack<'_>,
     optimizer: &mut Optimizer,
     mut forward: impl FnMut(&PackBatch) -> Result<Tensor, LearningError>,
 ) -> Result<(), LearningError> {
     let longest = pack.longest_epoch();
     let mut unread = Vec::new();
-    while let Some(Upcoming { batch, turns }) = pack.next_step()? {
+    while let Some(UpcomingBatch { batch, turns }) = pack.next_step()? {
         let losses = forward(&batch)?;
         let gradients = losses.backward()?;
         pack.refuse_missing(&gradients)?;
@@ -91,7 +91,7 @@ fn train_unwatched(
         optimizer.step_scaled(&gradients, &strides, scales.as_ref())?;
         // Without its history, which holds every activation of the step.
         let losses = per_member(&losses.detach(), turns.len())?;
-        unread.push(Step { losses, squares, turns });
+        unread.push(UnreadStep { losses, squares, turns });
         if unread.len() >= longest {
             pack.read(&mut unread)?;
         }
@@ -110,13 +110,13 @@ fn per_member(losses: &Tensor, members: usize) -> Result<Tensor, LearningError> 
 }
 
 /// Data of the members' next step; members without a turn have no sample in the batch.
-struct Upcoming {
+struct UpcomingBatch {
     batch: PackBatch,
     turns: Vec<Option<Taken>>,
 }
 
 /// A step that was taken and not looked at, where it was computed.
-struct Step {
+struct UnreadStep {
     /// `(members)`.
     losses: Tensor,
     /// Squared norms of gradients, `(variables, members)`.
@@ -124,25 +124,25 @@ struct Step {
     turns: Vec<Option<Taken>>,
 }
 
-struct Pack<'a> {
+struct MemberPack<'a> {
     plan: &'a TrainingPlan,
     /// The optimizer's learning rate, before the schedule of epochs.
     base: f64,
     trainables: &'a [(Arc<str>, Var)],
     vars: Vec<Var>,
-    members: Vec<(BatchCursor<'a>, Progress)>,
+    members: Vec<(BatchCursor<'a>, MemberProgress)>,
 }
 
-impl<'a> Pack<'a> {
+impl<'a> MemberPack<'a> {
     fn new(
         plan: &'a TrainingPlan,
         base: f64,
         trainables: &'a [(Arc<str>, Var)],
         courses: &[MemberData<'a>],
-    ) -> Pack<'a> {
+    ) -> MemberPack<'a> {
         let member =
-            |course: &MemberData<'a>| (BatchCursor::new(*course, plan), Progress::default());
-        Pack {
+            |course: &MemberData<'a>| (BatchCursor::new(*course, plan), MemberProgress::default());
+        MemberPack {
             plan,
             base,
             trainables,
@@ -152,7 +152,7 @@ impl<'a> Pack<'a> {
     }
 
     /// Returns the next batch of every member that still trains; `None` when none does.
-    fn next_step(&mut self) -> Result<Option<Upcoming>, LearningError> {
+    fn next_step(&mut self) -> Result<Option<UpcomingBatch>, LearningError> {
         let mut batches = Vec::with_capacity(self.members.len());
         let mut turns = Vec::with_capacity(self.members.len());
         let (plan, base) = (self.plan, self.base);
@@ -178,7 +178,7 @@ impl<'a> Pack<'a> {
         let sizes: Vec<usize> = turns.iter().map(|turn| turn.map_or(0, |t| t.samples)).collect();
         let steps = turns.iter().map(|turn| turn.map_or(0, |t| t.step)).collect();
         let batch = PackBatch { batch: Batch::join(batches)?, groups: Groups::new(sizes), steps };
-        Ok(Some(Upcoming { batch, turns }))
+        Ok(Some(UpcomingBatch { batch, turns }))
     }
 
     /// Members whose loss is not finite stop before the step.
@@ -206,7 +206,7 @@ impl<'a> Pack<'a> {
 
     /// Batches of an epoch of the member that has most.
     fn longest_epoch(&self) -> usize {
-        let batches = |(place, _): &(BatchCursor<'_>, Progress)| place.batches_of_an_epoch();
+        let batches = |(place, _): &(BatchCursor<'_>, MemberProgress)| place.batches_of_an_epoch();
         self.members.iter().map(batches).max().unwrap_or(0)
     }
 
@@ -237,10 +237,11 @@ impl<'a> Pack<'a> {
     /// Returns the stride, without clipping, of each member that has a turn and has not failed.
     fn unclipped(&self, turns: &[Option<Taken>]) -> Vec<Option<Stride>> {
         let members = turns.iter().zip(&self.members);
-        let stride = |(turn, (_, progress)): (&Option<Taken>, &(BatchCursor<'_>, Progress))| {
-            let turn = turn.filter(|_| !progress.has_failed())?;
-            Some(Stride { rate: turn.rate, scale: 1.0 })
-        };
+        let stride =
+            |(turn, (_, progress)): (&Option<Taken>, &(BatchCursor<'_>, MemberProgress))| {
+                let turn = turn.filter(|_| !progress.has_failed())?;
+                Some(Stride { rate: turn.rate, scale: 1.0 })
+            };
         members.map(stride).collect()
     }
 
@@ -264,12 +265,13 @@ impl<'a> Pack<'a> {
     }
 
     /// Fetches and notes losses and gradients of steps that were taken, all at once.
-    fn read(&mut self, steps: &mut Vec<Step>) -> Result<(), LearningError> {
+    fn read(&mut self, steps: &mut Vec<UnreadStep>) -> Result<(), LearningError> {
         if steps.is_empty() {
             return Ok(());
         }
-        let all =
-            |of: fn(&Step) -> &Tensor| Tensor::stack(&steps.iter().map(of).collect::<Vec<_>>(), 0);
+        let all = |of: fn(&UnreadStep) -> &Tensor| {
+            Tensor::stack(&steps.iter().map(of).collect::<Vec<_>>(), 0)
+        };
         let losses = all(|step| &step.losses)?.to_vec2::<f32>()?;
         let squares = all(|step| &step.squares)?.to_vec3::<f32>()?;
         for ((step, losses), squares) in steps.drain(..).zip(losses).zip(squares) {

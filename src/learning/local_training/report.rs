@@ -46,14 +46,14 @@ pub(super) struct Taken {
 
 /// A member's report as it grows, or why it ended early.
 #[derive(Default)]
-pub(super) struct Progress {
+pub(super) struct MemberProgress {
     report: TrainingReport,
     /// Sum of losses and count of samples of the current epoch.
     epoch: (f64, u64),
     failed: Option<LearningError>,
 }
 
-impl Progress {
+impl MemberProgress {
     /// Records a step. A loss that is not finite ends the training.
     pub fn note(&mut self, loss: f32, turn: &Taken) {
         let Taken { step, samples, last, rate, .. } = *turn;
@@ -107,7 +107,7 @@ mod tests {
     /// An epoch of a batch of 3 and one of 1, and a second epoch of one batch.
     #[test]
     fn an_epoch_s_loss_is_the_mean_over_its_samples() {
-        let mut progress = Progress::default();
+        let mut progress = MemberProgress::default();
         let steps = [(4.0, 3, false), (8.0, 1, true), (2.0, 4, true)];
         for (step, (loss, samples, last)) in steps.into_iter().enumerate() {
             progress.note(loss, &Taken { step: step as u64, last, samples, rate: 0.5 });

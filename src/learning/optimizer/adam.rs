@@ -60,7 +60,7 @@ impl Adam {
             Decay::Decoupled => ((1.0 - rate * self.weight_decay) as f32, 0.0),
             Decay::Coupled => (1.0, self.weight_decay as f32),
         };
-        wide(Step {
+        wide(AdamStep {
             values,
             gradient,
             moments,
@@ -78,7 +78,7 @@ impl Adam {
 }
 
 /// One step; all factors are fixed for it.
-struct Step<'a> {
+struct AdamStep<'a> {
     values: &'a mut [f32],
     gradient: &'a [f32],
     moments: MomentsMut<'a>,
@@ -93,13 +93,13 @@ struct Step<'a> {
     stride: f32,
 }
 
-impl Work for Step<'_> {
+impl Work for AdamStep<'_> {
     type Answer = ();
 
     #[inline(always)]
     fn run(self) {
-        let Step { values, gradient, moments, scale, coupled, shrink, stride, .. } = self;
-        let Step { rest1, beta2, rest2, correction2, epsilon, .. } = self;
+        let AdamStep { values, gradient, moments, scale, coupled, shrink, stride, .. } = self;
+        let AdamStep { rest1, beta2, rest2, correction2, epsilon, .. } = self;
         let moments = moments.first.iter_mut().zip(moments.second);
         for ((v, &g), (m, s)) in values.iter_mut().zip(gradient).zip(moments) {
             let g = scale * g + coupled * *v;

@@ -2,7 +2,7 @@
 
 use candle_core::{Tensor, Var};
 
-use super::on_device::{self, Columns, Held};
+use super::on_device::{self, DeviceMoments, StepFactors};
 use super::{Moments, OptimizerConfig, Stride};
 use crate::learning::LearningError;
 
@@ -12,7 +12,7 @@ pub(super) enum OptimizerMemory {
     /// Slices on the host, where values are slices too.
     Host(Vec<Moments>),
     /// Tensors on the device of the variables.
-    Device(Vec<Held>),
+    Device(Vec<DeviceMoments>),
 }
 
 /// Steps all variables where they lie.
@@ -20,16 +20,16 @@ pub(super) fn step_there(
     rule: &OptimizerConfig,
     (vars, factors): (&[Var], &[f64]),
     gradients: &[&Tensor],
-    held: &mut [Held],
+    held: &mut [DeviceMoments],
     taken: (&[Option<Stride>], &[u64]),
     scales: Option<&Tensor>,
 ) -> Result<(), LearningError> {
-    let mut columns: Option<(f64, Columns)> = None;
+    let mut columns: Option<(f64, StepFactors)> = None;
     for (((var, factor), gradient), held) in vars.iter().zip(factors).zip(gradients).zip(held) {
         // Mostly all variables have the same factor.
         let mine = match columns.take() {
             Some((of, columns)) if of == *factor => columns,
-            _ => Columns::new(rule, taken, *factor, scales, var.device())?,
+            _ => StepFactors::new(rule, taken, *factor, scales, var.device())?,
         };
         on_device::step(rule, var, gradient, held, &mine)?;
         columns = Some((*factor, mine));

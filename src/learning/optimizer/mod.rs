@@ -46,7 +46,7 @@ use candle_core::backprop::GradStore;
 use candle_core::{Tensor, Var};
 
 use self::memory::{OptimizerMemory, advance, rescaled, step_there};
-use self::on_device::Held;
+use self::on_device::DeviceMoments;
 use self::rule::MomentsMut;
 use super::LearningError;
 use crate::model::ops;
@@ -68,7 +68,7 @@ impl OptimizerConfig {
             true => {
                 OptimizerMemory::Host(vars.iter().map(|v| self.moments(v.elem_count())).collect())
             }
-            false => OptimizerMemory::Device(vec![Held::default(); vars.len()]),
+            false => OptimizerMemory::Device(vec![DeviceMoments::default(); vars.len()]),
         };
         let factors = vec![1.0; vars.len()];
         Optimizer { rule: self, vars, factors, memory, steps: vec![0; members] }
@@ -128,7 +128,7 @@ impl Optimizer {
             OptimizerMemory::Host(moments) => *moments = state.moments,
             OptimizerMemory::Device(held) => {
                 for ((held, moments), var) in held.iter_mut().zip(&state.moments).zip(&self.vars) {
-                    *held = Held::new(moments, var, members)?;
+                    *held = DeviceMoments::new(moments, var, members)?;
                 }
             }
         }

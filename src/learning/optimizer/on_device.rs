@@ -12,20 +12,20 @@ use super::{Adam, Decay, Moments, OptimizerConfig, Sgd, Stride};
 /// State of one variable on the variable's device, `(members, values)`. Nothing before the first step, which stands
 /// for zeros.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Held {
+pub(super) struct DeviceMoments {
     first: Option<Tensor>,
     second: Option<Tensor>,
 }
 
-impl Held {
+impl DeviceMoments {
     /// Places moments on the device of `var`.
-    pub fn new(moments: &Moments, var: &Var, members: usize) -> Result<Held> {
+    pub fn new(moments: &Moments, var: &Var, members: usize) -> Result<DeviceMoments> {
         let place = |values: &[f32]| -> Result<Option<Tensor>> {
             let own = values.len() / members.max(1);
             let there = || Tensor::from_slice(values, (members, own), var.device());
             (!values.is_empty()).then(there).transpose()
         };
-        Ok(Held { first: place(&moments.first)?, second: place(&moments.second)? })
+        Ok(DeviceMoments { first: place(&moments.first)?, second: place(&moments.second)? })
     }
 
     /// Copies them over `fresh` ones.
@@ -40,7 +40,7 @@ impl Held {
 }
 
 /// One step's numbers of every member; those that rest have a row all the same.
-pub(super) struct Columns {
+pub(super) struct StepFactors {
     /// Factor of the gradient.
     scale: Tensor,
     /// Learning rate; for Adam over the first correction.
@@ -53,7 +53,7 @@ pub(super) struct Columns {
     moves: Option<Tensor>,
 }
 
-impl Columns {
+impl StepFactors {
     /// Creates the columns of a step.
     ///
     /// `steps` counts from 1 for members that move; `factor` is of the learning rate, and `scales` `(members)` come
@@ -64,7 +64,7 @@ impl Columns {
         factor: f64,
         scales: Option<&Tensor>,
         device: &Device,
-    ) -> Result<Columns> {
+    ) -> Result<StepFactors> {
         let members = strides.len();
         let mut table = vec![0f32; 4 * members];
         for (member, (stride, step)) in strides.iter().zip(steps).enumerate() {
@@ -86,7 +86,7 @@ impl Columns {
             None => table.get(0)?,
         };
         let (stride, shrink, widen) = (table.get(1)?, table.get(2)?, table.get(3)?);
-        Ok(Columns { scale, stride, shrink, widen, moves })
+        Ok(StepFactors { scale, stride, shrink, widen, moves })
     }
 
     /// `new` for members that move, `old` (zeros where there is none) for those that rest.
@@ -119,8 +119,8 @@ pub(super) fn step(
     rule: &OptimizerConfig,
     var: &Var,
     gradient: &Tensor,
-    held: &mut Held,
-    columns: &Columns,
+    held: &mut DeviceMoments,
+    columns: &StepFactors,
 ) -> Result<()> {
     let members = columns.scale.dim(0)?;
     let table = (members, var.elem_count() / members.max(1));
@@ -139,8 +139,8 @@ fn sgd_step(
     sgd: &Sgd,
     values: &Tensor,
     gradient: Tensor,
-    held: &mut Held,
-    columns: &Columns,
+    held: &mut DeviceMoments,
+    columns: &StepFactors,
 ) -> Result<Tensor> {
     let mut towards = decayed(gradient, values, sgd.weight_decay)?;
     if sgd.momentum != 0.0 {
@@ -156,8 +156,8 @@ fn adam_step(
     adam: &Adam,
     values: &Tensor,
     gradient: Tensor,
-    held: &mut Held,
-    columns: &Columns,
+    held: &mut DeviceMoments,
+    columns: &StepFactors,
 ) -> Result<Tensor> {
     let coupled = if adam.decay == Decay::Coupled { adam.weight_decay } else { 0.0 };
     let gradient = decayed(gradient, values, coupled)?;

@@ -4,16 +4,16 @@ use super::*;
 use crate::golden::{Golden, assert_close};
 
 /// `f(x) = 1/2 x^T Q x - b^T x` of the golden file, its gradient in f32.
-struct Quadratic {
+struct GoldenQuadratic {
     q: Vec<f64>,
     b: Vec<f64>,
     start: Vec<f32>,
 }
 
-impl Quadratic {
-    fn of(golden: &Golden) -> Quadratic {
+impl GoldenQuadratic {
+    fn of(golden: &Golden) -> GoldenQuadratic {
         let start = golden.f64("theta0").iter().map(|&v| v as f32).collect();
-        Quadratic { q: golden.f64("Q"), b: golden.f64("b"), start }
+        GoldenQuadratic { q: golden.f64("Q"), b: golden.f64("b"), start }
     }
 
     fn gradient(&self, at: &[f32]) -> Vec<f32> {
@@ -55,7 +55,7 @@ impl Quadratic {
 #[test]
 fn golden_optimisers() {
     let Some(golden) = Golden::open("optimisers") else { return };
-    let f = Quadratic::of(&golden);
+    let f = GoldenQuadratic::of(&golden);
     let plain = |_: &[f32], _: &mut Vec<f32>| {};
     let check = |name: &str, rule: OptimizerConfig, rate: f64| {
         golden.assert_close_f32(name, &f.trajectory(rule, |_| rate, plain, |_, _| 1.0));
@@ -88,7 +88,7 @@ fn golden_optimisers() {
 #[test]
 fn golden_optimisers_clipping() {
     let Some(golden) = Golden::open("optimisers") else { return };
-    let f = Quadratic::of(&golden);
+    let f = GoldenQuadratic::of(&golden);
     let mut norms = Vec::new();
     let clip = |gradients: &GradStore, vars: &[Var]| {
         norms.push(global_norm(gradients, vars).unwrap());

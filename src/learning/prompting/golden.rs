@@ -18,15 +18,15 @@ const CLASSES: usize = 10;
 const DIM: usize = 48;
 
 /// The file of a method, and the images and the network that it shares with others.
-struct Setting {
+struct GoldenSetting {
     golden: Golden,
     images: Golden,
     backbone: Arc<Backbone>,
     received: ParameterSet,
 }
 
-impl Setting {
-    fn open(file: &str) -> Option<Setting> {
+impl GoldenSetting {
+    fn open(file: &str) -> Option<GoldenSetting> {
         let (golden, images) = (Golden::open(file)?, Golden::open("vit_tokens")?);
         let backbone = Arc::new(Backbone::from(small_vit(&images)));
         let mut received = ParameterSet::new();
@@ -34,7 +34,7 @@ impl Setting {
         received.insert("head.weight", parameter(&[CLASSES, DIM], weight));
         let bias = images.fill("head.bias", &[CLASSES], 0.05);
         received.insert("head.bias", parameter(&[CLASSES], bias));
-        Some(Setting { golden, images, backbone, received })
+        Some(GoldenSetting { golden, images, backbone, received })
     }
 
     fn with(&mut self, name: &str, shape: &[usize], values: Vec<f32>) {
@@ -54,7 +54,7 @@ impl Setting {
     }
 
     /// Trains a step on the whole batch with rows [4, 8): loss, features, and the gradient of each variable.
-    fn learn(&self, prompting: impl Prompting + 'static) -> Step {
+    fn learn(&self, prompting: impl Prompting + 'static) -> GoldenStep {
         let received = vec![self.received.clone()];
         let prompting: Arc<dyn Prompting> = Arc::new(prompting);
         let model = Classifier::pack_with(&self.backbone, received, 4..8, Some(prompting)).unwrap();
@@ -67,7 +67,7 @@ impl Setting {
             (name.to_string(), flat(grads.get(variable).expect("a gradient")))
         };
         let gradients = model.variables().iter().map(gradient).collect();
-        Step { loss: flat(&outputs.losses)[0], features: outputs.features, gradients }
+        GoldenStep { loss: flat(&outputs.losses)[0], features: outputs.features, gradients }
     }
 
     /// Logits of all ten rows.
@@ -77,7 +77,7 @@ impl Setting {
         flat(&head.unwrap().logits(features).unwrap())
     }
 
-    fn check_head(&self, step: &Step) {
+    fn check_head(&self, step: &GoldenStep) {
         let padded = |name: &str, width: usize| {
             let mut all = vec![0f32; CLASSES * width];
             all[4 * width..8 * width].copy_from_slice(&step.gradients[name]);
@@ -88,7 +88,7 @@ impl Setting {
     }
 }
 
-struct Step {
+struct GoldenStep {
     loss: f32,
     features: Tensor,
     gradients: BTreeMap<String, Vec<f32>>,
@@ -109,7 +109,7 @@ fn pulled(pull: f64) -> SelectedPrompts {
 
 #[test]
 fn golden_l2p() {
-    let Some(mut setting) = Setting::open("l2p") else { return };
+    let Some(mut setting) = GoldenSetting::open("l2p") else { return };
     let pool = setting.golden.fill("pool", &[5, 3, DIM], 0.5);
     setting.with(POOL, &[5, 3, DIM], pool);
     let keys = setting.golden.fill("keys", &[5, DIM], 1.0);
@@ -167,7 +167,7 @@ fn by_kind(gradients: &[&Vec<f32>], middle: usize, length: usize) -> Vec<f32> {
 
 #[test]
 fn golden_dualprompt() {
-    let Some(mut setting) = Setting::open("dualprompt") else { return };
+    let Some(mut setting) = GoldenSetting::open("dualprompt") else { return };
     let general = setting.golden.fill("g_prompt", &[2, 2, 3, DIM], 0.5);
     for (block, values) in by_block(&general, 2, 1, 3).into_iter().enumerate() {
         setting.with(&general_name(block), &[6, DIM], values);
@@ -223,7 +223,7 @@ fn golden_dualprompt() {
 
 #[test]
 fn golden_coda() {
-    let Some(mut setting) = Setting::open("coda") else { return };
+    let Some(mut setting) = GoldenSetting::open("coda") else { return };
     let parts = [
         (ComponentPart::Prompt, "p", vec![6, 4, DIM], 0.5),
         (ComponentPart::Key, "k", vec![6, DIM], 1.0),
@@ -261,7 +261,7 @@ fn golden_coda() {
     let ortho = whole.loss(&tensors, &queries).unwrap().unwrap();
     golden.assert_close("ortho", &flat(&ortho));
     for (part, short, ..) in &parts {
-        let of = |step: &Step| -> Vec<f32> {
+        let of = |step: &GoldenStep| -> Vec<f32> {
             (0..3).flat_map(|block| step.gradients[&part.name(block)].clone()).collect()
         };
         golden.assert_close(&format!("grad_{short}"), &of(&step));

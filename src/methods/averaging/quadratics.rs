@@ -11,7 +11,9 @@ use candle_core::{Device, Tensor};
 
 use super::averager::Averager;
 use super::{LocalTrainingResult, PackClient, RowPurpose, TrainingStep};
-use crate::data::{Batch, ClassOrder, Dataset, Shard, Split, TaskSequence, TaskSizes, TaskView};
+use crate::data::{
+    Batch, ClassPermutation, Dataset, Shard, Split, TaskSequence, TaskSizes, TaskView,
+};
 use crate::learning::losses::Linear;
 use crate::learning::optimizer::{clip_factor, global_norm};
 use crate::learning::{Classifier, PackBatch};
@@ -93,7 +95,8 @@ impl<C: AveragingMethod> World<C> {
             notes: Vec::new(),
         };
         let backbone = Backbone::Pixels(PixelShape { channels: 5, image: 1 });
-        let task_sequence = TaskSequence::new(1, &ClassOrder::Native, &TaskSizes::Even(1)).unwrap();
+        let task_sequence =
+            TaskSequence::new(1, &ClassPermutation::Native, &TaskSizes::Even(1)).unwrap();
         let ctx = RunContext::new(backbone, dataset, task_sequence);
         let base = Averager::new(method, &ctx.facts(clients.len() as u32));
         let mut server = base.server(&ctx, StreamKey::new(1, Domain::Init)).unwrap();

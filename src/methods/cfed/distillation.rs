@@ -188,11 +188,11 @@ mod tests {
     fn models_are_asked_one_after_the_other() {
         use std::sync::Arc;
 
-        use crate::data::{Auxiliary, ClassOrder, TaskSequence, TaskSizes, digits};
+        use crate::data::{Auxiliary, ClassPermutation, TaskSequence, TaskSizes, digits};
         use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
         let pixels = PixelShape { channels: 1, image: 8 };
         let task_sequence =
-            TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+            TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(2)).unwrap();
         let digits = digits::embedded().unwrap();
         let auxiliary = Auxiliary::new(&digits.train, 10, (7, true), 2).unwrap();
         let mut ctx = RunContext::new(Backbone::Pixels(pixels), digits, task_sequence);

@@ -121,8 +121,9 @@ mod tests {
     /// Tasks of two rows each: the first row of a task is its own.
     #[test]
     fn learned_rows_are_of_the_task_that_brought_them() {
-        use crate::data::{ClassOrder, TaskSizes};
-        let task_sequence = TaskSequence::new(6, &ClassOrder::Native, &TaskSizes::Even(3)).unwrap();
+        use crate::data::{ClassPermutation, TaskSizes};
+        let task_sequence =
+            TaskSequence::new(6, &ClassPermutation::Native, &TaskSizes::Even(3)).unwrap();
         let mut memory = GlfcClientState::default();
         memory.rows.extend([0, 1, 2, 3, 5]);
         let wanted = LearnedRows::from([(0, 0), (1, 0), (2, 1), (3, 1), (5, 2)]);

@@ -384,10 +384,11 @@ fn empty_parts_of_a_client_count_among_all_units() {
 /// Two parts that have samples, of two clients that cut three each, count as two or as six.
 #[test]
 fn the_server_counts_units_as_it_is_told() {
-    use crate::data::{ClassOrder, TaskSequence, TaskSizes, digits};
+    use crate::data::{ClassPermutation, TaskSequence, TaskSizes, digits};
     use crate::model::{Backbone, PixelShape};
     use crate::policy::{Method, RoundContext, RunContext, Stage};
-    let task_sequence = TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(10)).unwrap();
+    let task_sequence =
+        TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(10)).unwrap();
     let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
     let ctx = RunContext::new(pixels, digits::embedded().unwrap(), task_sequence);
     let samples = [drawn(2, &[7], 5), drawn(3, &[4], 5)];

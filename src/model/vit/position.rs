@@ -2,7 +2,7 @@
 //! row is kept, the grid is resampled bicubically with antialiasing (A = -0.5, the kernel
 //! widened where the grid shrinks).
 
-use crate::data::transform::{Kernel, Table, resize_f32};
+use crate::data::transform::{Kernel, ResizeWeights, resize_f32};
 
 /// Resamples `embedding` `(1 + from^2, dim)`, row-major, to `(1 + to^2, dim)`.
 pub(super) fn resample(embedding: &[f32], dim: usize, from: usize, to: usize) -> Vec<f32> {
@@ -10,7 +10,7 @@ pub(super) fn resample(embedding: &[f32], dim: usize, from: usize, to: usize) ->
         return embedding.to_vec();
     }
     let (cls, grid) = embedding.split_at(dim);
-    let table = Table::new(Kernel::Antialias, from, to);
+    let table = ResizeWeights::new(Kernel::Antialias, from, to);
     let (mut middle, mut resized) = (Vec::new(), Vec::new());
     resize_f32(&table, &table, &transpose(grid, dim), &mut middle, &mut resized);
     let mut output = cls.to_vec();

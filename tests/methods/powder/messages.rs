@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, TaskView};
+use fedcast::data::{ClassPermutation, TaskView};
 use fedcast::methods::powder::{
     Attention, ClientTaskDownload, Downlink, Powder, PowderConfig, SharedTable, Similarity,
     SimilarityKeys,
@@ -114,7 +114,7 @@ fn powder_sends_the_bytes_of_its_card() {
 
 #[test]
 fn messages_that_are_something_else_are_refused() {
-    let ctx = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassPermutation::Native);
     let mut run = Engine::new(powder_with(|_| ()), facts(), ctx);
     task(&mut run, 0, 1, 1);
     let slot_down = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();

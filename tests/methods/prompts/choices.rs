@@ -80,7 +80,7 @@ fn pulling(top: usize, pull: f64) -> SelectedPrompts {
 /// The cosine does not see how long a key is, so a pull cannot make it longer.
 #[test]
 fn a_pull_is_at_right_angles_to_its_key_and_bounded() {
-    let ctx = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassPermutation::Native);
     let (step, queries) = step(&ctx);
     /// Method that pulls, its training, the keys that are pulled, and the largest pull.
     type Pulling = (Arc<dyn Method>, Arc<dyn Prompting>, Range<usize>, f32);
@@ -195,7 +195,7 @@ fn prompts_of_no_length_are_a_linear_probe() {
 /// Keys that separate tasks make inference equal to that with the task given.
 #[test]
 fn an_expert_found_by_its_key_answers_as_one_that_is_given() {
-    let ctx = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassPermutation::Native);
     let (step, queries) = step(&ctx);
     let mut received = saved(&engine(dual_of(|_| ()), 3));
     let mean = queries.mean(0).unwrap();
@@ -271,7 +271,7 @@ fn tasks_share_the_pool_in_whole_components() {
     let set = saved(&run);
     let one = ModelFacts { tasks: 1, ..facts() };
     let method = built(small_coda(), &one);
-    let whole = Engine::new(method, one, lab(1, ClassOrder::Native)).run(1, 1);
+    let whole = Engine::new(method, one, lab(1, ClassPermutation::Native)).run(1, 1);
     let exchange = whole.last();
     let (down, up) = (parameters_of(&exchange.down), parameters_of(exchange.up.as_ref().unwrap()));
     let (down, up) = (down.unwrap(), up.unwrap());
@@ -303,7 +303,7 @@ fn offsets_are_the_same_for_everybody() {
 /// Prompts are chosen image by image: no vote of a batch.
 #[test]
 fn an_image_is_answered_alike_whatever_stands_beside_it() {
-    let ctx = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassPermutation::Native);
     let loader =
         ctx.with_queries(ctx.statistics_loader(&(0..16).collect()), QueryView::Clean).unwrap();
     let batches = |size| loader.in_order(size).map(Result::unwrap).collect::<Vec<_>>();
@@ -424,7 +424,7 @@ fn components_of_zeros_are_a_prefix_of_zeros() {
             values.iter_mut().for_each(|v| *v = 0.0);
         }
     });
-    let ctx = lab(3, ClassOrder::Native);
+    let ctx = lab(3, ClassPermutation::Native);
     let zeros = Tensor::zeros((4, 16), candle_core::DType::F32, &ctx.device).unwrap();
     let prefix = || Prefix::halves(&zeros).unwrap();
     assert!(near(&features, &adapted(&ctx, &Adaptation::prefixes([prefix(), prefix()]))));

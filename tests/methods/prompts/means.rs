@@ -136,7 +136,7 @@ fn clients_of_a_task_begin_alike_and_leave_the_backbone_alone() {
 #[test]
 fn dualprompt_of_one_task_is_prefix_tuning() {
     let facts = ModelFacts { tasks: 1, ..facts() };
-    let start = |method| Engine::new(method, facts.clone(), lab(1, ClassOrder::Native));
+    let start = |method| Engine::new(method, facts.clone(), lab(1, ClassPermutation::Native));
     let dual = start(built(DualPrompt { pool: 1, g_len: 3, ..small_dual() }, &facts));
     let mut prefix = start(fedavg_of(Train::Prompt));
     let names = [("prompt.00", general_name(0)), ("prompt.01", expert_name(1))];

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::Tensor;
-use fedcast::data::{ClassOrder, Step, TaskView, Transform};
+use fedcast::data::{ClassPermutation, Step, TaskView, Transform};
 use fedcast::learning::prompting::{
     ComponentPart, EXPERT_KEYS, Expert, ExpertLayout, Experts, KEYS, POOL, SelectedPrompts,
     expert_name, general_name,

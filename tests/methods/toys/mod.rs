@@ -11,7 +11,7 @@ pub mod watched;
 use std::ops::Range;
 use std::sync::Arc;
 
-use fedcast::data::{ClassOrder, Dataset, Shard, Split, TaskSequence, TaskSizes, TaskView};
+use fedcast::data::{ClassPermutation, Dataset, Shard, Split, TaskSequence, TaskSizes, TaskView};
 use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::model::{Backbone, Vit, VitConfig};
 use fedcast::numerics::distributions::{standard_normal, uniform};
@@ -91,7 +91,7 @@ fn dataset() -> Dataset {
 }
 
 /// Context in which `tasks` tasks arrive.
-pub fn lab(tasks: usize, order: ClassOrder) -> RunContext {
+pub fn lab(tasks: usize, order: ClassPermutation) -> RunContext {
     let parameters = Vit::initial_parameters(&config(), StreamKey::new(3, Domain::Init));
     // Wider than timm's start: a network that has not been pretrained must still distinguish pictures
     // apart.

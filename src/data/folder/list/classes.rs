@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Line, Part, wrong};
+use super::{ImageLine, ImageList, wrong};
 use crate::data::{Cause, DataError, normal_form};
 
 /// The classes of both parts.
@@ -15,8 +15,8 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    pub fn of(train: &[Part], test: &[Part]) -> Result<Classes, DataError> {
-        let (in_train, in_test) = (Names::of(train)?, Names::of(test)?);
+    pub fn of(train: &[ImageList], test: &[ImageList]) -> Result<Classes, DataError> {
+        let (in_train, in_test) = (ListedClassNames::of(train)?, ListedClassNames::of(test)?);
         // A class without tests has no accuracy; one that is tested only could not be learned.
         if let Some((name, (place, _))) =
             in_test.0.iter().find(|(name, _)| !in_train.0.contains_key(*name))
@@ -45,7 +45,7 @@ impl Classes {
 
     /// Returns numbers as the list gives them, from 0 or 1 and without a gap. If it gives none, they are of the names
     /// in their order.
-    fn numbered(names: Names, parts: &[Part]) -> Result<Classes, DataError> {
+    fn numbered(names: ListedClassNames, parts: &[ImageList]) -> Result<Classes, DataError> {
         let mut order: Vec<(Option<u32>, String)> =
             names.0.iter().map(|(name, (_, class))| (*class, name.clone())).collect();
         order.sort();
@@ -73,7 +73,7 @@ impl Classes {
         counts_from_one.into_iter().collect()
     }
 
-    pub fn of_line(&self, line: &Line) -> u32 {
+    pub fn of_line(&self, line: &ImageLine) -> u32 {
         // Every name was met when the classes were collected.
         self.ids.get(&name_of(line)).copied().unwrap_or_default()
     }
@@ -85,7 +85,7 @@ impl Classes {
 }
 
 /// Returns the name of a line's class: the list's, or the folder of the image.
-fn name_of(line: &Line) -> String {
+fn name_of(line: &ImageLine) -> String {
     let folder = || {
         let folder = Path::new(&line.path).parent().and_then(Path::file_name);
         folder.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
@@ -94,16 +94,16 @@ fn name_of(line: &Line) -> String {
 }
 
 /// Returns the lists of a part, for errors.
-fn files(parts: &[Part]) -> String {
+fn files(parts: &[ImageList]) -> String {
     let names: Vec<String> = parts.iter().map(|part| part.file.display().to_string()).collect();
     names.join(", ")
 }
 
 /// Names of classes, where each stands first, and its number.
-struct Names(BTreeMap<String, (PathBuf, Option<u32>)>);
+struct ListedClassNames(BTreeMap<String, (PathBuf, Option<u32>)>);
 
-impl Names {
-    fn of(parts: &[Part]) -> Result<Names, DataError> {
+impl ListedClassNames {
+    fn of(parts: &[ImageList]) -> Result<ListedClassNames, DataError> {
         let mut names: BTreeMap<String, (PathBuf, Option<u32>)> = BTreeMap::new();
         let mut numbers: BTreeMap<u32, String> = BTreeMap::new();
         let lines = parts.iter().flat_map(|part| part.lines.iter().map(move |line| (part, line)));
@@ -137,6 +137,6 @@ impl Names {
                 return Err(wrong(part.place(line), expected, found));
             }
         }
-        Ok(Names(names))
+        Ok(ListedClassNames(names))
     }
 }

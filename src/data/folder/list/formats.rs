@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Line, Part, at, wrong};
+use super::{ImageLine, ImageList, at, wrong};
 use crate::data::{Cause, DataError};
 
 /// Returns the lines of one part, `train` or `test`; a file of one part only has no name for it.
-pub(in crate::data::folder) fn part(file: &Path, part: &str) -> Result<Part, DataError> {
+pub(in crate::data::folder) fn part(file: &Path, part: &str) -> Result<ImageList, DataError> {
     let text = crate::files::read_text(file, crate::files::Kind::Table)
         .map_err(|error| DataError::io(file, "the list of a split", error))?;
     let ending = file.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
@@ -21,11 +21,11 @@ pub(in crate::data::folder) fn part(file: &Path, part: &str) -> Result<Part, Dat
             ));
         }
     }?;
-    Ok(Part { file: file.to_owned(), lines })
+    Ok(ImageList { file: file.to_owned(), lines })
 }
 
 /// `data:` and `targets:`, each with lines `- value`: what PyYAML writes of two lists.
-fn yaml(file: &Path, text: &str) -> Result<Vec<Line>, DataError> {
+fn yaml(file: &Path, text: &str) -> Result<Vec<ImageLine>, DataError> {
     let (mut paths, mut classes) = (Vec::new(), Vec::new());
     let mut open = None;
     for (number, line) in (1..).zip(text.lines()) {
@@ -61,12 +61,13 @@ fn yaml(file: &Path, text: &str) -> Result<Vec<Line>, DataError> {
             found,
         ));
     }
-    let line = |((number, path), (_, class))| Line { number, path, class: Some(class), name: None };
+    let line =
+        |((number, path), (_, class))| ImageLine { number, path, class: Some(class), name: None };
     Ok(paths.into_iter().zip(classes).map(line).collect())
 }
 
 /// `path class`, or `path`; either may stand in quotes.
-fn plain(file: &Path, text: &str) -> Result<Vec<Line>, DataError> {
+fn plain(file: &Path, text: &str) -> Result<Vec<ImageLine>, DataError> {
     let lines = (1..).zip(text.lines()).map(|(number, line)| (number, line.trim()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let line = |(number, line): (usize, &str)| {
@@ -81,7 +82,7 @@ fn plain(file: &Path, text: &str) -> Result<Vec<Line>, DataError> {
                 (path, Some(known.map_err(|_| no_class(at(file, number), class))?))
             }
         };
-        Ok(Line { number, path: unquoted(path).to_owned(), class, name: None })
+        Ok(ImageLine { number, path: unquoted(path).to_owned(), class, name: None })
     };
     lines.map(line).collect()
 }
@@ -99,7 +100,7 @@ fn unquoted(text: &str) -> &str {
 }
 
 /// `{"train": [[path, class, name], ..], "val": .., "test": ..}`.
-fn json(file: &Path, text: &str, part: &str) -> Result<Vec<Line>, DataError> {
+fn json(file: &Path, text: &str, part: &str) -> Result<Vec<ImageLine>, DataError> {
     let document: serde_json::Value = serde_json::from_str(text)
         .map_err(|error| wrong(at(file, error.line()), "JSON", error.to_string()))?;
     let Some(list) = document.get(part).and_then(serde_json::Value::as_array) else {
@@ -128,7 +129,7 @@ fn json(file: &Path, text: &str, part: &str) -> Result<Vec<Line>, DataError> {
             return Err(wrong(at(file, number), expected, entry.to_string()));
         };
         let name = entry.get(2).and_then(serde_json::Value::as_str).map(str::to_owned);
-        lines.push(Line { number, path: path.to_owned(), class: Some(class), name });
+        lines.push(ImageLine { number, path: path.to_owned(), class: Some(class), name });
     }
     Ok(lines)
 }

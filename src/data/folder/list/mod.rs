@@ -27,7 +27,7 @@ pub(super) use formats::part;
 
 /// One image of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct ImageLine {
     /// Line number, from 1.
     pub number: usize,
     pub path: String,
@@ -39,14 +39,14 @@ pub(super) struct Line {
 
 /// Content of one file for one part.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
+pub(super) struct ImageList {
     pub file: PathBuf,
-    pub lines: Vec<Line>,
+    pub lines: Vec<ImageLine>,
 }
 
-impl Part {
+impl ImageList {
     /// `list.yaml:17`, for errors.
-    fn place(&self, line: &Line) -> PathBuf {
+    fn place(&self, line: &ImageLine) -> PathBuf {
         at(&self.file, line.number)
     }
 }
@@ -82,11 +82,15 @@ pub(super) fn read(root: &Path, train: &Path, test: &Path) -> Result<Division, D
 ///
 /// # Errors
 /// As [`read`].
-pub(super) fn divide(root: &Path, train: &[Part], test: &[Part]) -> Result<Division, DataError> {
+pub(super) fn divide(
+    root: &Path,
+    train: &[ImageList],
+    test: &[ImageList],
+) -> Result<Division, DataError> {
     let classes = Classes::of(train, test)?;
     let dropped = leading(root, train)?;
     let mut seen = BTreeMap::new();
-    let mut images_of = |parts: &[Part]| -> Result<Vec<(PathBuf, u32)>, DataError> {
+    let mut images_of = |parts: &[ImageList]| -> Result<Vec<(PathBuf, u32)>, DataError> {
         let each = parts.iter().map(|part| images(root, dropped, part, &classes, &mut seen));
         Ok(each.collect::<Result<Vec<_>, _>>()?.concat())
     };
@@ -96,7 +100,7 @@ pub(super) fn divide(root: &Path, train: &[Part], test: &[Part]) -> Result<Divis
 }
 
 /// Returns the number of leading folders of a path that are above the data.
-fn leading(root: &Path, parts: &[Part]) -> Result<usize, DataError> {
+fn leading(root: &Path, parts: &[ImageList]) -> Result<usize, DataError> {
     let lines = parts.iter().flat_map(|part| part.lines.iter().map(move |line| (part, line)));
     let (part, first) = lines.into_iter().next().ok_or_else(|| {
         let file = parts.first().map_or_else(|| root.to_owned(), |part| part.file.clone());
@@ -112,7 +116,7 @@ fn without(path: &str, leading: usize) -> PathBuf {
     Path::new(path).components().skip(leading).collect()
 }
 
-fn missing(image: PathBuf, part: &Part, line: &Line) -> DataError {
+fn missing(image: PathBuf, part: &ImageList, line: &ImageLine) -> DataError {
     DataError::Missing {
         path: image,
         expected: format!("the image that {} names", part.place(line).display()),
@@ -128,11 +132,11 @@ type Seen = BTreeMap<PathBuf, PathBuf>;
 fn images(
     root: &Path,
     dropped: usize,
-    part: &Part,
+    part: &ImageList,
     classes: &Classes,
     seen: &mut Seen,
 ) -> Result<Vec<(PathBuf, u32)>, DataError> {
-    let image = |line: &Line| {
+    let image = |line: &ImageLine| {
         let relative = without(&line.path, dropped);
         let Some(path) = file_at(root, &relative) else {
             return Err(missing(root.join(relative), part, line));

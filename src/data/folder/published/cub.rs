@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::data::DataError;
 use crate::data::folder::division::Division;
-use crate::data::folder::list::{self, Line, Part, at, wrong};
+use crate::data::folder::list::{self, ImageLine, ImageList, at, wrong};
 use crate::files::{Kind, read_text};
 
 pub(super) fn is_at(root: &Path) -> bool {
@@ -37,7 +37,8 @@ pub(super) fn read(root: &Path) -> Result<Division, DataError> {
                 wrong(place, "a class counted from 1", format!("`{class}`"))
             })?;
         let name = class.parse().ok().and_then(|class| names.get(&class)).map(|(_, n)| n.clone());
-        let entry = Line { number: *number, path: format!("images/{path}"), class: Some(id), name };
+        let entry =
+            ImageLine { number: *number, path: format!("images/{path}"), class: Some(id), name };
         let (line, part) = parts.get(image).ok_or_else(|| lacking("train_test_split.txt"))?;
         match part.as_str() {
             "1" => train.push(entry),
@@ -48,7 +49,7 @@ pub(super) fn read(root: &Path) -> Result<Division, DataError> {
             }
         }
     }
-    let part = |lines| Part { file: file.clone(), lines };
+    let part = |lines| ImageList { file: file.clone(), lines };
     list::divide(root, &[part(train)], &[part(test)])
 }
 

@@ -18,7 +18,7 @@ pub(super) fn read(root: &Path) -> Result<Option<Division>, DataError> {
     if listed.is_empty() {
         return Ok(None);
     }
-    let parts = |part: &str| -> Result<Vec<list::Part>, DataError> {
+    let parts = |part: &str| -> Result<Vec<list::ImageList>, DataError> {
         listed.iter().map(|domain| list::part(&file(domain, part), part)).collect()
     };
     let mut division = list::divide(root, &parts("train")?, &parts("test")?)?;

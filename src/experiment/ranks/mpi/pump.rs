@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 
-use super::raw::{Tag, Transfer, Universe};
+use super::raw::{MpiTransfer, Tag, Universe};
 use crate::federation::remote::{Rank, RankTransport, TransportEvent};
 
 /// End of the job, as far as MPI is concerned.
@@ -51,18 +51,18 @@ pub(super) struct Pump<'a> {
 
 /// Another rank.
 struct Peer<'a> {
-    reading: Reading<'a>,
+    reading: ReceiveState<'a>,
     /// The first one is tested; MPI keeps the order.
-    sending: VecDeque<Transfer<'a>>,
+    sending: VecDeque<MpiTransfer<'a>>,
     /// True if the rank has said goodbye.
     closed: bool,
 }
 
-enum Reading<'a> {
-    Head(Transfer<'a>),
+enum ReceiveState<'a> {
+    Head(MpiTransfer<'a>),
     /// A body of this length that waits until there is room.
     Announced(usize),
-    Body(Transfer<'a>),
+    Body(MpiTransfer<'a>),
     /// Nothing will come.
     Nothing,
 }
@@ -76,7 +76,7 @@ impl<'a> Pump<'a> {
     ) -> Pump<'a> {
         let others = if me == 0 { 1..size } else { 0..1 };
         let silent = |rank| {
-            (rank, Peer { reading: Reading::Nothing, sending: VecDeque::new(), closed: false })
+            (rank, Peer { reading: ReceiveState::Nothing, sending: VecDeque::new(), closed: false })
         };
         let mut pump = Pump {
             universe,
@@ -205,33 +205,34 @@ impl<'a> Pump<'a> {
         let expected = self.expected();
         let Some(peer) = self.peers.get_mut(&rank) else { return Ok(false) };
         match &mut peer.reading {
-            Reading::Nothing => return Ok(false),
-            Reading::Head(transfer) | Reading::Body(transfer) => {
+            ReceiveState::Nothing => return Ok(false),
+            ReceiveState::Head(transfer) | ReceiveState::Body(transfer) => {
                 if !transfer.is_over()? {
                     return Ok(false);
                 }
             }
-            Reading::Announced(length) => {
+            ReceiveState::Announced(length) => {
                 if expected > 0 && expected + *length > IN_FLIGHT {
                     return Ok(false);
                 }
             }
         }
-        match std::mem::replace(&mut peer.reading, Reading::Nothing) {
-            Reading::Head(transfer) => {
+        match std::mem::replace(&mut peer.reading, ReceiveState::Nothing) {
+            ReceiveState::Head(transfer) => {
                 let bytes = transfer.into_bytes();
                 let word = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
                 match word {
                     CLOSE | CLOSE_LAME => self.bid_farewell(rank, word),
                     0 => self.deliver(rank, Vec::new()),
-                    length => peer.reading = Reading::Announced(length as usize),
+                    length => peer.reading = ReceiveState::Announced(length as usize),
                 }
             }
-            Reading::Announced(length) => {
-                peer.reading = Reading::Body(self.universe.receive(rank, Tag::Body, length)?);
+            ReceiveState::Announced(length) => {
+                peer.reading =
+                    ReceiveState::Body(self.universe.receive(rank, Tag::Body, length)?);
             }
-            Reading::Body(transfer) => self.deliver(rank, transfer.into_bytes()),
-            Reading::Nothing => {}
+            ReceiveState::Body(transfer) => self.deliver(rank, transfer.into_bytes()),
+            ReceiveState::Nothing => {}
         }
         Ok(true)
     }
@@ -239,7 +240,7 @@ impl<'a> Pump<'a> {
     /// Bytes that are on their way here.
     fn expected(&self) -> usize {
         let coming = self.peers.values().map(|peer| match &peer.reading {
-            Reading::Body(transfer) => transfer.len(),
+            ReceiveState::Body(transfer) => transfer.len(),
             _ => 0,
         });
         coming.sum()
@@ -248,7 +249,7 @@ impl<'a> Pump<'a> {
     fn listen(&mut self, rank: u32) {
         let head = self.universe.receive(rank, Tag::Head, size_of::<u64>());
         match (head, self.peers.get_mut(&rank)) {
-            (Ok(transfer), Some(peer)) => peer.reading = Reading::Head(transfer),
+            (Ok(transfer), Some(peer)) => peer.reading = ReceiveState::Head(transfer),
             (Ok(_), None) => {}
             (Err(why), _) => self.lose(rank, why),
         }
@@ -294,7 +295,7 @@ impl<'a> Pump<'a> {
     fn is_busy(&self) -> bool {
         self.peers
             .values()
-            .any(|peer| !peer.sending.is_empty() || matches!(peer.reading, Reading::Body(_)))
+            .any(|peer| !peer.sending.is_empty() || matches!(peer.reading, ReceiveState::Body(_)))
     }
 
     fn is_over(&self) -> Option<Ending> {

@@ -52,7 +52,7 @@ impl Universe {
     }
 
     /// Begins to send.
-    pub fn send(&self, to: u32, tag: Tag, buffer: Vec<u8>) -> Result<Transfer<'_>, String> {
+    pub fn send(&self, to: u32, tag: Tag, buffer: Vec<u8>) -> Result<MpiTransfer<'_>, String> {
         self.transfer(buffer, |start, length, request| {
             // SAFETY: the piece lies in a buffer that is neither moved nor freed before the request is over.
             unsafe {
@@ -71,7 +71,7 @@ impl Universe {
     }
 
     /// Begins to receive `length` bytes.
-    pub fn receive(&self, from: u32, tag: Tag, length: usize) -> Result<Transfer<'_>, String> {
+    pub fn receive(&self, from: u32, tag: Tag, length: usize) -> Result<MpiTransfer<'_>, String> {
         self.transfer(vec![0; length], |start, length, request| {
             // SAFETY: as in `send`; no code reads the buffer before the request is over.
             unsafe {
@@ -93,7 +93,7 @@ impl Universe {
         &self,
         mut buffer: Vec<u8>,
         post: impl Fn(*mut u8, c_int, *mut ffi::MPI_Request) -> c_int,
-    ) -> Result<Transfer<'_>, String> {
+    ) -> Result<MpiTransfer<'_>, String> {
         let mut requests = Vec::new();
         for piece in buffer.chunks_mut(PIECE) {
             // SAFETY: a constant of the library.
@@ -106,7 +106,7 @@ impl Universe {
             }
             requests.push(request);
         }
-        Ok(Transfer { buffer, requests, _universe: self })
+        Ok(MpiTransfer { buffer, requests, _universe: self })
     }
 
     /// Leaves as MPI wants it. With a rank that died it may wait for ever.
@@ -123,14 +123,14 @@ impl Universe {
 }
 
 /// Bytes in transit.
-pub(super) struct Transfer<'a> {
+pub(super) struct MpiTransfer<'a> {
     buffer: Vec<u8>,
     /// Pieces that are not there yet.
     requests: Vec<ffi::MPI_Request>,
     _universe: &'a Universe,
 }
 
-impl Transfer<'_> {
+impl MpiTransfer<'_> {
     /// Returns true if all of it is there; lets MPI make progress.
     ///
     /// # Errors
@@ -160,7 +160,7 @@ impl Transfer<'_> {
     }
 }
 
-impl Drop for Transfer<'_> {
+impl Drop for MpiTransfer<'_> {
     fn drop(&mut self) {
         if !self.requests.is_empty() {
             // MPI may still use it: better lost than used again.

@@ -9,7 +9,7 @@
 //! Every arrow is an event of the event loop. The [`RoundClosing`](crate::federation::RoundClosing) decides when a
 //! round closes; participants that come back later are stragglers.
 //!
-//! The server owns three parts, each with its own state: the [`Schedule`] knows the position in the run, the
+//! The server owns three parts, each with its own state: the [`RunSchedule`] knows the position in the run, the
 //! [`RoundBook`] the open round and participants that are out, the [`PolicyDesk`] the policy. Transitions connect them.
 
 mod arrivals;
@@ -26,12 +26,12 @@ use super::messages::ToServer;
 use super::policy_desk::PolicyDesk;
 use super::round::OpenRound;
 use super::round_book::RoundBook;
-use super::schedule::Schedule;
+use super::schedule::RunSchedule;
 use crate::data::TaskView;
 use crate::federation::assets::AssetCaches;
 use crate::federation::compute::{Computation, Supplier};
 use crate::federation::effect::Effect;
-use crate::federation::envelope::Message;
+use crate::federation::envelope::ActorMessage;
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, JOURNAL_FORMAT};
 use crate::federation::queue::{ActorId, EventClass};
@@ -43,7 +43,7 @@ use crate::quantity::VirtualTime;
 /// The server's side of the protocol.
 pub(crate) struct ServerMachine {
     simulation: Arc<SimulationContext>,
-    schedule: Schedule,
+    schedule: RunSchedule,
     book: RoundBook,
     desk: PolicyDesk,
     caches: AssetCaches,
@@ -62,7 +62,7 @@ impl ServerMachine {
         policy: Option<Box<dyn Server>>,
     ) -> ServerMachine {
         ServerMachine {
-            schedule: Schedule::new(),
+            schedule: RunSchedule::new(),
             book: RoundBook::default(),
             desk: PolicyDesk::new(supplier, policy),
             caches: AssetCaches::new(simulation.rules.cache),
@@ -222,7 +222,7 @@ pub(super) fn deliver_result<T: Send + 'static>(
             vec![Effect::deliver_to_server(at, EventClass::Timer, message(result))]
         }
         Computation::Posted { jobs, result } => {
-            let pending = Box::pin(async move { Message::Server(message(result.await)) });
+            let pending = Box::pin(async move { ActorMessage::Server(message(result.await)) });
             let jobs = jobs.into_iter().map(|(kind, work)| Effect::Submit(kind, work));
             let (class, to) = (EventClass::Timer, ActorId::Server);
             jobs.chain([Effect::DeliverResult { at, class, to, pending }]).collect()

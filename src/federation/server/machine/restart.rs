@@ -11,7 +11,7 @@ use crate::federation::effect::Effect;
 use crate::federation::event::Event;
 use crate::federation::faults::Restart;
 use crate::federation::queue::EventClass;
-use crate::federation::server::messages::{Loss, ToServer};
+use crate::federation::server::messages::{ServerLoss, ToServer};
 use crate::federation::server::round_book::LostUploads;
 use crate::quantity::{Round, VirtualTime};
 
@@ -20,15 +20,15 @@ impl ServerMachine {
     pub(super) fn loss_in(&self, round: Round, now: VirtualTime) -> Option<Effect> {
         let rules = &self.simulation.rules;
         let Restart { after, downtime } = rules.faults.restart(rules.seed, round)?;
-        let loss = Loss { round, downtime, caches: self.caches.clone() };
+        let loss = ServerLoss { round, downtime, caches: self.caches.clone() };
         // As the arrival of a frame: also a round in which nothing takes time is still open then.
         let message = ToServer::Lose(Box::new(loss));
         Some(Effect::deliver_to_server(now + after, EventClass::Delivery, message))
     }
 
     /// Loses the server if the round is still open, and has a new policy made.
-    pub(super) fn lose(&mut self, now: VirtualTime, loss: Loss, effects: &mut Vec<Effect>) {
-        let Loss { round, downtime, caches } = loss;
+    pub(super) fn lose(&mut self, now: VirtualTime, loss: ServerLoss, effects: &mut Vec<Effect>) {
+        let ServerLoss { round, downtime, caches } = loss;
         if !self.book.waits_for(round) {
             return;
         }

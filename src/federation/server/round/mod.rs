@@ -17,7 +17,7 @@ use crate::federation::client::{AssetArrived, Broadcast, ToClient};
 use crate::federation::closing::RoundClosing;
 use crate::federation::compute::{OwnModel, RoundOpening};
 use crate::federation::effect::Effect;
-use crate::federation::envelope::{Envelope, Message};
+use crate::federation::envelope::{ActorMessage, Envelope};
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
 use crate::federation::exchange::Exchange;
 use crate::federation::frames::{SentDownload, SentUpload};
@@ -233,10 +233,10 @@ impl OpenRound {
             frame += 1;
             simulation.links.send(transfer, bytes.frame())
         };
-        let to_client = |message| Message::Client(participant.client, message);
+        let to_client = |message| ActorMessage::Client(participant.client, message);
         let lost = |charge| {
             let (round, participant, charge) = (self.context.round, participant.id, Some(charge));
-            Message::Server(ToServer::Lost { round, seat: participant, charge })
+            ActorMessage::Server(ToServer::Lost { round, seat: participant, charge })
         };
         let mut parcels = VecDeque::new();
         let direction = Direction::Down;

@@ -44,10 +44,10 @@ fn a_row_that_somebody_changed_meanwhile_is_never_read() {
     assert!(read(1).unwrap_err().to_string().contains("found others"));
     other.set_len(at).unwrap();
     assert!(read(1).unwrap_err().to_string().contains("found none"));
-    assert_eq!(file.holds(&blocks(), 1), Held::Damaged);
+    assert_eq!(file.holds(&blocks(), 1), BlockState::Damaged);
     assert_eq!(
         (file.holds(&blocks(), 0), row(&file, 0, 31)),
-        (Held::Whole, values(0)[93..].to_vec())
+        (BlockState::Whole, values(0)[93..].to_vec())
     );
 }
 
@@ -73,15 +73,18 @@ fn what_is_written_is_there_after_a_restart() {
     let Opened { file, notice } = open(folder.path());
     assert_eq!(notice, None);
     for block in 0..3 {
-        assert_eq!(file.holds(&blocks(), block), Held::Empty);
+        assert_eq!(file.holds(&blocks(), block), BlockState::Empty);
     }
     file.put(&blocks(), 1, &values(1)).unwrap();
     assert_eq!(row(&file, 1, 2), values(1)[6..9]);
     drop(file);
     let Opened { file, notice } = open(folder.path());
     assert_eq!(notice, None);
-    assert_eq!(file.holds(&blocks(), 1), Held::Whole);
-    assert_eq!((file.holds(&blocks(), 0), file.holds(&blocks(), 2)), (Held::Empty, Held::Empty));
+    assert_eq!(file.holds(&blocks(), 1), BlockState::Whole);
+    assert_eq!(
+        (file.holds(&blocks(), 0), file.holds(&blocks(), 2)),
+        (BlockState::Empty, BlockState::Empty)
+    );
     assert_eq!(row(&file, 1, 7), values(1)[21..24]);
 }
 
@@ -96,7 +99,7 @@ fn two_users_of_a_file_see_each_others_blocks() {
         });
     });
     for block in 0..3 {
-        assert_eq!(one.holds(&blocks(), block), Held::Whole);
+        assert_eq!(one.holds(&blocks(), block), BlockState::Whole);
         assert_eq!(row(&other, block, 0), values(block)[..3]);
     }
 }
@@ -116,14 +119,14 @@ fn a_block_written_half_way_does_not_count() {
         file.write_all(bytes).unwrap();
     };
     write(begin, &1f32.to_le_bytes());
-    assert_eq!(open(folder.path()).file.holds(&blocks(), 1), Held::Empty);
+    assert_eq!(open(folder.path()).file.holds(&blocks(), 1), BlockState::Empty);
     // The checksum is there and some values are not: pages reach a disk in any order.
     write((HEADER + SUM) as u64, blake3::hash(b"values").as_bytes());
     let Opened { file, notice } = open(folder.path());
-    assert_eq!((file.holds(&blocks(), 1), notice), (Held::Damaged, None));
-    assert_eq!(file.holds(&blocks(), 0), Held::Whole);
+    assert_eq!((file.holds(&blocks(), 1), notice), (BlockState::Damaged, None));
+    assert_eq!(file.holds(&blocks(), 0), BlockState::Whole);
     file.put(&blocks(), 1, &values(1)).unwrap();
-    assert_eq!(file.holds(&blocks(), 1), Held::Whole);
+    assert_eq!(file.holds(&blocks(), 1), BlockState::Whole);
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn a_file_cut_off_or_of_something_else_is_replaced_with_a_notice() {
         damage();
         let Opened { file, notice } = open(folder.path());
         assert!(notice.as_ref().is_some_and(|told| told.contains(why)), "{notice:?}");
-        assert_eq!(file.holds(&blocks(), 2), Held::Empty);
+        assert_eq!(file.holds(&blocks(), 2), BlockState::Empty);
     }
 }
 
@@ -175,7 +178,7 @@ fn a_full_disk_is_an_error_and_no_block() {
     *file.file.lock() = full;
     let error = file.put(&blocks(), 0, &values(0)).unwrap_err();
     assert_eq!(error.source.kind(), io::ErrorKind::StorageFull);
-    assert_eq!(file.holds(&blocks(), 0), Held::Empty);
+    assert_eq!(file.holds(&blocks(), 0), BlockState::Empty);
 }
 
 /// A header, a checksum a block, up to a page; then every value in four bytes.

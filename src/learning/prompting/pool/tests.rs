@@ -12,9 +12,9 @@ const DIM: usize = 64;
 
 /// A weighted prefix for block 1, whose rows 1 and 2 of 4 train, and the sum of cosines as a loss.
 #[derive(Debug)]
-struct Weighted;
+struct WeightedPrefix;
 
-impl Prompting for Weighted {
+impl Prompting for WeightedPrefix {
     fn first_block(&self) -> usize {
         1
     }
@@ -68,7 +68,8 @@ type Learnt = (Vec<f32>, Vec<Vec<Vec<f32>>>);
 /// Losses, and by variable the gradient of each member.
 fn learn(received: Vec<ParameterSet>, batches: Vec<Batch>, sizes: Vec<usize>) -> Learnt {
     let (backbone, members) = (Arc::new(Backbone::from(embedded_vit().unwrap())), sizes.len());
-    let model = Classifier::pack_with(&backbone, received, 1..3, Some(Arc::new(Weighted))).unwrap();
+    let model =
+        Classifier::pack_with(&backbone, received, 1..3, Some(Arc::new(WeightedPrefix))).unwrap();
     let step = PackBatch {
         batch: Batch::join(batches).unwrap(),
         groups: Groups::new(sizes),
@@ -107,7 +108,8 @@ fn only_the_trained_rows_are_variables_and_move() {
     let backbone = Arc::new(Backbone::from(embedded_vit().unwrap()));
     let start = received(0.0);
     let members = vec![start.clone(); 2];
-    let model = Classifier::pack_with(&backbone, members, 1..3, Some(Arc::new(Weighted))).unwrap();
+    let model =
+        Classifier::pack_with(&backbone, members, 1..3, Some(Arc::new(WeightedPrefix))).unwrap();
     let shapes: Vec<_> = model.variables().iter().map(|(_, v)| v.dims().to_vec()).collect();
     let expected: [&[usize]; 4] = [&[2, 2], &[2, 2, DIM], &[2, 2, DIM], &[2, 2, 6, DIM]];
     assert_eq!(shapes, expected);
@@ -130,7 +132,7 @@ fn only_the_trained_rows_are_variables_and_move() {
 fn brought_queries_are_those_that_are_computed() {
     let backbone = Arc::new(Backbone::from(embedded_vit().unwrap()));
     let model =
-        Classifier::frozen_with(&backbone, &received(0.0), Some(Arc::new(Weighted))).unwrap();
+        Classifier::frozen_with(&backbone, &received(0.0), Some(Arc::new(WeightedPrefix))).unwrap();
     let images = batch(0..5);
     let pixels = images.pixels(&Device::Cpu).unwrap();
     let queries = backbone.frozen(&pixels, crate::model::FrozenPart::Whole).unwrap();

@@ -72,7 +72,7 @@ fn perturbed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{ClassOrder, TaskSequence, TaskSizes, digits};
+    use crate::data::{ClassPermutation, TaskSequence, TaskSizes, digits};
     use crate::learning::OptimizerConfig;
     use crate::model::{Backbone, LinearHead, PixelShape};
     use crate::scenario::reader::defaults;
@@ -83,7 +83,7 @@ mod tests {
     fn an_image_goes_down_its_loss_and_fades() {
         let pixels = PixelShape { channels: 1, image: 8 };
         let task_sequence =
-            TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+            TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(2)).unwrap();
         let ctx =
             RunContext::new(Backbone::Pixels(pixels), digits::embedded().unwrap(), task_sequence);
         let mut training = ctx.training.clone();

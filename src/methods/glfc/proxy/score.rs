@@ -316,11 +316,11 @@ mod tests {
     /// Its features, which clients describe, are pixels.
     #[test]
     fn scores_are_shares_and_traces_mean_variances() {
-        use crate::data::{ClassOrder, TaskSequence, TaskSizes, digits};
+        use crate::data::{ClassPermutation, TaskSequence, TaskSizes, digits};
         use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
         let pixels = PixelShape { channels: 1, image: 8 };
         let task_sequence =
-            TaskSequence::new(10, &ClassOrder::Native, &TaskSizes::Even(2)).unwrap();
+            TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(2)).unwrap();
         let ctx =
             RunContext::new(Backbone::Pixels(pixels), digits::embedded().unwrap(), task_sequence);
         let mut weight = vec![0f32; 640];
