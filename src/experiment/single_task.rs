@@ -3,12 +3,12 @@
 //! Powder's script compares the accuracy of a client task in a run with that of a "direct" run *of the same method*, in
 //! which the model is put back after every round: each client task is one round of local training, from the model as it
 //! starts. [`single_task_accuracies`] does that: every client task that a run begins gets a federation of its single
-//! client, one round of the method in the client task's period, and a test among its own rows. Nothing else takes part
+//! client, one round of the method in the client task's stage, and a test among its own rows. Nothing else takes part
 //! and nothing is kept; links, clocks, privacy and faults have no part in it either.
 //!
 //! The published script measures models of its third rounds, whose training is distilled from an untrained teacher;
-//! here a method sees its period as in the run, so that what it does in the very first round of a run it does for
-//! client tasks of the first period.
+//! here a method sees its stage as in the run, so that what it does in the very first round of a run it does for
+//! client tasks of the first stage.
 
 use parking_lot::Mutex;
 use std::fmt::Write as _;
@@ -118,7 +118,7 @@ fn alone(setup: &Setup, client_task: ClientTask, view: &Arc<TaskView>) -> Result
     let untested = || {
         AssembleError::unsupported(
             format!(
-                "the client task of period {} of client {} was not tested",
+                "the client task of stage {} of client {} was not tested",
                 client_task.stage.0 + 1,
                 client_task.client.0
             ),
@@ -128,7 +128,7 @@ fn alone(setup: &Setup, client_task: ClientTask, view: &Arc<TaskView>) -> Result
     Ok(found.ok_or_else(untested)?)
 }
 
-/// A method with one participant: that of a client task's client, in the client task's period.
+/// A method with one participant: that of a client task's client, in the client task's stage.
 #[derive(Clone)]
 struct SingleTaskMethod {
     inner: Arc<dyn Method>,
@@ -169,7 +169,7 @@ impl MethodWrapper for SingleTaskMethod {
     }
 }
 
-/// Server of a single client task. Prepares the earlier periods, in which no client trains, and tests the client task
+/// Server of a single client task. Prepares the earlier stages, in which no client trains, and tests the client task
 /// at its end.
 struct SingleTaskServer {
     inner: Box<dyn Server>,

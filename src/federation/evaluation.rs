@@ -94,8 +94,8 @@ fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
 fn begun(simulation: &SimulationContext, seen: usize) -> Vec<(ClientTask, &ClientTasks)> {
     let Some(client_tasks) = &simulation.task_sequence.client_tasks else { return Vec::new() };
     let mut tasks = simulation.task_sequence.tasks.iter().rev();
-    let Some(period) = tasks.find(|view| view.seen() <= seen) else { return Vec::new() };
-    client_tasks.begun(period.task).map(|client_task| (client_task, &**client_tasks)).collect()
+    let Some(stage) = tasks.find(|view| view.seen() <= seen) else { return Vec::new() };
+    client_tasks.begun(stage.task).map(|client_task| (client_task, &**client_tasks)).collect()
 }
 
 /// Counts the predictor's answers in one block, over rows `0..seen` or those of the given client task.
@@ -163,11 +163,11 @@ fn slot_scores(
     point: EvaluationPoint,
 ) -> Vec<SlotScore> {
     let begun = begun(simulation, tally.total.len());
-    let period =
+    let stage =
         simulation.task_sequence.tasks.iter().rev().find(|view| view.seen() <= tally.total.len());
-    let leaving = match (&simulation.task_sequence.client_tasks, period) {
-        (Some(client_tasks), Some(period)) if point == EvaluationPoint::Task => {
-            client_tasks.finished(period.task)
+    let leaving = match (&simulation.task_sequence.client_tasks, stage) {
+        (Some(client_tasks), Some(stage)) if point == EvaluationPoint::Task => {
+            client_tasks.finished(stage.task)
         }
         _ => Vec::new(),
     };

@@ -15,7 +15,7 @@ use crate::quantity::{ClientId, TaskId};
 /// Accuracies of client tasks trained alone, the reference of forward transfer.
 pub type TrainedAlone = BTreeMap<(TaskId, ClientId), f64>;
 
-/// Measures of all evaluation points, one at the end of every period. Accuracies in `0..=1`.
+/// Measures of all evaluation points, one at the end of every stage. Accuracies in `0..=1`.
 #[derive(Clone, Debug, PartialEq, Serialize, Document)]
 pub struct ClientTaskReport {
     /// Number of client tasks and their accuracy at every evaluation point.
@@ -34,9 +34,9 @@ pub struct ClientTaskReport {
 /// One evaluation point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 pub struct ClientTaskPoint {
-    /// Client tasks begun by the end of the period.
+    /// Client tasks begun by the end of the stage.
     pub begun: usize,
-    /// Client tasks finished at the end of the period.
+    /// Client tasks finished at the end of the stage.
     pub finished: usize,
     /// Mean accuracy of begun client tasks, task identity known; null if none of them has test samples.
     #[document(unit = "share")]
@@ -53,9 +53,9 @@ pub struct ClientTaskPoint {
 pub struct ClientTaskMeasures {
     /// Average accuracy at the end, with task identity known (`til`) or not (`cil`).
     pub avg: Option<f64>,
-    /// Average incremental accuracy: mean over periods of the average accuracy.
+    /// Average incremental accuracy: mean over stages of the average accuracy.
     pub aia: Option<f64>,
-    /// Forgetting measure: best accuracy at earlier periods minus the current one.
+    /// Forgetting measure: best accuracy at earlier stages minus the current one.
     pub fm: Option<f64>,
     /// Forward transfer against client tasks trained alone, if `record.single_task` gives all of them.
     pub ft: Option<f64>,
@@ -68,7 +68,7 @@ pub struct ClientTaskMeasures {
 }
 
 impl ClientTaskReport {
-    /// Computes the measures from the scores at the end of each period, for this number of clients.
+    /// Computes the measures from the scores at the end of each stage, for this number of clients.
     pub fn of(points: &[Vec<SlotScore>], clients: u32, alone: &TrainedAlone) -> ClientTaskReport {
         let own = matrix(points, clients, |score| score.within);
         let asked = points.iter().flatten().all(|score| score.correct.is_some());
@@ -100,9 +100,9 @@ impl ClientTaskReport {
             |share: Option<f64>| share.map_or("·".to_string(), |share| percent(Some(share)));
         let mut points =
             TextTable::new(["accuracy %", "tasks begun", "task known", "task not known"]);
-        for (period, point) in self.points.iter().enumerate() {
+        for (stage, point) in self.points.iter().enumerate() {
             points.row([
-                format!("after period {}", period + 1),
+                format!("after stage {}", stage + 1),
                 point.begun.to_string(),
                 cell(point.til),
                 cell(point.cil),
@@ -113,7 +113,7 @@ impl ClientTaskReport {
         type Measure = fn(&ClientTaskMeasures) -> Option<f64>;
         let rows: [(&str, Measure); 6] = [
             ("Avg (mean over client tasks at the end)", |m| m.avg),
-            ("AIA (mean of Avg over periods)", |m| m.aia),
+            ("AIA (mean of Avg over stages)", |m| m.aia),
             ("FM (drop from the best)", |m| m.fm),
             ("FT (against tasks trained alone)", |m| m.ft),
             ("BT (since finished)", |m| m.bt),

@@ -72,7 +72,7 @@ impl TasksSection {
 
     /// Returns the classes per task of a data set with `classes` classes; `None` if they do not fit.
     ///
-    /// If clients have their own tasks, every period has the size of one client task.
+    /// If clients have their own tasks, every stage has the size of one client task.
     pub fn sizes(&self, classes: u32) -> Option<Vec<u32>> {
         if let ArrivalChoice::ClientTasks { classes_per_client_task, .. } = self.arrival {
             return (classes_per_client_task <= classes)
@@ -126,7 +126,7 @@ impl TasksSection {
                 "sizes",
                 "`tasks.sizes` has no effect: all client tasks have `classes_per_client_task` classes",
                 "no effect on client tasks",
-                "give the number of periods as `count`, and `classes_per_client_task`",
+                "give the number of stages as `count`, and `classes_per_client_task`",
             );
         }
         let order = Param::new("order", ClassOrder::Native, "order of classes");

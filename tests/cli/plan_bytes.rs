@@ -78,7 +78,7 @@ fn in_phase(plan: &Value, name: &str, pointer: &str) -> Vec<u64> {
     named.map(|phase| phase.pointer(pointer).unwrap().as_u64().unwrap()).collect()
 }
 
-/// Cards of Powder and C2Prompt, sections 4: five clients in every round of five periods, and looks between periods.
+/// Cards of Powder and C2Prompt, sections 4: five clients in every round of five stages, and looks between stages.
 #[test]
 fn powder_and_c2prompt_on_imagenet_r() {
     let powder = plan("scenarios/c2prompt/imagenet-r-powder.toml", &[]);
@@ -86,7 +86,7 @@ fn powder_and_c2prompt_on_imagenet_r() {
     assert_eq!(in_phase(&powder, "train", "/participants"), [15; 5]);
     let mixed = 4 * (4 * 230_400 + 15_380) + 80 + 24;
     assert_eq!(in_phase(&powder, "train", "/down/largest/payload"), [mixed; 5]);
-    // As a period begins, and as it ends, but for the last one.
+    // As a stage begins, and as it ends, but for the last one.
     assert_eq!(in_phase(&powder, "look", "/participants"), [5; 9]);
     let table =
         plan("scenarios/c2prompt/imagenet-r-powder.toml", &["--set", "method.downlink=table"]);

@@ -47,8 +47,7 @@ fn a_replay_a_verification_and_other_times_say_the_same_of_slots() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let told = run(folder, "run", &[]);
-    for line in
-        ["after period 3", "Avg (mean over client tasks", "FT (against tasks trained alone)"]
+    for line in ["after stage 3", "Avg (mean over client tasks", "FT (against tasks trained alone)"]
     {
         assert!(told.out.contains(line), "{}", told.out);
     }
@@ -157,7 +156,7 @@ fn a_slot_alone_is_one_round_of_its_client() {
     assert_eq!(table.lines().count(), 1 + 9, "{table}");
     assert_eq!(alone(folder, &["--set", "federation.rounds=5", "--workers", "1"]), table);
     assert_ne!(alone(folder, &["--set", "client.epochs=3"]), table);
-    // Other clients move; the slots of the first period are what they were.
+    // Other clients move; the slots of the first stage are what they were.
     let more = alone(folder, &["--set", "tasks.switch_fraction=1.0"]);
     assert!(more.lines().count() == 1 + 15 && more.lines().take(6).eq(table.lines().take(6)));
     // A federation of one client that has one slot is nothing else.

@@ -1,4 +1,4 @@
-//! Promises about tasks of a client's own (Powder's benchmark): a drawn share of clients begins a slot in every period,
+//! Promises about tasks of a client's own (Powder's benchmark): a drawn share of clients begins a slot in every stage,
 //! the journal says who works on which, only begun slots are tested, `plan` knows it, and methods that know only classes
 //! run in it.
 
@@ -14,7 +14,7 @@ use fedcast::methods::Registry;
 use fedcast::quantity::{ClientId, Round, TaskId};
 use fedcast::scenario::{Override, Scenario};
 
-/// Three periods of two rounds, five clients with four of the ten digits each.
+/// Three stages of two rounds, five clients with four of the ten digits each.
 const SCENARIO: &str = r#"
     schema = 2
     data = { source = "digits", subset = 20 }
@@ -40,7 +40,7 @@ fn ran_with(scenario: &Scenario, workers: u32, shaker: Option<u64>) -> (Vec<Entr
     (memory.entries(), memory.digests())
 }
 
-/// Returns the clients that work on the client task of each period, by round.
+/// Returns the clients that work on the client task of each stage, by round.
 fn work(entries: &[Entry]) -> BTreeMap<Round, BTreeMap<ClientId, TaskId>> {
     let mut work = BTreeMap::new();
     for entry in entries {
@@ -71,8 +71,8 @@ fn the_journal_says_who_works_on_which_slot() {
     assert_eq!(work.len(), 6);
     let mut held: BTreeMap<ClientId, TaskId> = BTreeMap::new();
     for (round, of) in &work {
-        let period = TaskId(round.0 as u16 / 2);
-        held.extend(movers[period.index()].iter().map(|client| (*client, period)));
+        let stage = TaskId(round.0 as u16 / 2);
+        held.extend(movers[stage.index()].iter().map(|client| (*client, stage)));
         assert_eq!(*of, held, "{round}");
     }
 }
@@ -152,7 +152,7 @@ fn slots_are_told_in_the_same_way_whatever_else_is_asked() {
     }
 }
 
-/// Powder: who goes on with a slot has answered as the last period ended, and is asked about slots that began since alone;
+/// Powder: who goes on with a slot has answered as the last stage ended, and is asked about slots that began since alone;
 /// nothing else is left out of a comparison, so that what it answers is of the same length.
 #[test]
 fn who_was_asked_a_moment_ago_is_asked_about_new_slots_alone() {
@@ -176,7 +176,7 @@ fn who_was_asked_a_moment_ago_is_asked_about_new_slots_alone() {
         sizes.values_mut().for_each(|sizes| sizes.sort_unstable());
         sizes.into_values().collect::<Vec<_>>()
     };
-    // Keys and attention of two components of a slot; two of five clients move in a period.
+    // Keys and attention of two components of a slot; two of five clients move in a stage.
     const SLOT: u64 = 2 * 2 * 64 * 4;
     let (opening, closing) = (looks(Direction::Down, 0), looks(Direction::Down, 3));
     assert_eq!(opening[0], [5 * SLOT; 5]);
@@ -189,7 +189,7 @@ fn who_was_asked_a_moment_ago_is_asked_about_new_slots_alone() {
     assert_eq!(answers[2], [2, 2, 2, 9, 9].map(answer));
 }
 
-/// Many clients and periods need no more than a number.
+/// Many clients and stages need no more than a number.
 #[test]
 fn fifty_and_a_hundred_clients_have_a_plan() {
     for (clients, slots) in [(50, 50 + 25 * 2), (100, 100 + 50 * 2)] {

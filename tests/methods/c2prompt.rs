@@ -255,7 +255,7 @@ fn cross_entropies_are_told_by_the_coin() {
     assert_eq!(kinds.len(), 2);
 }
 
-/// Card, invariant 1: Gaussians are those of the features that clients held, in f64, of all periods or of the last.
+/// Card, invariant 1: Gaussians are those of the features that clients held, in f64, of all stages or of the last.
 #[test]
 fn gaussians_are_of_everybody_who_ever_held_the_class() {
     for moments in [Moments::All, Moments::Period] {

@@ -22,7 +22,7 @@ const CLIENTS: usize = 5;
 const ROUNDS: usize = 3;
 const BUDGET: usize = 30;
 
-/// Three periods of three rounds, five clients with four of the ten digits each, and the settings of the port.
+/// Three stages of three rounds, five clients with four of the ten digits each, and the settings of the port.
 const SCENARIO: &str = r#"
     schema = 2
     data = { source = "digits", subset = 20 }
@@ -135,8 +135,8 @@ fn rows(set: &ParameterSet, of: impl Iterator<Item = usize>) -> Vec<Vec<u32>> {
 /// The rows of slots that a client had before the one it works on.
 fn learned(run: &Run, heard: &Heard) -> BTreeSet<u32> {
     let client = heard.participant.client;
-    let earlier = (0..heard.participant.view.task.0)
-        .map(|period| ClientTask { stage: TaskId(period), client });
+    let earlier =
+        (0..heard.participant.view.task.0).map(|stage| ClientTask { stage: TaskId(stage), client });
     let had = earlier.filter(|client_task| run.slots.begins(*client_task));
     had.flat_map(|client_task| run.slots.view(client_task).rows.clone())
         .map(|row| row as u32)
@@ -229,9 +229,9 @@ fn every_client_has_an_old_model_of_its_own() {
             olds.insert((*client, task.task), begun);
         }
     }
-    // Clients began a task in both later periods, and one went on with its own while the server's model moved.
-    let periods: BTreeSet<usize> = olds.values().map(|begun| begun / ROUNDS).collect();
-    assert_eq!(periods, [1, 2].into());
+    // Clients began a task in both later stages, and one went on with its own while the server's model moved.
+    let stages: BTreeSet<usize> = olds.values().map(|begun| begun / ROUNDS).collect();
+    assert_eq!(stages, [1, 2].into());
     assert!(stayed > 0, "nobody stayed");
     // It matters what is held, for those alone who have something to hold.
     let other = ran(&["method.relation_weight=0"]);

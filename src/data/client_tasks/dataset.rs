@@ -37,11 +37,11 @@ impl ClientTasks {
         }
     }
 
-    /// Returns the shard of every client in a period: empty where it does not begin the client task.
-    pub(crate) fn shards(&self, period: TaskId, dataset: &Dataset) -> Vec<Shard> {
+    /// Returns the shard of every client in a stage: empty where it does not begin the client task.
+    pub(crate) fn shards(&self, stage: TaskId, dataset: &Dataset) -> Vec<Shard> {
         let by_class = dataset.train.by_class();
         let of = |client: u32| {
-            let client_task = ClientTask { stage: period, client: ClientId(client) };
+            let client_task = ClientTask { stage, client: ClientId(client) };
             let rows = self.view(client_task).rows.clone();
             let mut samples: Vec<u32> = by_class[rows].concat();
             samples.sort_unstable();

@@ -168,11 +168,10 @@ impl Holders {
     }
 }
 
-/// Returns the label counts of the client tasks of a period, by client.
-fn slots_of(client_tasks: &ClientTasks, period: TaskId, class_sizes: &[usize]) -> Vec<ClassCounts> {
+/// Returns the label counts of the client tasks of a stage, by client.
+fn slots_of(client_tasks: &ClientTasks, stage: TaskId, class_sizes: &[usize]) -> Vec<ClassCounts> {
     let of = |client: u32| {
-        let rows =
-            client_tasks.view(ClientTask { stage: period, client: ClientId(client) }).rows.clone();
+        let rows = client_tasks.view(ClientTask { stage, client: ClientId(client) }).rows.clone();
         let held = rows.map(|row| (row as u32, class_sizes[row] as u32));
         held.filter(|(_, count)| *count > 0).collect()
     };

@@ -288,9 +288,9 @@ fn shards(
             ShardSource::Drawn(all.map_err(advised)?)
         }
         Holders::Slots(client_tasks) => {
-            let periods =
+            let stages =
                 task_sequence.tasks.iter().map(|view| client_tasks.shards(view.task, dataset));
-            ShardSource::Drawn(periods.collect())
+            ShardSource::Drawn(stages.collect())
         }
     })
 }

@@ -99,24 +99,24 @@ impl Reports {
 
     /// Returns the share of the classes that begin in a stage that another client has reported, too. None where no
     /// client task begins.
-    pub fn second_holders(&self, period: TaskId) -> Option<f64> {
-        self.share_of_begun(period, |_, _| true)
+    pub fn second_holders(&self, stage: TaskId) -> Option<f64> {
+        self.share_of_begun(stage, |_, _| true)
     }
 
     /// Returns the share of the same classes of which another client has reported other samples. Where no client has, a
     /// class's Gaussian is the client's own, and there is nothing to compensate: client tasks of a stage may have the
     /// same images.
-    pub fn other_samples(&self, period: TaskId) -> Option<f64> {
-        self.share_of_begun(period, |own, other| !same_samples(own, other))
+    pub fn other_samples(&self, stage: TaskId) -> Option<f64> {
+        self.share_of_begun(stage, |own, other| !same_samples(own, other))
     }
 
     /// Returns the share of classes beginning in a stage for which another report passes `counts`.
     fn share_of_begun(
         &self,
-        period: TaskId,
+        stage: TaskId,
         counts: impl Fn((u32, &[f32]), (u32, &[f32])) -> bool,
     ) -> Option<f64> {
-        let begins = self.client_tasks.iter().filter(|(client_task, _)| client_task.task == period);
+        let begins = self.client_tasks.iter().filter(|(client_task, _)| client_task.task == stage);
         let shared: Vec<bool> = begins
             .flat_map(|(client_task, report)| {
                 report.held().map(move |class| (client_task.client, report, class))
@@ -206,7 +206,7 @@ mod tests {
     }
 
     /// Class 4: one sample of value 1 in the first stage, three of mean 5 in the second, where client 1 goes on.
-    fn two_periods(of: Moments) -> Reports {
+    fn two_stages(of: Moments) -> Reports {
         let mut reports = Reports::default();
         let went_on = report(&[(4, &[1.0]), (5, &[7.0])]);
         reports.take([(slot(0, 0), report(&[(6, &[2.0])])), (slot(0, 1), went_on.clone())], of);
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_slot_counts_once_however_often_it_is_reported() {
-        let reports = two_periods(Moments::All);
+        let reports = two_stages(Moments::All);
         assert_eq!(mean_of(&reports, 4), 4.0);
         assert_eq!(mean_of(&reports, 6), 2.0);
         assert_eq!(reports.client_tasks.len(), 3);
@@ -225,8 +225,8 @@ mod tests {
     }
 
     #[test]
-    fn moments_of_the_period_forget_those_before() {
-        let reports = two_periods(Moments::Period);
+    fn moments_of_the_stage_forget_those_before() {
+        let reports = two_stages(Moments::Period);
         assert_eq!(mean_of(&reports, 4), 4.0); // client 1 said it again
         let gaussians = reports.gaussians([&[6][..]], 1).unwrap();
         assert_eq!(gaussians[0].variances, [-1.0]); // nobody
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn another_client_makes_a_second_holder_and_an_earlier_slot_of_the_same_does_not() {
-        let reports = two_periods(Moments::All);
+        let reports = two_stages(Moments::All);
         // Class 4 of client 0, which client 1 has.
         assert_eq!(reports.second_holders(TaskId(1)), Some(1.0));
         // Of 6, 4 and 5 in the first stage, 4.

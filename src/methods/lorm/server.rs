@@ -100,7 +100,7 @@ impl ServerUpdate<Tasks> for Lorm {
         &self,
         tasks: &mut Tasks,
         theta: &ParameterSet,
-        _period: &Stage,
+        _stage: &Stage,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         tasks.finish(theta.filter(is_lora));

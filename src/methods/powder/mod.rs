@@ -9,7 +9,7 @@
 //! would use.
 //!
 //! ```text
-//! server   W = cos^30 of mean scores, rows sum to 1              as a period begins
+//! server   W = cos^30 of mean scores, rows sum to 1              as a stage begins
 //! client   K~_i = W_ig K_g + sum_(j != g) W_ij K_j      for the 3 client tasks i nearest to its own g; same for A, P
 //!          tokens of a block = (1/3) sum_c cos(q A~_c, K~_c) P~_c
 //!          E epochs: minimize CE over the classes of the slot + tau^2 sum_b v_b KL(teacher || student, without y_b)
@@ -154,8 +154,8 @@ impl Powder {
 }
 
 /// Returns the client tasks that can have begun in a stage, if every client has moved every time.
-fn begun(ExchangeFacts { model, stage: period, .. }: &ExchangeFacts<'_>) -> Vec<u32> {
-    (0..(model.clients * (period.index() + 1)) as u32).collect()
+fn begun(ExchangeFacts { model, stage, .. }: &ExchangeFacts<'_>) -> Vec<u32> {
+    (0..(model.clients * (stage.index() + 1)) as u32).collect()
 }
 
 impl Method for Powder {

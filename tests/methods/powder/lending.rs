@@ -64,7 +64,7 @@ fn samples_are_scored_on_mixed_components() {
     run.task(0, &[Arc::clone(&shard), shard], 1);
     let looks: Vec<SimilarityKeys> =
         downs(&run, "look").map(|download| SimilarityKeys::read(&download).unwrap()).collect();
-    assert_eq!(looks.len(), 4); // as the period begins, and as it ends
+    assert_eq!(looks.len(), 4); // as the stage begins, and as it ends
     let sent = uploads(&run);
     let keys = [0, 1].map(|client| values(&sent[client], "prompt.00.key"));
     let mean: Vec<f32> = keys[0].iter().zip(keys[1]).map(|(a, b)| (a + b) / 2.0).collect();
@@ -148,7 +148,7 @@ fn answers_are_means_of_attended_cosines() {
     }
 }
 
-/// Answers are kept until a client trains or a period begins; until then those about other client tasks are added.
+/// Answers are kept until a client trains or a stage begins; until then those about other client tasks are added.
 #[test]
 fn answers_are_kept_as_long_as_they_are_true() {
     let mut run = engine(powder_with(|_| ()), 3);
@@ -209,7 +209,7 @@ fn a_server_that_sees_images_finds_what_clients_tell() {
     assert_eq!(client_tasks.slots()[1].row, weights);
 }
 
-/// Slots that were not trained before a period lend nothing in it where that is asked: in the first one, and where
+/// Slots that were not trained before a stage lend nothing in it where that is asked: in the first one, and where
 /// nothing is transferred, a slot learns from itself alone.
 #[test]
 fn slots_that_lend_once_trained_lend_nothing_in_the_first_task_and_something_later() {

@@ -26,18 +26,18 @@ pub struct Sizes {
     pub up: MessageSpec,
 }
 
-/// Exchange of a phase of the first period on ViT-B/16, for a client task of this number of classes among 25.
+/// Exchange of a phase of the first stage on ViT-B/16, for a client task of this number of classes among 25.
 pub fn on_imagenet_r<M: Method>(
     classes: usize,
     phase: usize,
     method: impl Fn(&ModelFacts) -> M,
 ) -> Sizes {
-    in_period(0, (classes, phase), method)
+    in_stage(0, (classes, phase), method)
 }
 
-/// Returns the exchange of any period.
-fn in_period<M: Method>(
-    period: u16,
+/// Returns the exchange of any stage.
+fn in_stage<M: Method>(
+    stage: u16,
     (classes, phase): (usize, usize),
     method: impl Fn(&ModelFacts) -> M,
 ) -> Sizes {
@@ -56,7 +56,7 @@ fn in_period<M: Method>(
     let view = Arc::new(TaskView { task: TaskId(0), rows, classes: ids });
     let counts = ClassCounts::new();
     let facts =
-        ExchangeFacts { stage: TaskId(period), phase, ..first_exchange(&model, &view, &counts) };
+        ExchangeFacts { stage: TaskId(stage), phase, ..first_exchange(&model, &view, &counts) };
     let method = method(&model);
     Sizes {
         down: method.message_spec(MessageKind::Download, &facts).body(),
@@ -88,11 +88,11 @@ fn powder_sends_the_bytes_of_its_card() {
     };
     let download = on_imagenet_r(20, 2, table).down;
     assert_eq!(payload(&download), 24_578_000 + 4 * 20 + 4 + 3 * 25 * 8);
-    // Keys and attention of the five slots of the first period, and mean scores by class.
+    // Keys and attention of the five slots of the first stage, and mean scores by class.
     let looks = of(20, 3);
     assert_eq!(payload(&looks.down), 5 * 4 * 3 * 10 * 2 * 768);
-    // In the third period every client may have moved twice.
-    assert_eq!(payload(&in_period(2, (20, 3), method).down), 3 * payload(&looks.down));
+    // In the third stage every client may have moved twice.
+    assert_eq!(payload(&in_stage(2, (20, 3), method).down), 3 * payload(&looks.down));
     assert_eq!(payload(&looks.up.body()), 4 * (20 * 3 * 5 * 10 + 20));
     assert_eq!(looks.up.size, UploadSize::FromValues);
     // All of that has its own kind, for the release sends nothing for it.
