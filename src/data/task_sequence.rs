@@ -91,7 +91,7 @@ impl TaskSequence {
     }
 
     /// Stages of client tasks, over the data set of these client tasks, whose class ids are head rows.
-    pub fn of_slots(client_tasks: Arc<ClientTasks>) -> TaskSequence {
+    pub fn of_client_tasks(client_tasks: Arc<ClientTasks>) -> TaskSequence {
         let rows: Vec<u32> = (0..client_tasks.rows() as u32).collect();
         let stages = (0..client_tasks.rules().stages as u16).map(TaskId);
         let tasks = stages.map(|stage| Arc::new(client_tasks.stage_view(stage))).collect();
@@ -113,7 +113,7 @@ impl TaskSequence {
     pub fn dataset(&self, original: Dataset) -> Result<Dataset, DataError> {
         match &self.client_tasks {
             None => Ok(original),
-            Some(client_tasks) => original.for_slots(client_tasks),
+            Some(client_tasks) => original.for_client_tasks(client_tasks),
         }
     }
 

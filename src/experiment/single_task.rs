@@ -43,7 +43,7 @@ pub fn single_task_accuracies(
             "set `tasks.arrival = \"client-tasks\"`",
         )
     };
-    if !scenario.tasks.arrival.has_slots() {
+    if !scenario.tasks.arrival.has_client_tasks() {
         return Err(nobodys().into());
     }
     let Assembly { setup, .. } = assemble(scenario, methods, workers)?;

@@ -15,10 +15,11 @@
 //!
 //! # Where clients have tasks of their own
 //! In the benchmark of Powder and C²Prompt Fed-CODAP averages nothing (`ownership = "slot"`, after `CodaPrompt` of
-//! Powder's release, whose similarities are the identity): every slot has `slot_components` own components that
-//! its owner alone trains, and the prefix is the sum over the components of all slots begun, those of others frozen,
-//! divided by the number of these slots. There is no distillation. It is [`Powder`] without similarities; a download
-//! holds the table of all slots. With `ownership = "task"` all clients of a stage train and average one block of rows.
+//! Powder's release, whose similarities are the identity): every client task has `slot_components` own components that
+//! its owner alone trains, and the prefix is the sum over the components of all client tasks begun, those of others
+//! frozen, divided by the number of these client tasks. There is no distillation. It is [`Powder`] without
+//! similarities; a download holds the table of all client tasks. With `ownership = "task"` all clients of a stage train
+//! and average one block of rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -126,7 +127,7 @@ pub struct ComponentSizes {
     pub n_blocks: u32,
 }
 
-/// Components of a slot in Powder's release.
+/// Components of a client task in Powder's release.
 const SLOT_COMPONENTS: u32 = 10;
 
 /// Components of all tasks together in CODA-Prompt.
@@ -335,7 +336,7 @@ impl Recipe for CodaPrompt {
             Ownership::Task => self.parts().requirements(),
             Ownership::Slot => vec![
                 prompted::blocks(),
-                Requirement::own_slots(
+                Requirement::own_client_tasks(
                     "method.ownership",
                     "`ownership = \"slot\"` needs client tasks: tasks that all clients share have no owner",
                     "set `ownership = \"task\"`",

@@ -95,13 +95,13 @@ impl Requirement {
     }
 
     /// Requires tasks of clients' own; `key` asks for them.
-    pub fn own_slots(
+    pub fn own_client_tasks(
         key: &'static str,
         reason: &'static str,
         instead: &'static str,
     ) -> Requirement {
         let violation = move |scenario: &Scenario| {
-            (!scenario.tasks.arrival.has_slots()).then(|| {
+            (!scenario.tasks.arrival.has_client_tasks()).then(|| {
                 let help = format!("{instead}, or `tasks.arrival = \"client-tasks\"`");
                 RequirementError::new(
                     key,

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn measures_are_of_the_scores_and_forward_transfer_needs_slots_trained_alone() {
+    fn forward_transfer_needs_client_tasks_trained_alone() {
         let points = [
             vec![score(0, 0, (8, 6), true), score(0, 1, (6, 6), false)],
             vec![score(0, 0, (7, 2), false), score(0, 1, (9, 5), true), score(1, 0, (5, 4), true)],
@@ -196,7 +196,11 @@ mod tests {
         assert_eq!((report.til.ft, report.til.tt), (None, None));
         let client_task = |task, client| (TaskId(task), ClientId(client));
         let mut alone: TrainedAlone = [(client_task(0, 0), 0.6), (client_task(0, 1), 0.6)].into();
-        assert_eq!(ClientTaskReport::of(&points, 2, &alone).til.ft, None, "slot (1, 0) is missing");
+        assert_eq!(
+            ClientTaskReport::of(&points, 2, &alone).til.ft,
+            None,
+            "client task (1, 0) is missing"
+        );
         alone.insert(client_task(1, 0), 0.4);
         let own = ClientTaskReport::of(&points, 2, &alone).til;
         // 0.8 - 0.6 and (0.9 + 0.5) / 2 - (0.6 + 0.4) / 2.
@@ -208,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_without_test_images_is_in_no_mean() {
+    fn a_client_task_without_test_images_is_in_no_mean() {
         let untested = SlotScore { total: 0, ..score(0, 1, (0, 0), true) };
         let report =
             ClientTaskReport::of(&[vec![score(0, 0, (8, 6), true), untested]], 2, &[].into());

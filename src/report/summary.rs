@@ -137,7 +137,7 @@ pub struct Summary {
     #[serde(skip)]
     scores: Scores,
     #[serde(skip)]
-    slot_scores: Vec<Vec<SlotScore>>,
+    client_task_scores: Vec<Vec<SlotScore>>,
     #[serde(skip)]
     alone: TrainedAlone,
 }
@@ -169,11 +169,11 @@ impl Summary {
     /// It has the accuracies of client tasks trained alone that the scenario names, its published numbers, and the
     /// description of its validation set.
     pub fn about(scenario: &Scenario) -> Summary {
-        let slot = |line: &SingleTaskLine| {
+        let client_task = |line: &SingleTaskLine| {
             Some(((TaskId(line.period - 1), ClientId(line.client)), line.accuracy?))
         };
         Summary {
-            alone: scenario.record.trained_alone.iter().filter_map(slot).collect(),
+            alone: scenario.record.trained_alone.iter().filter_map(client_task).collect(),
             published: Published::of(&scenario.expected),
             validation: scenario.data.validation_set(),
             ignored: scenario.ignored(),
@@ -216,8 +216,9 @@ impl Summary {
         self.virtual_parts = took_time.then(|| self.watch.total(self.virtual_s));
         self.sampled = self.sampling.all().to_vec();
         self.accuracy = self.scores.accuracy();
-        let client_tasks = || ClientTaskReport::of(&self.slot_scores, self.clients, &self.alone);
-        self.client_tasks = (!self.slot_scores.is_empty()).then(client_tasks);
+        let client_tasks =
+            || ClientTaskReport::of(&self.client_task_scores, self.clients, &self.alone);
+        self.client_tasks = (!self.client_task_scores.is_empty()).then(client_tasks);
         // Values measured during the run are not those of a whole run.
         if let (Some(published), Some(EndReason::Done)) = (&mut self.published, self.ended) {
             published.measure(&self.accuracy, self.client_tasks.as_ref());
@@ -299,7 +300,7 @@ impl EventSink for Summary {
                 if let Some(numbers) = &entry.numbers {
                     self.scores.push(&numbers.tasks)?;
                     if !numbers.slots.is_empty() {
-                        self.slot_scores.push(numbers.slots.clone());
+                        self.client_task_scores.push(numbers.slots.clone());
                     }
                 }
                 self.finish();

@@ -102,7 +102,7 @@ impl ArrivalChoice {
     }
 
     /// Returns true if clients have their own tasks.
-    pub fn has_slots(&self) -> bool {
+    pub fn has_client_tasks(&self) -> bool {
         matches!(self, ArrivalChoice::ClientTasks { .. })
     }
 

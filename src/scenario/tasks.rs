@@ -121,7 +121,7 @@ impl TasksSection {
         };
         table.foreign(&["count"], "sizes");
         let arrival = ArrivalChoice::read(table);
-        if arrival.has_slots() && matches!(split, TaskSizes::Explicit(_)) {
+        if arrival.has_client_tasks() && matches!(split, TaskSizes::Explicit(_)) {
             table.reject(
                 "sizes",
                 "`tasks.sizes` has no effect: all client tasks have `classes_per_client_task` classes",
@@ -131,7 +131,7 @@ impl TasksSection {
         }
         let order = Param::new("order", ClassOrder::Native, "order of classes");
         let order = table.get(&order);
-        if arrival.has_slots() && order == ClassOrder::Seeded {
+        if arrival.has_client_tasks() && order == ClassOrder::Seeded {
             table.reject(
                 "order",
                 "`tasks.order` has no effect: the classes of client tasks are drawn",

@@ -63,12 +63,12 @@ fn hepco_on_cifar100() {
     assert_eq!(all(&plain, "/up/largest/payload"), [32_563_604; 10]);
     let whole = plan("scenarios/hepco/cifar100-fedavg-ft.toml", &[]);
     assert_eq!(all(&whole, "/down/largest/payload"), [343_502_224; 10]);
-    // One slot over ten tasks of ten rounds, both ways: 6.51 and 68.7 GB.
-    let one_slot = |plan: &Value| {
+    // One client task over ten tasks of ten rounds, both ways: 6.51 and 68.7 GB.
+    let one_client_task = |plan: &Value| {
         let (down, up) = (all(plan, "/down/largest/payload"), all(plan, "/up/largest/payload"));
         10 * down.iter().chain(&up).sum::<u64>()
     };
-    assert_eq!((one_slot(&plain), one_slot(&whole)), (6_512_720_400, 68_700_445_200));
+    assert_eq!((one_client_task(&plain), one_client_task(&whole)), (6_512_720_400, 68_700_445_200));
 }
 
 /// Rows of a plan in phases of a name.
@@ -96,7 +96,7 @@ fn powder_and_c2prompt_on_imagenet_r() {
     assert_eq!(in_phase(&c2prompt, "statistics", "/up/largest/payload"), [122_960; 5]);
     assert_eq!(in_phase(&c2prompt, "compensate", "/down/largest/payload"), [122_880; 5]);
     assert_eq!(in_phase(&c2prompt, "train", "/up/largest/payload"), [946_256 + 640; 5]);
-    // Powder's port of GLFC: the head of all slots both ways, and nothing for the old model.
+    // Powder's port of GLFC: the head of all client tasks both ways, and nothing for the old model.
     let glfc = plan("scenarios/c2prompt/imagenet-r-glfc.toml", &[]);
     assert_eq!(in_phase(&glfc, "train", "/down/largest/payload"), [4 * 500 * 769; 5]);
     assert_eq!(in_phase(&glfc, "train", "/up/largest/payload"), [4 * 500 * 769 + 4; 5]);

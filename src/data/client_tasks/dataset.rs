@@ -20,7 +20,7 @@ impl ClientTasks {
         if !self.begins_at(row) {
             return 0..0;
         }
-        let slice = self.slice_of(self.slot(row / self.rules.classes)) % self.rules.slices();
+        let slice = self.slice_of(self.client_task(row / self.rules.classes)) % self.rules.slices();
         let end =
             |slices: usize| floor(slices as f64 * self.rules.share * samples as f64).min(samples);
         end(slice)..end(slice + 1)
@@ -58,7 +58,7 @@ impl Dataset {
     ///
     /// # Errors
     /// Client tasks of another data set.
-    pub fn for_slots(&self, client_tasks: &ClientTasks) -> Result<Dataset, DataError> {
+    pub fn for_client_tasks(&self, client_tasks: &ClientTasks) -> Result<Dataset, DataError> {
         let classes = self.classes();
         if let Some(class) = client_tasks.classes.iter().find(|class| **class as usize >= classes) {
             return Err(DataError::unfit(
@@ -94,6 +94,6 @@ impl Dataset {
 impl ClientTasks {
     /// Returns true if the client task of a head row is ever begun.
     fn begins_at(&self, row: usize) -> bool {
-        self.begins(self.slot(row / self.rules.classes))
+        self.begins(self.client_task(row / self.rules.classes))
     }
 }

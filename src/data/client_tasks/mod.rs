@@ -7,8 +7,8 @@
 //! on with what they have, so that some client tasks are never begun.
 //!
 //! ```text
-//! stage   0          1          2              rows of slot (p, m): classes * (p * clients + m) ..
-//! client 0 (0, 0)     (0, 0)     (2, 0)         one row per class of the slot
+//! stage   0          1          2              rows of client task (p, m): classes * (p * clients + m) ..
+//! client 0 (0, 0)     (0, 0)     (2, 0)         one row per class of the client task
 //! client 1 (0, 1)     (1, 1)     (1, 1)         (1, 0), (2, 1) are never begun
 //! ```
 //! Classes of a client task are drawn client by client, all stages of a client before the next client's: for the very
@@ -20,20 +20,20 @@
 //! by its number or by its client ([`SliceBy`]). Test images are all of them. Source: Powder's release,
 //! `fl_main_hard.py`.
 //!
-//! The labels are those of a data set of their own ([`Dataset::for_slots`](super::Dataset::for_slots)), in which
-//! the class ids are head rows; nothing else has to know that a class may have several.
+//! The labels are those of a data set of their own ([`Dataset::for_client_tasks`](super::Dataset::for_client_tasks)),
+//! in which the class ids are head rows; nothing else has to know that a class may have several.
 //!
 //! ```
 //! use fedcast::data::{SliceBy, ClientTask, ClientTaskRules, ClientTasks};
 //! use fedcast::quantity::{ClientId, TaskId};
 //! let rules = ClientTaskRules { stages: 5, clients: 5, classes: 20, overlap: 0, moving: 0.5, share: 0.2, slices: SliceBy::Stage,
 //!     seed: 7 };
-//! let slots = ClientTasks::draw(rules, 200)?;
-//! assert_eq!((slots.count(), slots.rows()), (25, 500));
-//! assert_eq!(slots.movers(TaskId(1)).len(), 2); // two of five
-//! let slot = slots.held(ClientId(3), TaskId(4));
-//! assert_eq!(slots.view(slot).classes.len(), 20);
-//! assert_eq!(slots.slot_of(&slots.view(slot).rows), Some(slot));
+//! let client_tasks = ClientTasks::draw(rules, 200)?;
+//! assert_eq!((client_tasks.count(), client_tasks.rows()), (25, 500));
+//! assert_eq!(client_tasks.movers(TaskId(1)).len(), 2); // two of five
+//! let client_task = client_tasks.held(ClientId(3), TaskId(4));
+//! assert_eq!(client_tasks.view(client_task).classes.len(), 20);
+//! assert_eq!(client_tasks.client_task_of(&client_tasks.view(client_task).rows), Some(client_task));
 //! # Ok::<(), fedcast::data::DataError>(())
 //! ```
 
@@ -154,7 +154,7 @@ impl ClientTasks {
     }
 
     /// Returns the client task of a number.
-    pub fn slot(&self, number: usize) -> ClientTask {
+    pub fn client_task(&self, number: usize) -> ClientTask {
         let clients = self.rules.clients as usize;
         let client = ClientId((number % clients) as u32);
         ClientTask { stage: TaskId((number / clients) as u16), client }
@@ -167,10 +167,10 @@ impl ClientTasks {
     }
 
     /// Returns the client task that has these head rows.
-    pub fn slot_of(&self, rows: &Range<usize>) -> Option<ClientTask> {
+    pub fn client_task_of(&self, rows: &Range<usize>) -> Option<ClientTask> {
         let number = rows.start / self.rules.classes;
         let found = self.views.get(number).filter(|view| view.rows == *rows);
-        found.map(|_| self.slot(number))
+        found.map(|_| self.client_task(number))
     }
 
     /// Returns the original data set's class at a head row.

@@ -26,27 +26,27 @@ fn stage(number: u16) -> TaskId {
 }
 
 #[test]
-fn the_benchmark_moves_two_of_five_and_addresses_25_slots() {
+fn benchmark_moves_two_of_five_and_has_25_client_tasks() {
     let client_tasks = ClientTasks::draw(rules(), 200).unwrap();
     assert_eq!((client_tasks.count(), client_tasks.rows()), (25, 500));
     assert_eq!(client_tasks.movers(stage(0)).len(), 5);
     assert!((1..5).all(|p| client_tasks.movers(stage(p)).len() == 2));
     assert_eq!(client_tasks.begun(stage(4)).count(), 5 + 4 * 2);
     for number in 0..client_tasks.count() {
-        let client_task = client_tasks.slot(number);
+        let client_task = client_tasks.client_task(number);
         assert_eq!(
             (
                 client_tasks.number(client_task),
-                client_tasks.slot_of(&client_tasks.view(client_task).rows)
+                client_tasks.client_task_of(&client_tasks.view(client_task).rows)
             ),
             (number, Some(client_task))
         );
     }
-    assert_eq!(client_tasks.slot_of(&(0..21)), None);
+    assert_eq!(client_tasks.client_task_of(&(0..21)), None);
 }
 
 #[test]
-fn other_runs_draw_other_slots_and_the_same_the_same() {
+fn other_runs_draw_other_client_tasks_and_the_same_the_same() {
     let draw = |seed| ClientTasks::draw(ClientTaskRules { seed, ..rules() }, 200).unwrap();
     assert_eq!(draw(1), draw(1));
     assert_ne!(draw(1).classes, draw(2).classes);
@@ -81,7 +81,7 @@ proptest! {
     /// Invariants of the schedule (Powder's card): a fixed number of clients move, a client task is trained by its
     /// client alone, and every begun client task is finished exactly once.
     #[test]
-    fn every_begun_slot_is_held_and_finished_once(
+    fn every_begun_client_task_is_held_and_finished_once(
         clients in 1u32..40, stages in 1usize..8, moving in 0.3f64..1.0, overlap in 0usize..4, seed in 0u64..99
     ) {
         let rules = ClientTaskRules { stages, clients, classes: 4, overlap, moving, seed, ..rules() };
@@ -109,7 +109,7 @@ proptest! {
     ///
     /// The order is client by client, and no client task has a class twice.
     #[test]
-    fn slots_have_so_many_classes_in_common(overlap in 0usize..=6, seed in 0u64..99) {
+    fn client_tasks_have_so_many_classes_in_common(overlap in 0usize..=6, seed in 0u64..99) {
         let rules = ClientTaskRules { classes: 6, overlap, seed, clients: 3, ..rules() };
         let client_tasks = ClientTasks::draw(rules, 40).unwrap();
         let by_number: Vec<BTreeSet<u32>> = client_tasks.classes.chunks(6).map(|c| c.iter().copied().collect()).collect();
@@ -125,26 +125,26 @@ proptest! {
 }
 
 #[test]
-fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
+fn client_task_data_has_slices_to_train_and_all_tests() {
     let digits = digits::embedded().unwrap();
     let rules = ClientTaskRules { classes: 3, clients: 5, stages: 3, share: 0.2, ..rules() };
     let client_tasks = Arc::new(ClientTasks::draw(rules, 10).unwrap());
-    let task_sequence = TaskSequence::of_slots(Arc::clone(&client_tasks));
+    let task_sequence = TaskSequence::of_client_tasks(Arc::clone(&client_tasks));
     let sizes = digits.class_sizes();
-    let slot_sizes = task_sequence.class_sizes(sizes.clone());
+    let client_task_sizes = task_sequence.class_sizes(sizes.clone());
     let original = digits.test.by_class().iter().map(Vec::len).collect::<Vec<_>>();
     let train = Arc::clone(&digits.train);
     let data = task_sequence.dataset(digits).unwrap();
     assert_eq!((data.classes(), task_sequence.classes()), (45, 45));
-    assert_eq!(data.class_sizes(), slot_sizes);
+    assert_eq!(data.class_sizes(), client_task_sizes);
     let tested = data.test.by_class();
     for row in 0..45 {
         let (client_task, class) =
-            (client_tasks.slot(row / 3), client_tasks.class_at(row) as usize);
+            (client_tasks.client_task(row / 3), client_tasks.class_at(row) as usize);
         let begun = client_tasks.begins(client_task);
         assert_eq!(tested[row].len(), if begun { original[class] } else { 0 });
         let fifth = sizes[class] / 5;
-        let size = slot_sizes[row];
+        let size = client_task_sizes[row];
         assert!(
             if begun { (fifth..=fifth + 1).contains(&size) } else { size == 0 },
             "{row}: {size}"
@@ -161,7 +161,8 @@ fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
             if client_tasks.class_at(other) != class || images.is_empty() || others.is_empty() {
                 continue;
             }
-            let one_stage = client_tasks.slot(row / 3).stage == client_tasks.slot(other / 3).stage;
+            let one_stage = client_tasks.client_task(row / 3).stage
+                == client_tasks.client_task(other / 3).stage;
             assert_eq!(one_stage, images == others, "rows {row} and {other}");
             assert!(one_stage || images.is_disjoint(others), "rows {row} and {other}");
         }
@@ -193,12 +194,12 @@ fn images_by_row(data: &crate::data::Dataset) -> Vec<BTreeSet<u32>> {
 /// Counted by client task, number 5 of client 1 in the last of three stages comes round to the first of five slices,
 /// and with enough of them no two client tasks share an image.
 #[test]
-fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
+fn slices_are_counted_by_client_or_by_client_task() {
     let draw = |by, share: f64, overlap| {
         let rules = ClientTaskRules { classes: 3, clients: 5, stages: 3, moving: 1.0, ..rules() };
         let rules = ClientTaskRules { slices: by, share, overlap, ..rules };
         let client_tasks = Arc::new(ClientTasks::draw(rules, 10).unwrap());
-        let data = TaskSequence::of_slots(Arc::clone(&client_tasks))
+        let data = TaskSequence::of_client_tasks(Arc::clone(&client_tasks))
             .dataset(digits::embedded().unwrap())
             .unwrap();
         // All client tasks have the same classes: the rows of the first of them.
@@ -206,15 +207,18 @@ fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
     };
     let at = |stage: usize, client: usize| stage * 5 + client;
     let by_client = draw(SliceBy::Client, 0.2, 3);
-    let by_slot = draw(SliceBy::ClientTask, 0.2, 3);
+    let by_client_task = draw(SliceBy::ClientTask, 0.2, 3);
     for (stage, client) in (0..3).flat_map(|stage| (0..5).map(move |client| (stage, client))) {
         assert_eq!(by_client[at(stage, client)], by_client[at(0, client)]);
         assert!(client == 0 || by_client[at(stage, client)].is_disjoint(&by_client[at(stage, 0)]));
         let number = client * 3 + stage;
-        assert_eq!(by_slot[at(stage, client)], by_slot[at(number % 5 % 3, number % 5 / 3)]);
+        assert_eq!(
+            by_client_task[at(stage, client)],
+            by_client_task[at(number % 5 % 3, number % 5 / 3)]
+        );
     }
-    assert_eq!(by_slot[at(2, 1)], by_slot[at(0, 0)]);
-    assert!(by_slot[at(1, 0)].is_disjoint(&by_slot[at(0, 0)]));
+    assert_eq!(by_client_task[at(2, 1)], by_client_task[at(0, 0)]);
+    assert!(by_client_task[at(1, 0)].is_disjoint(&by_client_task[at(0, 0)]));
     let enough = draw(SliceBy::ClientTask, 0.06, 3);
     assert!(enough.iter().all(|images| !images.is_empty()));
     let all: BTreeSet<u32> = enough.iter().flatten().copied().collect();
@@ -223,12 +227,12 @@ fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
 
 /// Outputs of a frozen network are kept per image, not per client task, and a loader finds them.
 #[test]
-fn rows_of_the_original_are_read_through_the_samples_of_slots() {
+fn client_task_samples_read_the_rows_of_the_original() {
     use crate::data::{Batch, HeldRows, Loader, Transform};
     let digits = digits::embedded().unwrap();
     let rules = ClientTaskRules { classes: 10, clients: 2, stages: 1, share: 0.5, ..rules() };
     let task_sequence =
-        Arc::new(TaskSequence::of_slots(Arc::new(ClientTasks::draw(rules, 10).unwrap())));
+        Arc::new(TaskSequence::of_client_tasks(Arc::new(ClientTasks::draw(rules, 10).unwrap())));
     let data = task_sequence.dataset(digits).unwrap();
     let shard: crate::data::Shard = (0..data.test.len() as u32).collect();
     let transform = Arc::new(Transform::default());

@@ -287,7 +287,7 @@ fn shards(
             let advised = |error| partitioner.advised(error, task_sequence, &dataset.class_sizes());
             ShardSource::Drawn(all.map_err(advised)?)
         }
-        Holders::Slots(client_tasks) => {
+        Holders::ClientTasks(client_tasks) => {
             let stages =
                 task_sequence.tasks.iter().map(|view| client_tasks.shards(view.task, dataset));
             ShardSource::Drawn(stages.collect())

@@ -49,8 +49,8 @@ impl TrainingJob {
         missed: Vec<MissedTask>,
         worked: VirtualTime,
     ) -> (TrainingJob, ReplyReceiver) {
-        let (answer, slot) = oneshot::channel();
-        (TrainingJob { broadcast, state, missed, worked, answer }, slot)
+        let (answer, result) = oneshot::channel();
+        (TrainingJob { broadcast, state, missed, worked, answer }, result)
     }
 }
 

@@ -126,6 +126,6 @@ fn tally(numbers: &Numbers) -> Result<Tally, String> {
         }
         (tally.correct[row], tally.total[row]) = (*correct, *total);
     }
-    tally.within = numbers.slots.iter().map(|slot| (slot.row, slot.within)).collect();
+    tally.within = numbers.slots.iter().map(|score| (score.row, score.within)).collect();
     Ok(tally)
 }

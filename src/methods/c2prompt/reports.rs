@@ -165,13 +165,13 @@ impl Reports {
     /// # Errors
     /// Where it was not written by it.
     pub fn load(saved: &Body) -> Result<Reports, WireError> {
-        let slots =
+        let sections =
             saved.of_kind(Kind::Prototypes).filter(|tensor| tensor.name().ends_with("/slot"));
         let report = |place: usize| -> Result<(ClientTaskKey, Report), WireError> {
             let named = |name: &str| saved.tensor(Kind::Prototypes, &format!("{place:05}/{name}"));
             let about = named("slot")?.as_u32()?;
             let [task, client, classes @ ..] = &about[..] else {
-                return Err(WireError::Malformed("a report belongs to no slot".to_owned()));
+                return Err(WireError::Malformed("a report belongs to no client task".to_owned()));
             };
             let client_task =
                 ClientTaskKey { task: TaskId(*task as u16), client: ClientId(*client) };
@@ -182,7 +182,7 @@ impl Reports {
             };
             Ok((client_task, Report { classes: classes.to_vec(), moments }))
         };
-        Ok(Reports { client_tasks: (0..slots.count()).map(report).collect::<Result<_, _>>()? })
+        Ok(Reports { client_tasks: (0..sections.count()).map(report).collect::<Result<_, _>>()? })
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
         Report { classes, moments: ClientTaskMoments::fit(&by_class, 1) }
     }
 
-    fn slot(task: u16, client: u32) -> ClientTaskKey {
+    fn key(task: u16, client: u32) -> ClientTaskKey {
         ClientTaskKey { task: TaskId(task), client: ClientId(client) }
     }
 
@@ -209,13 +209,13 @@ mod tests {
     fn two_stages(of: Moments) -> Reports {
         let mut reports = Reports::default();
         let went_on = report(&[(4, &[1.0]), (5, &[7.0])]);
-        reports.take([(slot(0, 0), report(&[(6, &[2.0])])), (slot(0, 1), went_on.clone())], of);
-        reports.take([(slot(1, 0), report(&[(4, &[4.0, 5.0, 6.0])])), (slot(0, 1), went_on)], of);
+        reports.take([(key(0, 0), report(&[(6, &[2.0])])), (key(0, 1), went_on.clone())], of);
+        reports.take([(key(1, 0), report(&[(4, &[4.0, 5.0, 6.0])])), (key(0, 1), went_on)], of);
         reports
     }
 
     #[test]
-    fn a_slot_counts_once_however_often_it_is_reported() {
+    fn a_client_task_counts_once_however_often_it_is_reported() {
         let reports = two_stages(Moments::All);
         assert_eq!(mean_of(&reports, 4), 4.0);
         assert_eq!(mean_of(&reports, 6), 2.0);
@@ -231,12 +231,12 @@ mod tests {
         let gaussians = reports.gaussians([&[6][..]], 1).unwrap();
         assert_eq!(gaussians[0].variances, [-1.0]); // nobody
         let mut left = reports;
-        left.take([(slot(2, 0), report(&[(4, &[9.0])]))], Moments::Period);
+        left.take([(key(2, 0), report(&[(4, &[9.0])]))], Moments::Period);
         assert_eq!(mean_of(&left, 4), 9.0);
     }
 
     #[test]
-    fn another_client_makes_a_second_holder_and_an_earlier_slot_of_the_same_does_not() {
+    fn only_another_client_makes_a_second_holder() {
         let reports = two_stages(Moments::All);
         // Class 4 of client 0, which client 1 has.
         assert_eq!(reports.second_holders(TaskId(1)), Some(1.0));
@@ -244,10 +244,10 @@ mod tests {
         assert_eq!(reports.second_holders(TaskId(0)), Some(1.0 / 3.0));
         assert_eq!(reports.second_holders(TaskId(2)), None);
         let mut alone = Reports::default();
-        alone.take([(slot(0, 0), report(&[(4, &[1.0])]))], Moments::All);
+        alone.take([(key(0, 0), report(&[(4, &[1.0])]))], Moments::All);
         let empty: &[f32] = &[];
         alone.take(
-            [(slot(1, 0), report(&[(4, &[2.0])])), (slot(1, 1), report(&[(4, empty)]))],
+            [(key(1, 0), report(&[(4, &[2.0])])), (key(1, 1), report(&[(4, empty)]))],
             Moments::All,
         );
         assert_eq!(alone.second_holders(TaskId(1)), Some(0.0));
@@ -259,14 +259,14 @@ mod tests {
     fn who_has_the_same_samples_has_nothing_to_compensate() {
         let mut reports = Reports::default();
         let begin = |classes: &[(u32, &[f32])]| report(classes);
-        let (first, second) = (slot(0, 0), slot(0, 1));
+        let (first, second) = (key(0, 0), key(0, 1));
         let same: (u32, &[f32]) = (4, &[1.0, 3.0]);
         reports
             .take([(first, begin(&[same, (6, &[1.0])])), (second, begin(&[same]))], Moments::All);
         assert_eq!(reports.second_holders(TaskId(0)), Some(2.0 / 3.0));
         assert_eq!(reports.other_samples(TaskId(0)), Some(0.0));
         let later = begin(&[(4, &[1.0, 3.1]), (5, &[2.0; 3])]);
-        reports.take([(slot(1, 2), later), (slot(1, 0), begin(&[(5, &[2.0; 2])]))], Moments::All);
+        reports.take([(key(1, 2), later), (key(1, 0), begin(&[(5, &[2.0; 2])]))], Moments::All);
         assert_eq!(reports.other_samples(TaskId(1)), Some(1.0));
         // What comes later counts for those who began before.
         assert_eq!(reports.other_samples(TaskId(0)), Some(2.0 / 3.0));

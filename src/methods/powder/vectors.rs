@@ -41,7 +41,7 @@ struct ClientTaskVectors {
 
 impl ClientTaskVectors {
     fn place(&self, client_task: u32) -> usize {
-        self.known.iter().position(|known| *known == client_task).expect("a slot that began")
+        self.known.iter().position(|known| *known == client_task).expect("a client task that began")
     }
 
     fn begin(&mut self, client_task: u32) {
@@ -92,14 +92,14 @@ impl ClientTaskVectors {
     }
 
     fn shares(&self, client_task: u32) -> Vec<f64> {
-        let alone = &self.table.slots()[self.place(client_task)].class_shares;
+        let alone = &self.table.entries()[self.place(client_task)].class_shares;
         batch_shares(TARGETS.iter().map(|class| alone[*class as usize]))
     }
 }
 
 /// In the second stage the first client goes on and the others move, in the third the second goes on.
 #[test]
-fn golden_released_comparison_of_slots() {
+fn golden_released_comparison_of_client_tasks() {
     let golden = Golden::own("released_powder");
     let mut client_tasks =
         ClientTaskVectors { golden, table: ClientTaskTable::default(), known: Vec::new() };
@@ -114,7 +114,7 @@ fn golden_released_comparison_of_slots() {
             .collect();
         golden.assert_close(&name("weights"), &all);
         let own = |client_task: &u32| {
-            client_tasks.table.slots()[client_tasks.place(*client_task)].row.clone()
+            client_tasks.table.entries()[client_tasks.place(*client_task)].row.clone()
         };
         let rows: Vec<Vec<f64>> = asked.iter().map(own).collect();
         golden.assert_close(&name("mixed"), &rows.concat());

@@ -8,7 +8,7 @@ use crate::numerics::share::share_of;
 const MOST_ROWS: u64 = 1_000_000;
 
 impl Scenario {
-    pub(super) fn check_slots(&self, checker: &mut Checker<'_>) {
+    pub(super) fn check_client_tasks(&self, checker: &mut Checker<'_>) {
         let slices = matches!(self.partition.kind, PartitionKind::Slices { .. });
         let ArrivalChoice::ClientTasks { classes_per_client_task, switch_fraction, .. } =
             self.tasks.arrival
