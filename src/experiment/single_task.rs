@@ -27,7 +27,7 @@ use crate::policy::{
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::{Scenario, SingleTaskLine};
 
-/// Trains every client task of a scenario alone, by number, and passes each result to `told`.
+/// Trains every client task of a scenario alone, by number, and passes each result to `report`.
 ///
 /// # Errors
 /// A scenario whose tasks all clients share, and errors of assembling and training.
@@ -35,7 +35,7 @@ pub fn single_task_accuracies(
     scenario: &Scenario,
     methods: &Registry,
     workers: Option<u32>,
-    mut told: impl FnMut(&SingleTaskLine),
+    mut report: impl FnMut(&SingleTaskLine),
 ) -> Result<Vec<SingleTaskLine>, RunError> {
     let nobodys = || {
         AssembleError::unsupported(
@@ -62,13 +62,15 @@ pub fn single_task_accuracies(
             client: client_task.client.0,
             accuracy,
         };
-        told(&line);
+        report(&line);
         lines.push(line);
     }
     Ok(lines)
 }
 
-/// Returns the table that `record.single_task` reads; a client task without test images has an empty cell.
+/// Returns the table that `record.single_task` reads.
+///
+/// A client task without test images has an empty cell.
 pub fn single_task_table(lines: &[SingleTaskLine]) -> String {
     let mut text = "period,client,finished,accuracy_til\n".to_owned();
     for SingleTaskLine { period, client, accuracy } in lines {

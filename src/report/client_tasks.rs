@@ -47,7 +47,9 @@ pub struct ClientTaskPoint {
     pub cil: Option<f64>,
 }
 
-/// Six measures of client tasks, of [`learning::metrics`](crate::learning::metrics::ClientTaskAccuracies).
+/// Six measures of client tasks.
+///
+/// [`ClientTaskAccuracies`](crate::learning::metrics::ClientTaskAccuracies) defines them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 #[document(unit = "share")]
 pub struct ClientTaskMeasures {

@@ -229,8 +229,8 @@ mod tests {
             Ok(vec![(0, 2, 5.0), (2, 2, 1.5)])
         );
         for text in ["0,1,5", "0,3,5", "3,2,5", "0.5,2,5", "0,2,-1"] {
-            let told = read(&format!("client,task,time_s\n{text}")).unwrap_err();
-            assert!(told.contains("a value here must be"), "{text}: {told}");
+            let error = read(&format!("client,task,time_s\n{text}")).unwrap_err();
+            assert!(error.contains("a value here must be"), "{text}: {error}");
         }
         assert!(read("client,task\n0,2").unwrap_err().contains("time_s"));
         assert!(read("client,task,time_s\n").unwrap_err().contains("no arrivals"));

@@ -83,8 +83,8 @@ mod tests {
             ("1,1,0,0,0.5", "no finished client tasks"),
             ("1,1,0,1,0.5\n2,1,0,1,0.5", "a second time"),
         ] {
-            let told = read(text).expect_err(text);
-            assert!(told.contains(why), "{text}: {told}");
+            let error = read(text).expect_err(text);
+            assert!(error.contains(why), "{text}: {error}");
         }
         assert!(lines("period,client\n1,0", 1, 1).unwrap_err().message.contains("finished"));
     }

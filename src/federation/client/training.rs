@@ -302,7 +302,7 @@ fn refused(participant: &Participant, context: &RoundContext, error: WireError) 
     match error {
         WireError::Changed(_) | WireError::Malformed(_) | WireError::Truncated(_) => {
             let (client, round, participant) = (participant.client, context.round, participant.id);
-            Stop::Ends(FederationError::Upload { client, round, seat: participant, source: error })
+            Stop::Ends(FederationError::Upload { client, round, participant, source: error })
         }
         other => Stop::Failed(Failure::Policy(other.to_string())),
     }
