@@ -49,7 +49,7 @@ pub struct ClientTaskPoint {
 
 /// Six measures of client tasks.
 ///
-/// [`ClientTaskAccuracies`](crate::learning::metrics::ClientTaskAccuracies) defines them.
+/// [`ClientTaskAccuracies`] defines them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 #[document(unit = "share")]
 pub struct ClientTaskMeasures {
