@@ -8,7 +8,7 @@ use std::process::ExitCode;
 #[repr(u8)]
 pub enum Exit {
     Done = 0,
-    /// Any error without a code of its own.
+    /// Any error without its own code.
     Unexpected = 1,
     /// The command line is wrong, or names a run directory that may not be used.
     Usage = 2,

@@ -316,7 +316,7 @@ pub(crate) fn assert_close(what: &str, got: &[f64], want: &[f64], tolerance: f64
 pub(crate) fn shared_data(path: &str) -> Option<PathBuf> {
     let found = folder().map(|f| f.join("..").join(path)).filter(|p| p.exists());
     if found.is_none() {
-        usage::not_checked(&format!("{path} beside the golden vectors"));
+        usage::not_checked(&format!("{path} next to the golden vectors"));
     }
     found
 }

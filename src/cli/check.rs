@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::failure::{CliError, colour};
+use super::failure::{CliError, color};
 use super::stderr::print_styled;
 use super::{Exit, OutputFormat, print};
 use crate::data::DataError;
@@ -59,14 +59,14 @@ pub fn execute(args: &CheckArgs) -> Result<Exit, CliError> {
             Ok(loaded) => (Some(loaded.scenario.hash()), Vec::new(), loaded.notes()),
             Err(error) => {
                 if args.format == OutputFormat::Human {
-                    print_styled(&error.render(colour()));
+                    print_styled(&error.render(color()));
                 }
                 (None, error.diagnostics(), Vec::new())
             }
         };
         if args.format == OutputFormat::Human && hash.is_some() {
             print(&format!("{}: valid\n", file.display()))?;
-            notes.iter().for_each(|note| print_styled(&note.render_note(colour())));
+            notes.iter().for_each(|note| print_styled(&note.render_note(color())));
         }
         checked.push(Checked { file, valid: hash.is_some(), hash, errors, notes });
     }

@@ -40,7 +40,7 @@ impl CliError {
     /// Prints the error on stderr.
     pub fn print(&self) {
         match self.scenario() {
-            Some(error) => print_styled(&error.render(colour())),
+            Some(error) => print_styled(&error.render(color())),
             None => print_status(&format!("error: {self}")),
         }
     }
@@ -90,6 +90,6 @@ pub fn tell_json(exit: Exit, message: &str, diagnostics: &[Diagnostic]) {
 }
 
 /// Returns true if stderr is a terminal and `NO_COLOR` is unset or empty.
-pub fn colour() -> bool {
+pub fn color() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }

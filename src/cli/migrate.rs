@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::failure::{CliError, colour};
+use super::failure::{CliError, color};
 use super::stderr::print_styled;
 use super::{Exit, OutputFormat, print};
 use crate::experiment::{DirectoryError, write_atomically};
@@ -61,7 +61,7 @@ pub fn execute(args: &MigrateArgs) -> Result<Exit, CliError> {
             Ok(migrated) => migrated,
             Err(error) => {
                 if is_human {
-                    print_styled(&error.render(colour()));
+                    print_styled(&error.render(color()));
                 }
                 let (changes, errors) = (Vec::new(), error.diagnostics());
                 results.push(MigratedFile { file, written: false, changes, errors });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::estimate::estimate_line;
-use super::failure::{CliError, colour};
+use super::failure::{CliError, color};
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::stderr::{print_status, print_styled};
@@ -108,7 +108,7 @@ fn load(
     let overrides: Vec<Override> = overrides.all().iter().map(Override::new).collect();
     let loaded = Scenario::load(file, &overrides, methods)?;
     if !quiet {
-        loaded.notes().iter().for_each(|note| print_styled(&note.render_note(colour())));
+        loaded.notes().iter().for_each(|note| print_styled(&note.render_note(color())));
     }
     Ok(loaded.scenario)
 }

@@ -19,8 +19,8 @@ use crate::scenario::{Scenario, SingleTaskLine};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  fedcast single-task scenarios/studies/slots.toml
-  fedcast run scenarios/studies/slots.toml --single-task        this table, then the run
+  fedcast single-task scenarios/studies/client-tasks.toml
+  fedcast run scenarios/studies/client-tasks.toml --single-task        this table, then the run
 
 For scenarios whose clients have their own tasks (tasks.arrival = \"client-tasks\"). Each client task
 gets one round of local training by the scenario's method, from the initial model. Nothing is

@@ -397,8 +397,8 @@ mod tests {
         group.close().unwrap();
         file.close().unwrap();
         let table = ParquetTable::open(&path).unwrap();
-        let told = |error: DataError| error.to_string();
-        (table.labels("v").map_err(told), table.numbers("v").map(|c| c.values).map_err(told))
+        let text = |error: DataError| error.to_string();
+        (table.labels("v").map_err(text), table.numbers("v").map(|c| c.values).map_err(text))
     }
 
     #[test]

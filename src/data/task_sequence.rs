@@ -38,7 +38,7 @@ pub struct TaskSequence {
     pub order: Vec<u32>,
     /// The tasks, in the order they arrive.
     pub tasks: Vec<Arc<TaskView>>,
-    /// Client tasks, if clients have own tasks; a task is then what all clients may begin in a period.
+    /// Client tasks, if clients have own tasks; a task is then what all clients may begin in a stage.
     pub client_tasks: Option<Arc<ClientTasks>>,
     rows: Vec<u32>,
 }
@@ -90,11 +90,11 @@ impl TaskSequence {
         Ok(TaskSequence { tasks: tasks.collect(), order: ids, client_tasks: None, rows })
     }
 
-    /// Periods of client tasks, over the data set of these client tasks, whose class ids are head rows.
-    pub fn of_slots(client_tasks: Arc<ClientTasks>) -> TaskSequence {
+    /// Stages of client tasks, over the data set of these client tasks, whose class ids are head rows.
+    pub fn of_client_tasks(client_tasks: Arc<ClientTasks>) -> TaskSequence {
         let rows: Vec<u32> = (0..client_tasks.rows() as u32).collect();
-        let periods = (0..client_tasks.rules().stages as u16).map(TaskId);
-        let tasks = periods.map(|period| Arc::new(client_tasks.period_view(period))).collect();
+        let stages = (0..client_tasks.rules().stages as u16).map(TaskId);
+        let tasks = stages.map(|stage| Arc::new(client_tasks.stage_view(stage))).collect();
         TaskSequence { order: rows.clone(), tasks, client_tasks: Some(client_tasks), rows }
     }
 
@@ -113,7 +113,7 @@ impl TaskSequence {
     pub fn dataset(&self, original: Dataset) -> Result<Dataset, DataError> {
         match &self.client_tasks {
             None => Ok(original),
-            Some(client_tasks) => original.for_slots(client_tasks),
+            Some(client_tasks) => original.for_client_tasks(client_tasks),
         }
     }
 

@@ -3,12 +3,12 @@
 //! Powder's script compares the accuracy of a client task in a run with that of a "direct" run *of the same method*, in
 //! which the model is put back after every round: each client task is one round of local training, from the model as it
 //! starts. [`single_task_accuracies`] does that: every client task that a run begins gets a federation of its single
-//! client, one round of the method in the client task's period, and a test among its own rows. Nothing else takes part
+//! client, one round of the method in the client task's stage, and a test among its own rows. Nothing else takes part
 //! and nothing is kept; links, clocks, privacy and faults have no part in it either.
 //!
 //! The published script measures models of its third rounds, whose training is distilled from an untrained teacher;
-//! here a method sees its period as in the run, so that what it does in the very first round of a run it does for
-//! client tasks of the first period.
+//! here a method sees its stage as in the run, so that what it does in the very first round of a run it does for
+//! client tasks of the first stage.
 
 use parking_lot::Mutex;
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ use crate::policy::{
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::{Scenario, SingleTaskLine};
 
-/// Trains every client task of a scenario alone, by number, and passes each result to `told`.
+/// Trains every client task of a scenario alone, by number, and passes each result to `report`.
 ///
 /// # Errors
 /// A scenario whose tasks all clients share, and errors of assembling and training.
@@ -35,7 +35,7 @@ pub fn single_task_accuracies(
     scenario: &Scenario,
     methods: &Registry,
     workers: Option<u32>,
-    mut told: impl FnMut(&SingleTaskLine),
+    mut report: impl FnMut(&SingleTaskLine),
 ) -> Result<Vec<SingleTaskLine>, RunError> {
     let nobodys = || {
         AssembleError::unsupported(
@@ -43,7 +43,7 @@ pub fn single_task_accuracies(
             "set `tasks.arrival = \"client-tasks\"`",
         )
     };
-    if !scenario.tasks.arrival.has_slots() {
+    if !scenario.tasks.arrival.has_client_tasks() {
         return Err(nobodys().into());
     }
     let Assembly { setup, .. } = assemble(scenario, methods, workers)?;
@@ -62,13 +62,15 @@ pub fn single_task_accuracies(
             client: client_task.client.0,
             accuracy,
         };
-        told(&line);
+        report(&line);
         lines.push(line);
     }
     Ok(lines)
 }
 
-/// Returns the table that `record.single_task` reads; a client task without test images has an empty cell.
+/// Returns the table that `record.single_task` reads.
+///
+/// A client task without test images has an empty cell.
 pub fn single_task_table(lines: &[SingleTaskLine]) -> String {
     let mut text = "stage,client,finished,accuracy_til\n".to_owned();
     for SingleTaskLine { period, client, accuracy } in lines {
@@ -118,7 +120,7 @@ fn alone(setup: &Setup, client_task: ClientTask, view: &Arc<TaskView>) -> Result
     let untested = || {
         AssembleError::unsupported(
             format!(
-                "the client task of period {} of client {} was not tested",
+                "the client task of stage {} of client {} was not tested",
                 client_task.stage.0 + 1,
                 client_task.client.0
             ),
@@ -128,7 +130,7 @@ fn alone(setup: &Setup, client_task: ClientTask, view: &Arc<TaskView>) -> Result
     Ok(found.ok_or_else(untested)?)
 }
 
-/// A method with one participant: that of a client task's client, in the client task's period.
+/// A method with one participant: that of a client task's client, in the client task's stage.
 #[derive(Clone)]
 struct SingleTaskMethod {
     inner: Arc<dyn Method>,
@@ -169,7 +171,7 @@ impl MethodWrapper for SingleTaskMethod {
     }
 }
 
-/// Server of a single client task. Prepares the earlier periods, in which no client trains, and tests the client task
+/// Server of a single client task. Prepares the earlier stages, in which no client trains, and tests the client task
 /// at its end.
 struct SingleTaskServer {
     inner: Box<dyn Server>,

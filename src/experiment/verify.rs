@@ -226,7 +226,9 @@ pub fn verify(
     }
 }
 
-/// Returns the number of rounds in the readable part of a journal; its errors are found by the comparison.
+/// Returns the number of rounds in the readable part of a journal.
+///
+/// The comparison finds the errors of the journal.
 fn rounds_in(path: &Path) -> u64 {
     let Ok(mut reader) = JournalReader::open(&path.join(names::EVENTS)) else { return 0 };
     let mut rounds = 0;

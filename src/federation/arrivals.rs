@@ -50,7 +50,7 @@ pub enum ArrivalRules {
         lead: f64,
     },
     /// Every client has its own tasks, which begin as the client tasks define (Powder's benchmark).
-    Slots(Arc<ClientTasks>),
+    ClientTasks(Arc<ClientTasks>),
 }
 
 /// Position of a run as a round opens.
@@ -96,7 +96,7 @@ impl Arrivals {
                 arrivals.ahead =
                     (0..count as u64).map(|at| ClientId(order.at(at) as u32)).collect();
             }
-            ArrivalRules::Global | ArrivalRules::Trace(_) | ArrivalRules::Slots(_) => {}
+            ArrivalRules::Global | ArrivalRules::Trace(_) | ArrivalRules::ClientTasks(_) => {}
         }
         arrivals
     }
@@ -143,7 +143,7 @@ impl Arrivals {
         let (began, id) = (moment.began[task], TaskId(task as u16));
         match &self.rules {
             ArrivalRules::Global => true,
-            ArrivalRules::Slots(client_tasks) => {
+            ArrivalRules::ClientTasks(client_tasks) => {
                 client_tasks.begins(ClientTask { stage: id, client })
             }
             ArrivalRules::Lag(distribution) => {

@@ -69,7 +69,7 @@ impl Pipe {
 
     /// Starts a transfer at `now`, which is not before any earlier call.
     ///
-    /// `own` is the rate of its own link, in [`RATE_UNIT`]s.
+    /// `own` is the rate of the transfer's link, in [`RATE_UNIT`]s.
     pub fn start(&mut self, now: VirtualTime, bytes: u64, own: u64) -> TransferId {
         self.serve(now);
         let id = TransferId(self.started);
@@ -140,7 +140,7 @@ pub struct Ask {
     pub start: VirtualTime,
     /// Its size.
     pub bytes: u64,
-    /// Rate of its own link, in [`RATE_UNIT`]s.
+    /// Rate of the transfer's link, in [`RATE_UNIT`]s.
     pub own: u64,
 }
 

@@ -102,7 +102,7 @@ fn measure(portraits: &[ModelResponses], classes: usize) -> BTreeMap<String, Met
         portraits.iter().map(|p| padded(&p.responses.predicted)).collect();
     let entropy = response_entropy(&histograms);
     let entropies =
-        [(RESPONSE_ENTROPY, entropy.mean), (RESPONSE_ENTROPY_RELATIVE, entropy.mean_normalised)];
+        [(RESPONSE_ENTROPY, entropy.mean), (RESPONSE_ENTROPY_RELATIVE, entropy.mean_normalized)];
     for (name, measured) in entropies {
         metrics.extend(measured.map(|measured| (name.to_string(), MetricValue(measured))));
     }

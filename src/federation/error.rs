@@ -45,26 +45,26 @@ pub enum FederationError {
     Data(String),
     /// The upload of a client does not survive its own encoding; a bug of the codecs or the method.
     #[error(
-        "the upload of {client} in {round} ({seat}) changes when it is encoded and decoded: {source}"
+        "the upload of {client} in {round} ({participant}) changes when it is encoded and decoded: {source}"
     )]
     Upload {
         /// The sender.
         client: ClientId,
         round: Round,
-        seat: ParticipantId,
+        participant: ParticipantId,
         /// Cause.
         source: WireError,
     },
     /// A bad update under `on_bad_update = "abort"`.
     #[error(
-        "{client} sent an update that must not be used in {round} ({seat}): {why}; \
+        "{client} sent an update that must not be used in {round} ({participant}): {why}; \
          set federation.on_bad_update = \"drop\" to continue without such updates"
     )]
     BadUpdate {
         /// The sender.
         client: ClientId,
         round: Round,
-        seat: ParticipantId,
+        participant: ParticipantId,
         /// Description of the fault.
         why: String,
     },
@@ -103,9 +103,9 @@ pub enum FederationError {
          lower client.batch_size, devices.evaluation_batch or devices.workers"
     )]
     Memory(String),
-    /// The rank with the event loop is lost; reported at the others.
+    /// Rank 0, which has the event loop, is lost; reported at the others.
     #[error("rank 0 is lost: {0}")]
-    Conductor(String),
+    RankZero(String),
     /// Worker threads could not be started.
     #[error("cannot start worker threads: {0}\n  help: lower devices.workers")]
     Workers(#[from] std::io::Error),
@@ -119,7 +119,7 @@ impl CommandError for FederationError {
             }
             FederationError::Deadlock { .. } => Exit::Deadlock,
             FederationError::Workers(_)
-            | FederationError::Conductor(_)
+            | FederationError::RankZero(_)
             | FederationError::Device(_)
             | FederationError::Memory(_) => Exit::Device,
             FederationError::Data(_) => Exit::Inputs,

@@ -24,7 +24,7 @@ pub(super) struct Block {
 
 /// Returns the test samples of all classes seen, or of the client tasks begun, in blocks.
 pub(super) fn blocks(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
-    match (&simulation.task_sequence.client_tasks, simulation.rules.slots) {
+    match (&simulation.task_sequence.client_tasks, simulation.rules.task_identity) {
         (None, _) => {
             let tasks = simulation.task_sequence.tasks.iter().filter(|view| view.seen() <= seen);
             tasks
@@ -36,12 +36,12 @@ pub(super) fn blocks(simulation: &SimulationContext, seen: usize) -> Vec<Block> 
                 .collect()
         }
         (Some(_), TaskIdentity::Only) => {
-            let of_slot = |(client_task, client_tasks): (ClientTask, &ClientTasks)| {
+            let of_client_task = |(client_task, client_tasks): (ClientTask, &ClientTasks)| {
                 let view = client_tasks.view(client_task);
-                let asked = |_: &[u32]| PredictionTask::InSlot(view.rows.clone());
+                let asked = |_: &[u32]| PredictionTask::InClientTask(view.rows.clone());
                 cut(simulation, samples_of(simulation, &view.classes), asked)
             };
-            begun(simulation, seen).into_iter().flat_map(of_slot).collect()
+            begun(simulation, seen).into_iter().flat_map(of_client_task).collect()
         }
         (Some(_), TaskIdentity::Both) => blocks_of_images(simulation, seen),
     }
@@ -82,7 +82,7 @@ fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
             .map(|sample| simulation.task_sequence.row_of(test.labels()[*sample as usize]))
             .collect()
     };
-    let asked = |chunk: &[u32]| PredictionTask::InSlots {
+    let asked = |chunk: &[u32]| PredictionTask::InClientTasks {
         open: Arc::clone(&open),
         rows: chunk.iter().map(rows_of).collect(),
     };
@@ -94,8 +94,8 @@ fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
 fn begun(simulation: &SimulationContext, seen: usize) -> Vec<(ClientTask, &ClientTasks)> {
     let Some(client_tasks) = &simulation.task_sequence.client_tasks else { return Vec::new() };
     let mut tasks = simulation.task_sequence.tasks.iter().rev();
-    let Some(period) = tasks.find(|view| view.seen() <= seen) else { return Vec::new() };
-    client_tasks.begun(period.task).map(|client_task| (client_task, &**client_tasks)).collect()
+    let Some(stage) = tasks.find(|view| view.seen() <= seen) else { return Vec::new() };
+    client_tasks.begun(stage.task).map(|client_task| (client_task, &**client_tasks)).collect()
 }
 
 /// Counts the predictor's answers in one block, over rows `0..seen` or those of the given client task.
@@ -116,8 +116,8 @@ pub(super) fn score(
     let predictor = copy.as_deref().unwrap_or(predictor);
     let loader = ctx.with_features_for(loader, predictor)?;
     let scope = match &block.asked {
-        PredictionTask::InSlot(own) => Scope::Task(own.clone()),
-        PredictionTask::Plainly | PredictionTask::InSlots { .. } => Scope::Seen(seen),
+        PredictionTask::InClientTask(own) => Scope::Task(own.clone()),
+        PredictionTask::Plainly | PredictionTask::InClientTasks { .. } => Scope::Seen(seen),
     };
     let mut tally = match &block.asked {
         PredictionTask::Plainly if simulation.rules.confusion => Tally::with_confusion(seen),
@@ -163,15 +163,15 @@ fn client_task_scores(
     point: EvaluationPoint,
 ) -> Vec<ClientTaskScore> {
     let begun = begun(simulation, tally.total.len());
-    let period =
+    let stage =
         simulation.task_sequence.tasks.iter().rev().find(|view| view.seen() <= tally.total.len());
-    let leaving = match (&simulation.task_sequence.client_tasks, period) {
-        (Some(client_tasks), Some(period)) if point == EvaluationPoint::Task => {
-            client_tasks.finished(period.task)
+    let leaving = match (&simulation.task_sequence.client_tasks, stage) {
+        (Some(client_tasks), Some(stage)) if point == EvaluationPoint::Task => {
+            client_tasks.finished(stage.task)
         }
         _ => Vec::new(),
     };
-    let asked_all = simulation.rules.slots == TaskIdentity::Both;
+    let asked_all = simulation.rules.task_identity == TaskIdentity::Both;
     let score = |(client_task, client_tasks): (ClientTask, &ClientTasks)| {
         let rows = client_tasks.view(client_task).rows.clone();
         let row = rows.start as u32;

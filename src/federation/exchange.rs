@@ -30,17 +30,10 @@ impl Exchange {
         place: SpecKey,
         counts: ClassCounts,
     ) -> Exchange {
-        let SpecKey { stage: period, phase, round_in_phase } = place;
+        let SpecKey { stage, phase, round_in_phase } = place;
         let model = &simulation.facts;
-        let facts = ExchangeFacts {
-            model,
-            view,
-            stage: period,
-            phase,
-            round_in_phase,
-            role,
-            counts: &counts,
-        };
+        let facts =
+            ExchangeFacts { model, view, stage, phase, round_in_phase, role, counts: &counts };
         let (download, upload) = simulation.layouts.of(&*simulation.method, &facts);
         let (model, view) = (Arc::clone(&simulation.facts), Arc::clone(view));
         Exchange { model, view, role, place, counts, download, upload }
@@ -54,7 +47,7 @@ impl Exchange {
     /// Returns the facts that its layouts follow from.
     pub fn facts(&self) -> ExchangeFacts<'_> {
         let Exchange { model, view, role, place, counts, .. } = self;
-        let SpecKey { stage: period, phase, round_in_phase } = *place;
-        ExchangeFacts { model, view, stage: period, phase, round_in_phase, role: *role, counts }
+        let SpecKey { stage, phase, round_in_phase } = *place;
+        ExchangeFacts { model, view, stage, phase, round_in_phase, role: *role, counts }
     }
 }

@@ -161,7 +161,7 @@ pub struct Rules {
     /// Times of tests of the model.
     pub curve: Curve,
     /// Identity of client tasks that models get in tests.
-    pub slots: TaskIdentity,
+    pub task_identity: TaskIdentity,
     /// Samples per block of an evaluation; part of what makes level N.
     pub evaluation_batch: usize,
     /// Rounds before whose aggregation the distance between client models is measured.
@@ -248,7 +248,7 @@ impl Default for Rules {
             on_bad_update: OnBadUpdate::default(),
             cache: AssetCache::default(),
             curve: Curve::default(),
-            slots: TaskIdentity::default(),
+            task_identity: TaskIdentity::default(),
             evaluation_batch: 64,
             bias: None,
             privacy: PrivacyRules::default(),

@@ -140,7 +140,7 @@ impl SimulationContext {
         })
     }
 
-    pub fn period(&self, task: usize) -> Stage {
+    pub fn stage(&self, task: usize) -> Stage {
         let view = Arc::clone(&self.task_sequence.tasks[task]);
         Stage::of(view, self.task_sequence.tasks.len())
     }
@@ -148,8 +148,8 @@ impl SimulationContext {
     /// Returns the stage of a round with the views of clients that have their own.
     ///
     /// These are clients of its cohort, and clients that load clients stand for.
-    pub fn period_of_round(&self, task: usize, cohort: &[ClientId], moment: &Moment<'_>) -> Stage {
-        let stage = self.period(task);
+    pub fn stage_of_round(&self, task: usize, cohort: &[ClientId], moment: &Moment<'_>) -> Stage {
+        let stage = self.stage(task);
         if self.arrivals.is_global() {
             return stage;
         }

@@ -85,7 +85,8 @@ pub enum JobKind {
 /// Wall time of one piece of work, or of several short ones; never part of a digest.
 #[derive(Clone, Copy, Debug, serde::Serialize, Document)]
 pub struct Span {
-    /// `train`, `retry`, `evaluate`, `aggregate`, `server`, `bias`, `codec`, `snapshot`, `journal` or `idle`.
+    /// Kind of job: `train`, `retry`, `evaluate`, `aggregate`, `server`, `bias`, `codec`, `snapshot`, `journal`
+    /// or `idle`.
     pub job: JobKind,
     /// Number of the worker, from 0; null for the event loop.
     ///

@@ -70,8 +70,8 @@ impl SpecCache {
         method: &dyn Method,
         facts: &ExchangeFacts<'_>,
     ) -> (Arc<CompiledSpec>, Arc<CompiledSpec>) {
-        let ExchangeFacts { stage: period, phase, round_in_phase, .. } = *facts;
-        let place = SpecKey { stage: period, phase, round_in_phase };
+        let ExchangeFacts { stage, phase, round_in_phase, .. } = *facts;
+        let place = SpecKey { stage, phase, round_in_phase };
         let rows = &facts.view.rows;
         let view = (facts.view.task, rows.start, rows.end, facts.role);
         let known = self.at(place).1.get(&view).cloned();

@@ -198,7 +198,7 @@ proptest! {
             }
         }
         fold.seal();
-        let part = aggregate.try_recv().expect("everybody is accounted for").part;
+        let part = aggregate.try_recv().expect("all participants are accounted for").part;
         let kept = match part {
             Some(PartialAggregate::Plain(aggregate)) => aggregate.kept_uploads,
             None => Vec::new(),

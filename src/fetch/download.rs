@@ -23,7 +23,8 @@ pub(super) struct Wanted<'a> {
 
 /// Downloads a file to a temporary name, from which [`place`] moves it.
 pub(super) fn download(wanted: &Wanted<'_>, settings: &Settings) -> Result<PathBuf, FetchError> {
-    let (part, tag) = (beside(wanted.path, "part"), beside(wanted.path, "part.tag"));
+    let (part, tag) =
+        (path_with_suffix(wanted.path, "part"), path_with_suffix(wanted.path, "part.tag"));
     let folder = wanted.path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(FetchError::disk(folder))?;
     let agent = agent();
@@ -209,7 +210,7 @@ fn length(path: &Path) -> u64 {
 }
 
 /// Returns the file's path with a suffix.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn path_with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".");
     name.push(suffix);

@@ -9,7 +9,7 @@ use flate2::read::GzDecoder;
 use super::FetchError;
 use crate::files::{self, TarLimits};
 
-/// Bytes that an archive may unpack to, per byte of its own; images and gzip stay far below.
+/// Bytes that an archive may unpack to, per byte of its size; images and gzip stay far below.
 const RATIO: u64 = 200;
 /// Bytes that are always allowed.
 const SMALL: u64 = 1 << 30;
@@ -25,23 +25,23 @@ pub(super) fn is_archive(file: &str) -> bool {
 ///
 /// The folder is complete or does not exist.
 pub(super) fn unpack(files: &[PathBuf], into: &Path) -> Result<(), FetchError> {
-    let beside = super::download::beside(into, "part");
-    if beside.exists() {
-        fs::remove_dir_all(&beside).map_err(FetchError::disk(&beside))?;
+    let part = super::download::path_with_suffix(into, "part");
+    if part.exists() {
+        fs::remove_dir_all(&part).map_err(FetchError::disk(&part))?;
     }
-    fs::create_dir_all(&beside).map_err(FetchError::disk(&beside))?;
+    fs::create_dir_all(&part).map_err(FetchError::disk(&part))?;
     for file in files {
         let name = file.file_name().unwrap_or_default();
         let put = match is_archive(&name.to_string_lossy().to_lowercase()) {
-            true => open(file, &beside),
-            false => fs::copy(file, beside.join(name)).map(drop).map_err(FetchError::disk(file)),
+            true => open(file, &part),
+            false => fs::copy(file, part.join(name)).map(drop).map_err(FetchError::disk(file)),
         };
         if let Err(error) = put {
-            let _ = fs::remove_dir_all(&beside);
+            let _ = fs::remove_dir_all(&part);
             return Err(error);
         }
     }
-    fs::rename(&beside, into).map_err(FetchError::disk(into))
+    fs::rename(&part, into).map_err(FetchError::disk(into))
 }
 
 fn open(archive: &Path, into: &Path) -> Result<(), FetchError> {

@@ -84,8 +84,8 @@ pub mod prompts_cifar100_vit_tiny {}
 pub mod scale {}
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../../scenarios/studies/slots.md")]
-pub mod slots {}
+#[doc = include_str!("../../scenarios/studies/client-tasks.md")]
+pub mod client_tasks {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../../scenarios/studies/stragglers.md")]

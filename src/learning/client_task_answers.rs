@@ -5,12 +5,12 @@
 //!
 //! ```
 //! use fedcast::learning::{PredictionTask, Tally};
-//! // Slots of two rows; the middle one has not begun. The image is of row 1, and of row 4.
+//! // Client tasks of two rows; the middle one has not begun. The image is of row 1, and of row 4.
 //! let mut tally = Tally::new(6);
 //! let open = [0..2, 4..6];
-//! tally.count_in_slots(&open, &[0.1, 0.3, 9.0, 9.0, 0.2, 0.0], &[1, 4]);
+//! tally.count_in_client_tasks(&open, &[0.1, 0.3, 9.0, 9.0, 0.2, 0.0], &[1, 4]);
 //! assert_eq!((tally.correct[1], tally.correct[4]), (1, 0)); // among all rows begun, row 1 wins
-//! assert_eq!((tally.within[&0], tally.within[&4]), (1, 1)); // among the rows of the slot each is right
+//! assert_eq!((tally.within[&0], tally.within[&4]), (1, 1)); // among the rows of the client task each is right
 //! # let _ = PredictionTask::Plainly;
 //! ```
 
@@ -28,10 +28,10 @@ pub enum PredictionTask {
     /// Row among all rows seen; the label is right.
     Plainly,
     /// Row among those of a given client task, which these are; the label is right.
-    InSlot(Range<usize>),
+    InClientTask(Range<usize>),
     /// Row among those of all client tasks begun. For each client task that has the image, its own row of the class
     /// is right.
-    InSlots {
+    InClientTasks {
         /// Rows of client tasks begun, in rising order. The others have never been trained and are no answers.
         open: Arc<[Range<usize>]>,
         /// Rows of the class of each image, in rising order.
@@ -53,26 +53,26 @@ impl PredictionTask {
         let seen = tally.total.len();
         let (rows, images) = match self {
             PredictionTask::Plainly => return tally_batch(tally, scores, labels, 0..seen),
-            PredictionTask::InSlot(own) => (own.clone(), labels.len()),
-            PredictionTask::InSlots { rows, .. } => (0..seen, rows.len()),
+            PredictionTask::InClientTask(own) => (own.clone(), labels.len()),
+            PredictionTask::InClientTasks { rows, .. } => (0..seen, rows.len()),
         };
         if scores.dims() != [images, rows.len()] || rows.end > seen || images != labels.len() {
             return Err(LearningError::Shape(format!(
-                "scores {:?} for {images} images of slots and rows {rows:?} of {seen}",
+                "scores {:?} for {images} images of client tasks and rows {rows:?} of {seen}",
                 scores.shape()
             )));
         }
         let scores = scores.to_dtype(DType::F32)?.to_vec2::<f32>()?;
         match self {
             PredictionTask::Plainly => {}
-            PredictionTask::InSlot(own) => {
+            PredictionTask::InClientTask(own) => {
                 for (scores, label) in scores.iter().zip(labels) {
-                    tally.count_of_slot(own, scores, *label);
+                    tally.count_of_client_task(own, scores, *label);
                 }
             }
-            PredictionTask::InSlots { open, rows } => {
+            PredictionTask::InClientTasks { open, rows } => {
                 for (scores, rows) in scores.iter().zip(rows) {
-                    tally.count_in_slots(open, scores, rows);
+                    tally.count_in_client_tasks(open, scores, rows);
                 }
             }
         }
@@ -82,14 +82,14 @@ impl PredictionTask {
 
 impl Tally {
     /// Counts a sample of a given client task: `scores` are those of its rows `own`.
-    pub fn count_of_slot(&mut self, own: &Range<usize>, scores: &[f32], label: u32) {
+    pub fn count_of_client_task(&mut self, own: &Range<usize>, scores: &[f32], label: u32) {
         self.count_from(own.start, scores, label);
         self.count_within(own, scores, label);
     }
 
     /// Counts an image once for each of its `rows`: among the `open` rows, and among those of the row's own client
     /// task. `scores` are those of all rows seen.
-    pub fn count_in_slots(&mut self, open: &[Range<usize>], scores: &[f32], rows: &[u32]) {
+    pub fn count_in_client_tasks(&mut self, open: &[Range<usize>], scores: &[f32], rows: &[u32]) {
         let mut among_open = vec![f32::NEG_INFINITY; scores.len()];
         for client_task in open {
             among_open[client_task.clone()].copy_from_slice(&scores[client_task.clone()]);
@@ -120,7 +120,7 @@ mod tests {
     /// Check 9 of the protocol: a given client task never makes a right answer wrong, and rows of client tasks that
     /// no client trains are no answers.
     #[test]
-    fn answers_within_a_slot_are_right_where_those_among_all_are() -> Result<(), LearningError> {
+    fn answers_right_among_all_are_right_within_a_client_task() -> Result<(), LearningError> {
         let mut rng = StreamKey::new(1, Domain::Method).rng();
         let open: Arc<[Range<usize>]> = [0..3, 6..9].into();
         let mut tally = Tally::new(9);
@@ -136,7 +136,7 @@ mod tests {
                 .collect();
             let all = Tensor::from_vec(scores, (200, 9), &Device::Cpu)?;
             let rows = labels.iter().map(|label| vec![*label]).collect();
-            let asked = PredictionTask::InSlots { open: Arc::clone(&open), rows };
+            let asked = PredictionTask::InClientTasks { open: Arc::clone(&open), rows };
             asked.tally(&mut tally, &all, &labels)?;
             let right: u64 = tally.correct[own.clone()].iter().sum();
             let within = tally.within[&(own.start as u32)];
@@ -145,7 +145,7 @@ mod tests {
             // With the client task given, all answers are within it.
             let mut told = Tally::new(9);
             let scores = all.narrow(1, own.start, own.len())?;
-            PredictionTask::InSlot(own.clone()).tally(&mut told, &scores, &labels)?;
+            PredictionTask::InClientTask(own.clone()).tally(&mut told, &scores, &labels)?;
             assert_eq!(told.within[&(own.start as u32)], within);
             assert_eq!(told.correct.iter().sum::<u64>(), within);
         }
@@ -154,17 +154,17 @@ mod tests {
     }
 
     #[test]
-    fn an_image_counts_once_for_every_slot_that_has_it() {
+    fn an_image_counts_once_for_every_client_task_that_has_it() {
         let open = [0..2, 4..6, 6..8];
         let scores = [0.0, 0.5, 9.0, 9.0, 0.7, 0.1, f32::NAN, 0.0];
         let mut tally = Tally::new(8);
-        tally.count_in_slots(&open[..2], &scores, &[1, 4]);
+        tally.count_in_client_tasks(&open[..2], &scores, &[1, 4]);
         assert_eq!(tally.total, [0, 1, 0, 0, 1, 0, 0, 0]);
         assert_eq!(tally.predicted, [0, 0, 0, 0, 2, 0, 0, 0]);
         assert_eq!((tally.correct[1], tally.correct[4]), (0, 1));
         assert_eq!(tally.within, [(0, 1), (4, 1)].into());
         // A client task that answers with no number spoils the answers of all, and not what others say within.
-        tally.count_in_slots(&open, &scores, &[1, 6]);
+        tally.count_in_client_tasks(&open, &scores, &[1, 6]);
         assert_eq!(tally.not_a_number, 2);
         assert_eq!(tally.within, [(0, 2), (4, 1), (6, 0)].into());
     }
@@ -175,10 +175,10 @@ mod tests {
         let refused = |asked: PredictionTask, labels: &[u32]| {
             asked.tally(&mut Tally::new(9), &scores, labels).expect_err("misfits").to_string()
         };
-        assert!(refused(PredictionTask::InSlot(0..2), &[0]).contains("rows 0..2 of 9"));
+        assert!(refused(PredictionTask::InClientTask(0..2), &[0]).contains("rows 0..2 of 9"));
         let open = [0..3, 6..9].into();
-        let every = PredictionTask::InSlots { open, rows: vec![vec![0]] };
+        let every = PredictionTask::InClientTasks { open, rows: vec![vec![0]] };
         assert!(refused(every, &[0]).contains("rows 0..9 of 9"));
-        PredictionTask::InSlot(6..9).tally(&mut Tally::new(9), &scores, &[7])
+        PredictionTask::InClientTask(6..9).tally(&mut Tally::new(9), &scores, &[7])
     }
 }

@@ -70,7 +70,7 @@ impl InputMoments {
                 MomentForm::Diagonal => Moments::Diagonal(values),
                 MomentForm::Full => {
                     let matrix = Symmetric::from_full(sum.dim(0)?, &values);
-                    Moments::Full(matrix.expect("a square of its own order"))
+                    Moments::Full(matrix.expect("a square matrix"))
                 }
             };
             Ok((name.clone(), moments))

@@ -13,7 +13,7 @@
 //! features, class Gaussians -> losses of a compensation prompt     (compensation)
 //! a gradient that was sent -> Matching -> an image              (gradient_matching)
 //! features drawn on the server -> HeadTraining::run -> Head        (head_training)
-//! Loader -> evaluate(scorer) -> Tally -> AccuracyMatrix -> FAA     (evaluation, slot_answers, metrics)
+//! Loader -> evaluate(scorer) -> Tally -> AccuracyMatrix -> FAA     (evaluation, client_task_answers, metrics)
 //! ```
 //!
 //! Nothing here knows clients, rounds or messages. All sums run in a fixed order and all

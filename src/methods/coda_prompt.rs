@@ -16,9 +16,10 @@
 //! # Where clients have tasks of their own
 //! In the benchmark of Powder and C²Prompt Fed-CODAP averages nothing (`ownership = "client-task"`, after `CodaPrompt` of
 //! Powder's release, whose similarities are the identity): every client task has `client_task_components` own components that
-//! its owner alone trains, and the prefix is the sum over the components of all client tasks begun, those of others frozen,
-//! divided by the number of these client tasks. There is no distillation. It is [`Powder`] without similarities; a download
-//! holds the table of all client tasks. With `ownership = "task"` all clients of a stage train and average one block of rows.
+//! its owner alone trains, and the prefix is the sum over the components of all client tasks begun, those of others
+//! frozen, divided by the number of these client tasks. There is no distillation. It is [`Powder`] without
+//! similarities; a download holds the table of all client tasks. With `ownership = "task"` all clients of a stage train
+//! and average one block of rows.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -337,7 +338,7 @@ impl Recipe for CodaPrompt {
             Ownership::Task => self.parts().requirements(),
             Ownership::ClientTask => vec![
                 prompted::blocks(),
-                Requirement::own_slots(
+                Requirement::own_client_tasks(
                     "method.ownership",
                     "`ownership = \"client-task\"` needs client tasks: tasks that all clients share have no owner",
                     "set `ownership = \"task\"`",

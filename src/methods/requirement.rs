@@ -95,13 +95,13 @@ impl Requirement {
     }
 
     /// Requires tasks of clients' own; `key` asks for them.
-    pub fn own_slots(
+    pub fn own_client_tasks(
         key: &'static str,
         reason: &'static str,
         instead: &'static str,
     ) -> Requirement {
         let violation = move |scenario: &Scenario| {
-            (!scenario.tasks.arrival.has_slots()).then(|| {
+            (!scenario.tasks.arrival.has_client_tasks()).then(|| {
                 let help = format!("{instead}, or `tasks.arrival = \"client-tasks\"`");
                 RequirementError::new(
                     key,
@@ -197,7 +197,7 @@ mod tests {
     use crate::scenario::{Leftover, PartitionKind, Scenario};
 
     /// Returns the errors of a scenario of five tasks of digits with this method; empty where all is well.
-    fn told(method: &str) -> String {
+    fn refusal(method: &str) -> String {
         let text = format!(
             "schema = 2\ndata = {{ source = \"digits\" }}\ntasks = {{ count = 5 }}\n\
              partition = {{ kind = \"iid\" }}\nmethod = {{ {method} }}\nfederation.clients = 4\n"
@@ -217,11 +217,11 @@ mod tests {
             ("name = \"coda-prompt\", pool = 65", "65 keys of width 64 cannot be orthogonal"),
         ];
         for (method, why) in refused {
-            let told = told(method);
-            assert!(told.contains(why), "{method}: {told}");
+            let message = refusal(method);
+            assert!(message.contains(why), "{method}: {message}");
         }
         for method in ["name = \"l2p\", pool = 5", "name = \"coda-prompt\", pool = 64"] {
-            assert_eq!(told(method), "", "{method}");
+            assert_eq!(refusal(method), "", "{method}");
         }
     }
 
@@ -230,7 +230,7 @@ mod tests {
     fn what_reads_gradients_needs_plain_sgd() {
         let of = |method: &str, optimizer: &str| {
             let kind = if optimizer.is_empty() { "adamw" } else { "sgd" };
-            told(&format!(
+            refusal(&format!(
                 "name = {method}, train = \"head\" }}\n\
                  client.optimizer = {{ kind = \"{kind}\", lr = 0.1{optimizer}"
             ))
@@ -254,13 +254,17 @@ mod tests {
         let both = of("\"scaffold\", option = \"I\", variates = \"server\"", "");
         assert!(both.contains("cannot compute the gradient"), "{both}");
         let fresh = "name = \"feddc\" }\nparticipation = { population = \"fresh\"";
-        assert!(told(fresh).contains("fresh clients have no earlier rounds"), "{}", told(fresh));
+        assert!(
+            refusal(fresh).contains("fresh clients have no earlier rounds"),
+            "{}",
+            refusal(fresh)
+        );
     }
 
     #[test]
     fn fresh_clients_have_no_teacher_of_their_own() {
         let of = |more: &str| {
-            told(&format!(
+            refusal(&format!(
                 "name = \"fedlwf-2t\"{more} }}\nparticipation = {{ population = \"fresh\""
             ))
         };
@@ -280,20 +284,27 @@ mod tests {
         let loaded = Scenario::from_toml(text, "s", Path::new("."), &[], &Registry::builtin());
         let mut scenario = loaded.unwrap().scenario;
         let site = Requirement::one_site("joint training", "another way");
-        let mut told = |kind: PartitionKind| -> Vec<&str> {
+        let mut refused = |kind: PartitionKind| -> Vec<&str> {
             scenario.partition.kind = kind;
             site.violations(&scenario).into_iter().map(|violation| violation.key).collect()
         };
-        assert_eq!(told(PartitionKind::Natural { leftover: Leftover::Drop }), ["partition.kind"]);
-        assert!(told(PartitionKind::Natural { leftover: Leftover::Merge }).is_empty());
-        assert!(told(PartitionKind::Iid).is_empty());
+        assert_eq!(
+            refused(PartitionKind::Natural { leftover: Leftover::Drop }),
+            ["partition.kind"]
+        );
+        assert!(refused(PartitionKind::Natural { leftover: Leftover::Merge }).is_empty());
+        assert!(refused(PartitionKind::Iid).is_empty());
     }
 
     #[test]
     fn what_lives_in_blocks_needs_a_transformer() {
         for name in ["l2p", "dualprompt", "coda-prompt", "fed-cprompt", "adapter"] {
-            let told = told(&format!("name = \"{name}\" }}\nbackbone = {{ kind = \"pixels\""));
-            assert!(told.contains("needs the blocks of a vision transformer"), "{name}: {told}");
+            let message =
+                refusal(&format!("name = \"{name}\" }}\nbackbone = {{ kind = \"pixels\""));
+            assert!(
+                message.contains("needs the blocks of a vision transformer"),
+                "{name}: {message}"
+            );
         }
     }
 }

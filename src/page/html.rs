@@ -2,7 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::plot::{colour, dark_rules, hex, outline};
+use super::plot::{color, dark_rules, hex, outline};
 
 /// Drawing with title, description, legend and numbers.
 pub struct Figure {
@@ -141,11 +141,11 @@ fn legend(series: &[(usize, String)], mark: Mark) -> Markup {
 
 /// Renders the mark of a series.
 fn key(number: usize, mark: Mark) -> Markup {
-    let colour = hex(colour(number));
+    let color = hex(color(number));
     if mark == Mark::Field {
         return html! {
             svg viewBox="0 0 24 12" aria-hidden="true" {
-                rect fill=(colour) x="2" y="0" width="20" height="12" {}
+                rect fill=(color) x="2" y="0" width="20" height="12" {}
             }
         };
     }
@@ -153,8 +153,8 @@ fn key(number: usize, mark: Mark) -> Markup {
         outline(number).into_iter().map(|(x, y)| format!("{},{}", x + 12, y + 6)).collect();
     html! {
         svg viewBox="0 0 24 12" aria-hidden="true" {
-            polyline fill="none" stroke=(colour) stroke-width="2" points="0,6 24,6" {}
-            polygon fill=(colour) points=(corners.join(" ")) {}
+            polyline fill="none" stroke=(color) stroke-width="2" points="0,6 24,6" {}
+            polygon fill=(color) points=(corners.join(" ")) {}
         }
     }
 }

@@ -92,10 +92,10 @@ impl TaskScores {
     /// # Errors
     /// Fails if there are fewer tasks than were learned: the journal was written by hand.
     pub fn push(&mut self, tasks: &[TaskScore]) -> Result<(), SinkError> {
-        let learnt = self.0.len() + 1;
-        if tasks.len() < learnt {
+        let expected = self.0.len() + 1;
+        if tasks.len() < expected {
             let tested = tasks.len();
-            let why = format!("the journal has scores of {tested} tasks, expected {learnt}");
+            let why = format!("the journal has scores of {tested} tasks, expected {expected}");
             return Err(SinkError::Stop(why));
         }
         self.0.push(tasks.to_vec());

@@ -15,7 +15,7 @@ use crate::quantity::{ClientId, TaskId};
 /// Accuracies of client tasks trained alone, the reference of forward transfer.
 pub type TrainedAlone = BTreeMap<(TaskId, ClientId), f64>;
 
-/// Measures of all evaluation points, one at the end of every period. Accuracies in `0..=1`.
+/// Measures of all evaluation points, one at the end of every stage. Accuracies in `0..=1`.
 #[derive(Clone, Debug, PartialEq, Serialize, Document)]
 pub struct ClientTaskReport {
     /// Number of client tasks and their accuracy at every evaluation point.
@@ -34,9 +34,9 @@ pub struct ClientTaskReport {
 /// One evaluation point.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 pub struct ClientTaskPoint {
-    /// Client tasks begun by the end of the period.
+    /// Client tasks begun by the end of the stage.
     pub begun: usize,
-    /// Client tasks finished at the end of the period.
+    /// Client tasks finished at the end of the stage.
     pub finished: usize,
     /// Mean accuracy of begun client tasks, task identity known; null if none of them has test samples.
     #[document(unit = "share")]
@@ -47,15 +47,17 @@ pub struct ClientTaskPoint {
     pub cil: Option<f64>,
 }
 
-/// Six measures of client tasks, of [`learning::metrics`](crate::learning::metrics::ClientTaskAccuracies).
+/// Six measures of client tasks.
+///
+/// [`ClientTaskAccuracies`] defines them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 #[document(unit = "share")]
 pub struct ClientTaskMeasures {
     /// Average accuracy at the end, with task identity known (`til`) or not (`cil`).
     pub avg: Option<f64>,
-    /// Average incremental accuracy: mean over periods of the average accuracy.
+    /// Average incremental accuracy: mean over stages of the average accuracy.
     pub aia: Option<f64>,
-    /// Forgetting measure: best accuracy at earlier periods minus the current one.
+    /// Forgetting measure: best accuracy at earlier stages minus the current one.
     pub fm: Option<f64>,
     /// Forward transfer against client tasks trained alone, if `record.single_task` gives all of them.
     pub ft: Option<f64>,
@@ -68,7 +70,7 @@ pub struct ClientTaskMeasures {
 }
 
 impl ClientTaskReport {
-    /// Computes the measures from the scores at the end of each period, for this number of clients.
+    /// Computes the measures from the scores at the end of each stage, for this number of clients.
     pub fn of(
         points: &[Vec<ClientTaskScore>],
         clients: u32,
@@ -104,9 +106,9 @@ impl ClientTaskReport {
             |share: Option<f64>| share.map_or("·".to_string(), |share| percent(Some(share)));
         let mut points =
             TextTable::new(["accuracy %", "tasks begun", "task known", "task not known"]);
-        for (period, point) in self.points.iter().enumerate() {
+        for (stage, point) in self.points.iter().enumerate() {
             points.row([
-                format!("after period {}", period + 1),
+                format!("after stage {}", stage + 1),
                 point.begun.to_string(),
                 cell(point.til),
                 cell(point.cil),
@@ -117,7 +119,7 @@ impl ClientTaskReport {
         type Measure = fn(&ClientTaskMeasures) -> Option<f64>;
         let rows: [(&str, Measure); 6] = [
             ("Avg (mean over client tasks at the end)", |m| m.avg),
-            ("AIA (mean of Avg over periods)", |m| m.aia),
+            ("AIA (mean of Avg over stages)", |m| m.aia),
             ("FM (drop from the best)", |m| m.fm),
             ("FT (against tasks trained alone)", |m| m.ft),
             ("BT (since finished)", |m| m.bt),
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn measures_are_of_the_scores_and_forward_transfer_needs_slots_trained_alone() {
+    fn forward_transfer_needs_client_tasks_trained_alone() {
         let points = [
             vec![score(0, 0, (8, 6), true), score(0, 1, (6, 6), false)],
             vec![score(0, 0, (7, 2), false), score(0, 1, (9, 5), true), score(1, 0, (5, 4), true)],
@@ -208,7 +210,11 @@ mod tests {
         assert_eq!((report.til.ft, report.til.tt), (None, None));
         let client_task = |task, client| (TaskId(task), ClientId(client));
         let mut alone: TrainedAlone = [(client_task(0, 0), 0.6), (client_task(0, 1), 0.6)].into();
-        assert_eq!(ClientTaskReport::of(&points, 2, &alone).til.ft, None, "slot (1, 0) is missing");
+        assert_eq!(
+            ClientTaskReport::of(&points, 2, &alone).til.ft,
+            None,
+            "client task (1, 0) is missing"
+        );
         alone.insert(client_task(1, 0), 0.4);
         let own = ClientTaskReport::of(&points, 2, &alone).til;
         // 0.8 - 0.6 and (0.9 + 0.5) / 2 - (0.6 + 0.4) / 2.
@@ -220,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_without_test_images_is_in_no_mean() {
+    fn a_client_task_without_test_images_is_in_no_mean() {
         let untested = ClientTaskScore { total: 0, ..score(0, 1, (0, 0), true) };
         let report =
             ClientTaskReport::of(&[vec![score(0, 0, (8, 6), true), untested]], 2, &[].into());

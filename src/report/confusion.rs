@@ -41,27 +41,27 @@ pub struct ConfusionTable {
     classes: Vec<u32>,
     names: ClassNames,
     /// Number of entries that an earlier process computed.
-    told: u64,
+    recorded: u64,
     /// Rows that an earlier process wrote.
     before: Vec<ConfusionRow>,
 }
 
 impl ConfusionTable {
-    /// Creates the file of a run whose first `told` entries an earlier process computed.
+    /// Creates the file of a run whose first `recorded` entries an earlier process computed.
     pub fn create(
         directory: &RunDirectory,
-        told: u64,
+        recorded: u64,
         names: ClassNames,
     ) -> Result<ConfusionTable, DirectoryError> {
         let path = directory.path().join(files::CONFUSION);
-        let before = match (told, File::open(&path)) {
+        let before = match (recorded, File::open(&path)) {
             (1.., Ok(file)) => {
                 csv::Reader::from_reader(file).into_deserialize().filter_map(Result::ok).collect()
             }
             _ => Vec::new(),
         };
-        let table = KeptTable::create(directory, files::CONFUSION, told > 0)?;
-        Ok(ConfusionTable { table, classes: Vec::new(), names, told, before })
+        let table = KeptTable::create(directory, files::CONFUSION, recorded > 0)?;
+        Ok(ConfusionTable { table, classes: Vec::new(), names, recorded, before })
     }
 
     fn class(&self, row: u32) -> u32 {
@@ -78,13 +78,13 @@ impl ConfusionTable {
 
 impl EventSink for ConfusionTable {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
-        let told = entry.seq < self.told;
-        if !told {
+        let recorded = entry.seq < self.recorded;
+        if !recorded {
             self.table.kept_all()?;
         }
         match &entry.event {
             Event::TaskStarted { classes, .. } => self.classes.extend(classes),
-            Event::TaskEnded { task } if told => self.keep(*task)?,
+            Event::TaskEnded { task } if recorded => self.keep(*task)?,
             // No later process computes these rows again once a checkpoint was taken after them.
             Event::TaskEnded { .. } => self.table.sync()?,
             _ => {}

@@ -23,7 +23,7 @@ pub struct Executed {
 
 /// Simulates to the end and writes every file of the run.
 ///
-/// `more` are further consumers of the journal's entries. The first `told` entries were computed by an earlier
+/// `more` are further consumers of the journal's entries. The first `recorded` entries were computed by an earlier
 /// process.
 ///
 /// # Errors
@@ -31,7 +31,7 @@ pub struct Executed {
 pub fn execute(
     run: Run,
     scenario: &Scenario,
-    told: u64,
+    recorded: u64,
     more: Vec<Box<dyn EventSink>>,
     interrupt: Interrupt,
 ) -> Result<Executed, RunError> {
@@ -39,8 +39,8 @@ pub fn execute(
     let histograms = Shared::new(Histograms::default());
     let clock = Shared::new(TaskClock::default());
     let profile = Shared::new(Profile::create(run.directory())?);
-    let wall = Shared::new(WallTable::create(run.directory(), told)?);
-    let mut readers = tables(&run, scenario, told)?;
+    let wall = Shared::new(WallTable::create(run.directory(), recorded)?);
+    let mut readers = tables(&run, scenario, recorded)?;
     readers.push(Box::new(wall.clone()));
     readers.push(Box::new(summary.clone()));
     readers.push(Box::new(histograms.clone()));
@@ -73,7 +73,7 @@ pub fn execute(
 fn tables(
     run: &Run,
     scenario: &Scenario,
-    told: u64,
+    recorded: u64,
 ) -> Result<Vec<Box<dyn EventSink>>, DirectoryError> {
     let directory = run.directory();
     if let Some(holdings) = run.holdings() {
@@ -84,7 +84,11 @@ fn tables(
     let files = TableFiles::create_on(disk, path, record, closing, run.class_names())?;
     let mut tables: Vec<Box<dyn EventSink>> = vec![Box::new(files)];
     if scenario.record.confusion {
-        tables.push(Box::new(ConfusionTable::create(directory, told, run.class_names().clone())?));
+        tables.push(Box::new(ConfusionTable::create(
+            directory,
+            recorded,
+            run.class_names().clone(),
+        )?));
     }
     Ok(tables)
 }

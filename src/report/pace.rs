@@ -16,7 +16,7 @@ pub(super) struct ProgressCounts {
     /// Rounds closed.
     pub done: u64,
     /// Rounds that an earlier process computed.
-    told: u64,
+    recorded: u64,
     /// Rounds of the tasks before the current one.
     before: u64,
     /// Rounds of the current task's phases so far, and of the task before it.
@@ -30,8 +30,8 @@ pub(super) struct ProgressCounts {
 }
 
 impl ProgressCounts {
-    /// Adds an event; `told` if an earlier process computed it.
-    pub fn take(&mut self, event: &Event, told: bool) {
+    /// Adds an event; `recorded` is true if an earlier process computed it.
+    pub fn take(&mut self, event: &Event, recorded: bool) {
         match event {
             Event::RunStarted { tasks, .. } => self.tasks = u64::from(*tasks),
             Event::TaskStarted { task, .. } => {
@@ -54,8 +54,8 @@ impl ProgressCounts {
             }
             _ => {}
         }
-        if told {
-            self.told = self.done;
+        if recorded {
+            self.recorded = self.done;
         }
     }
 
@@ -69,7 +69,7 @@ impl ProgressCounts {
     /// Estimates the time left from the rounds that took `spent` here; `None` if they are too few.
     pub fn left(&self, spent: Duration) -> Option<Duration> {
         let within = f64::from(self.came) / f64::from(self.participants.max(1));
-        let here = (self.done - self.told) as f64 + within;
+        let here = (self.done - self.recorded) as f64 + within;
         let rest = self.rounds() as f64 - self.done as f64 - within;
         (here >= ENOUGH && rest > 0.0).then(|| spent.mul_f64(rest / here))
     }
@@ -131,8 +131,8 @@ mod tests {
     fn nothing_is_guessed_from_nothing_nor_from_what_another_process_did() {
         let ten = Duration::from_secs(10);
         let mut pace = begun(1);
-        for (event, told) in [(started(0), true), (phase(0, 10), true)] {
-            pace.take(&event, told);
+        for (event, recorded) in [(started(0), true), (phase(0, 10), true)] {
+            pace.take(&event, recorded);
         }
         for _ in 0..5 {
             pace.take(&opened(4), true);
@@ -140,7 +140,7 @@ mod tests {
         }
         assert_eq!((pace.done, pace.rounds(), pace.left(ten)), (5, 10, None));
         pace.take(&opened(4), false);
-        assert_eq!(pace.left(ten), None, "nobody is done yet");
+        assert_eq!(pace.left(ten), None, "no client has finished yet");
         pace.take(&failed(), false);
         // A quarter of a round took ten seconds: 4.75 rounds are left.
         assert_eq!(pace.left(ten), Some(Duration::from_secs(190)));

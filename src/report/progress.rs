@@ -186,9 +186,9 @@ impl EventSink for Progress {
             }
             Event::Evaluated { task, point: EvaluationPoint::Task, .. } => {
                 if let Some(accuracy) = entry.numbers.as_ref().and_then(micro_accuracy) {
-                    let learnt = task.0 + 1;
+                    let done = task.0 + 1;
                     self.say(&format!(
-                        "task {learnt}/{} done: accuracy {:.2} % on all classes seen",
+                        "task {done}/{} done: accuracy {:.2} % on all classes seen",
                         self.tasks,
                         100.0 * accuracy
                     ));

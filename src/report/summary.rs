@@ -169,11 +169,11 @@ impl Summary {
     /// It has the accuracies of client tasks trained alone that the scenario names, its published numbers, and the
     /// description of its validation set.
     pub fn about(scenario: &Scenario) -> Summary {
-        let slot = |line: &SingleTaskLine| {
+        let client_task = |line: &SingleTaskLine| {
             Some(((TaskId(line.period - 1), ClientId(line.client)), line.accuracy?))
         };
         Summary {
-            alone: scenario.record.trained_alone.iter().filter_map(slot).collect(),
+            alone: scenario.record.trained_alone.iter().filter_map(client_task).collect(),
             published: Published::of(&scenario.expected),
             validation: scenario.data.validation_set(),
             ignored: scenario.ignored(),

@@ -59,7 +59,7 @@ struct Open {
     task: u32,
     began: Instant,
     closed: Option<Instant>,
-    told: bool,
+    recorded: bool,
 }
 
 /// Writes one row per round.
@@ -69,26 +69,26 @@ pub struct WallTable {
     /// Nanoseconds that workers spent since the round was opened.
     spent: BTreeMap<JobKind, u64>,
     /// Number of entries that an earlier process computed.
-    told: u64,
+    recorded: u64,
     /// Cells of rounds that an earlier process computed, without round and task.
     before: BTreeMap<u32, Vec<Option<f64>>>,
 }
 
 impl WallTable {
-    /// Creates the file of a run whose first `told` entries an earlier process computed.
-    pub fn create(directory: &RunDirectory, told: u64) -> Result<WallTable, DirectoryError> {
+    /// Creates the file of a run whose first `recorded` entries an earlier process computed.
+    pub fn create(directory: &RunDirectory, recorded: u64) -> Result<WallTable, DirectoryError> {
         let path = directory.path().join(names::WALL);
-        let before = match told {
+        let before = match recorded {
             0 => BTreeMap::new(),
             _ => std::fs::read(&path).map(|text| earlier(&text)).unwrap_or_default(),
         };
-        let table = KeptTable::create(directory, names::WALL, told > 0)?;
-        Ok(WallTable { table, open: None, spent: BTreeMap::new(), told, before })
+        let table = KeptTable::create(directory, names::WALL, recorded > 0)?;
+        Ok(WallTable { table, open: None, spent: BTreeMap::new(), recorded, before })
     }
 
     fn end(&mut self) -> io::Result<()> {
         let Some(open) = self.open.take() else { return Ok(()) };
-        let cells: Vec<Option<f64>> = match open.told {
+        let cells: Vec<Option<f64>> = match open.recorded {
             true => self.before.remove(&open.round).unwrap_or_default(),
             false => {
                 let closed = open.closed.map(|at| (at - open.began).as_secs_f64());
@@ -130,9 +130,9 @@ fn earlier(text: &[u8]) -> BTreeMap<u32, Vec<Option<f64>>> {
 
 impl EventSink for WallTable {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
-        let told = entry.seq < self.told;
-        if !told {
-            if self.open.as_ref().is_some_and(|open| open.told) {
+        let recorded = entry.seq < self.recorded;
+        if !recorded {
+            if self.open.as_ref().is_some_and(|open| open.recorded) {
                 self.end()?;
             }
             self.table.kept_all()?;
@@ -142,7 +142,8 @@ impl EventSink for WallTable {
                 self.end()?;
                 let (round, task) = (round.0 + 1, u32::from(task.0) + 1);
                 self.spent.clear();
-                self.open = Some(Open { round, task, began: Instant::now(), closed: None, told });
+                self.open =
+                    Some(Open { round, task, began: Instant::now(), closed: None, recorded });
             }
             Event::RoundClosed { .. } => {
                 self.open.iter_mut().for_each(|open| open.closed = Some(Instant::now()));

@@ -149,7 +149,7 @@ pub(super) const KNOWN: &[Known] = {
         ),
         of(
             "aia",
-            "client tasks: mean accuracy over periods",
+            "client tasks: mean accuracy over stages",
             Share,
             Higher,
             Summary("/client_tasks/til/aia"),

@@ -271,8 +271,8 @@ mod tests {
             ("happiness", "use one of faa"),
             ("happiness:loss", "client:NAME"),
         ] {
-            let told = Metric::parse(typo).unwrap_err().to_string();
-            assert!(told.contains(hint), "{typo}: {told}");
+            let error = Metric::parse(typo).unwrap_err().to_string();
+            assert!(error.contains(hint), "{typo}: {error}");
         }
     }
 

@@ -2,27 +2,27 @@
 //!
 //! | `arrival` | keys | start of a task at a client |
 //! |---|---|---|
-//! | `global` | | at the start of its period |
+//! | `global` | | at the start of its stage |
 //! | `per-client` | `lag_s`, a distribution | at a lag after the first client, drawn per client and task |
 //! | | `file` | at the time in a CSV file with the columns `client` (from 0), `task` (from 1) and `time_s` |
-//! | `paced` | `early_fraction`, `lead_fraction` | for a fraction `early_fraction` of clients at the start of its period, for the others after the fraction `lead_fraction` of its rounds |
-//! | `client-tasks` | `classes_per_client_task`, `overlap`, `switch_fraction` | its own client task at the start of a period, if it is among the clients that move |
+//! | `paced` | `early_fraction`, `lead_fraction` | for a fraction `early_fraction` of clients at the start of its stage, for the others after the fraction `lead_fraction` of its rounds |
+//! | `client-tasks` | `classes_per_client_task`, `overlap`, `switch_fraction` | its own client task at the start of a stage, if it is among the clients that move |
 //!
-//! A task's period begins when its first client gets the task, and not before the rounds of the previous task are over;
-//! its number of rounds does not change. During the period some clients may still work on earlier tasks, so a round has
+//! A task's stage begins when its first client gets the task, and not before the rounds of the previous task are over;
+//! its number of rounds does not change. During the stage some clients may still work on earlier tasks, so a round has
 //! participants of different tasks. All clients have the first task from the start, and a client works on the newest
-//! task that it has. Classes count as seen from the beginning of their period. A client that a file does not name for a
+//! task that it has. Classes count as seen from the beginning of their stage. A client that a file does not name for a
 //! task gets it at that time. The method must allow it: its clients send one mean over all participants, with a head of
 //! all rows.
 //!
 //! With `paced` and `lead_fraction = 0.5`, half of the clients move to the next task while the others finish theirs
 //! (the asynchronous mode of Fed-CPrompt, Bagwe et al. 2023).
 //!
-//! With `client-tasks` (Piao et al. 2024, also the benchmark of C²Prompt) `tasks.count` counts periods of
-//! `federation.rounds` rounds. In each period every client has its own *client task* of `classes_per_client_task`
-//! classes. All clients begin that of the first period. At the start of each later period a fraction `switch_fraction`
-//! of clients, rounded down, is drawn; they move to their client task of that period. The others continue with theirs,
-//! and their client tasks of that period are never begun. Client tasks get their classes client by client, all periods
+//! With `client-tasks` (Piao et al. 2024, also the benchmark of C²Prompt) `tasks.count` counts stages of
+//! `federation.rounds` rounds. In each stage every client has its own *client task* of `classes_per_client_task`
+//! classes. All clients begin that of the first stage. At the start of each later stage a fraction `switch_fraction`
+//! of clients, rounded down, is drawn; they move to their client task of that stage. The others continue with theirs,
+//! and their client tasks of that stage are never begun. Client tasks get their classes client by client, all stages
 //! of one client before the next client's. The very first one draws from all classes. Every other one takes `u` classes
 //! of a client task that has been drawn before, of any client, and the rest from the other classes; `u` is uniform from
 //! `overlap` to `classes_per_client_task`. A class has a separate head row in each client task, so the head has
@@ -68,13 +68,13 @@ pub enum ArrivalChoice {
         /// Fraction of a task's rounds after which the other clients start it. Default 0.5.
         lead_fraction: f64,
     },
-    /// Client tasks: each client has its own, and some clients begin a new one in every period.
+    /// Client tasks: each client has its own, and some clients begin a new one in every stage.
     ClientTasks {
         /// Classes of a client task. Default 20.
         classes_per_client_task: u32,
         /// Smallest number of classes that a later client task shares with an earlier one. Default 0.
         overlap: u32,
-        /// Fraction of clients that move on at the start of a period, rounded down. Default 0.5.
+        /// Fraction of clients that move on at the start of a stage, rounded down. Default 0.5.
         switch_fraction: f64,
     },
 }
@@ -91,7 +91,7 @@ enum ArrivalKind {
     PerClient,
     /// Earlier at one group of clients than at the others.
     Paced,
-    /// Client tasks; a drawn fraction of clients begins the next one in every period.
+    /// Client tasks; a drawn fraction of clients begins the next one in every stage.
     ClientTasks,
 }
 
@@ -102,7 +102,7 @@ impl ArrivalChoice {
     }
 
     /// Returns true if clients have their own tasks.
-    pub fn has_slots(&self) -> bool {
+    pub fn has_client_tasks(&self) -> bool {
         matches!(self, ArrivalChoice::ClientTasks { .. })
     }
 
@@ -159,7 +159,7 @@ fn client_tasks(table: &mut TableReader<'_>) -> ArrivalChoice {
     let switching = Param::new(
         "switch_fraction",
         0.5,
-        "fraction of clients that move on at the start of a period, rounded down",
+        "fraction of clients that move on at the start of a stage, rounded down",
     );
     let classes_per_client_task = table.get(&classes.at_least(1.0).at_most(60_000.0));
     let overlap = table.get(&overlap.source(source));
@@ -230,8 +230,8 @@ mod tests {
             Ok(vec![(0, 2, 5.0), (2, 2, 1.5)])
         );
         for text in ["0,1,5", "0,3,5", "3,2,5", "0.5,2,5", "0,2,-1"] {
-            let told = read(&format!("client,task,time_s\n{text}")).unwrap_err();
-            assert!(told.contains("a value here must be"), "{text}: {told}");
+            let error = read(&format!("client,task,time_s\n{text}")).unwrap_err();
+            assert!(error.contains("a value here must be"), "{text}: {error}");
         }
         assert!(read("client,task\n0,2").unwrap_err().contains("time_s"));
         assert!(read("client,task,time_s\n").unwrap_err().contains("no arrivals"));

@@ -38,7 +38,7 @@ impl Scenario {
         let mut checker = Checker { root, report };
         self.check_participation(&mut checker);
         self.check_tasks(&mut checker);
-        self.check_slots(&mut checker);
+        self.check_client_tasks(&mut checker);
         self.check_partition(&mut checker);
         self.check_text(&mut checker);
         self.check_rows(&mut checker);
@@ -279,7 +279,7 @@ impl Scenario {
 
     fn check_tasks(&self, checker: &mut Checker<'_>) {
         let Some(classes) = self.data.classes() else { return };
-        if self.tasks.sizes(classes).is_some() || self.tasks.arrival.has_slots() {
+        if self.tasks.sizes(classes).is_some() || self.tasks.arrival.has_client_tasks() {
             return;
         }
         match &self.tasks.split {
@@ -302,7 +302,8 @@ impl Scenario {
     }
 
     fn check_partition(&self, checker: &mut Checker<'_>) {
-        let Some(sizes) = self.data.sizes().filter(|_| !self.tasks.arrival.has_slots()) else {
+        let Some(sizes) = self.data.sizes().filter(|_| !self.tasks.arrival.has_client_tasks())
+        else {
             return;
         };
         let Some(tasks) = self.tasks.sizes(sizes.classes) else { return };

@@ -26,11 +26,11 @@ pub enum ScenarioError {
 }
 
 impl ScenarioError {
-    /// Returns the text of `Display`, with colors if `colour` is set.
-    pub fn render(&self, colour: bool) -> String {
+    /// Returns the text of `Display`, with colors if `color` is set.
+    pub fn render(&self, color: bool) -> String {
         match self {
             ScenarioError::Unreadable { .. } => format!("error: {self}\n"),
-            ScenarioError::Invalid(diagnostics) => render_all(diagnostics, colour),
+            ScenarioError::Invalid(diagnostics) => render_all(diagnostics, color),
         }
     }
 
@@ -48,8 +48,8 @@ impl ScenarioError {
     }
 }
 
-fn render_all(diagnostics: &[Diagnostic], colour: bool) -> String {
-    let each: Vec<String> = diagnostics.iter().map(|d| d.render(colour)).collect();
+fn render_all(diagnostics: &[Diagnostic], color: bool) -> String {
+    let each: Vec<String> = diagnostics.iter().map(|d| d.render(color)).collect();
     each.join("\n")
 }
 

@@ -65,7 +65,7 @@ pub enum ExpectedMetric {
     ForgettingConsecutiveOldMicro,
     /// Mean accuracy of client tasks at the end, with the client task known at test.
     Avg,
-    /// Mean of `Avg` over periods.
+    /// Mean of `Avg` over stages.
     Aia,
     /// Forgetting of client tasks since their best accuracy.
     Fm,

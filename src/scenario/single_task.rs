@@ -65,14 +65,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finished_slots_are_read_and_others_left() {
+    fn finished_client_tasks_are_read_and_others_left() {
         let read = |text: &str| {
             let text = format!("after_task,stage,client,finished,accuracy_til\n{text}");
             lines(&text, 3, 2).map_err(|fault| fault.message)
         };
         let line = |period, client, accuracy| SingleTaskLine { period, client, accuracy };
         let found = read("1,1,0,1,0.5\n1,1,1,0,0.9\n2,1,1,1,0.25\n2,2,0,1,\n");
-        // The slot of period 2 has no test images.
+        // The client task of period 2 has no test images.
         let known = [line(1, 0, Some(0.5)), line(1, 1, Some(0.25)), line(2, 0, None)];
         assert_eq!(found, Ok(known.to_vec()));
         for (text, why) in [
@@ -83,8 +83,8 @@ mod tests {
             ("1,1,0,0,0.5", "no finished client tasks"),
             ("1,1,0,1,0.5\n2,1,0,1,0.5", "a second time"),
         ] {
-            let told = read(text).expect_err(text);
-            assert!(told.contains(why), "{text}: {told}");
+            let error = read(text).expect_err(text);
+            assert!(error.contains(why), "{text}: {error}");
         }
         assert!(lines("stage,client\n1,0", 1, 1).unwrap_err().message.contains("finished"));
     }

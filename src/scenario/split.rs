@@ -55,7 +55,7 @@ impl SplitSection {
                 "`data.split` has no key `share`: it names published lists",
                 "drawn, not published",
                 "write `test_fraction = 0.2` in [data], the part that is tested: of every class, or with \
-                 `test_drawn = \"together\"` of all images; `test_seed` and `layout` stand beside it",
+                 `test_drawn = \"together\"` of all images; `test_seed` and `layout` are keys of [data], too",
             );
             return SplitSection::List { list: PathBuf::new() };
         }

@@ -72,7 +72,7 @@ impl TasksSection {
 
     /// Returns the classes per task of a data set with `classes` classes; `None` if they do not fit.
     ///
-    /// If clients have their own tasks, every period has the size of one client task.
+    /// If clients have their own tasks, every stage has the size of one client task.
     pub fn sizes(&self, classes: u32) -> Option<Vec<u32>> {
         if let ArrivalChoice::ClientTasks { classes_per_client_task, .. } = self.arrival {
             return (classes_per_client_task <= classes)
@@ -121,17 +121,17 @@ impl TasksSection {
         };
         table.foreign(&["count"], "sizes");
         let arrival = ArrivalChoice::read(table);
-        if arrival.has_slots() && matches!(split, TaskSizes::Explicit(_)) {
+        if arrival.has_client_tasks() && matches!(split, TaskSizes::Explicit(_)) {
             table.reject(
                 "sizes",
                 "`tasks.sizes` has no effect: all client tasks have `classes_per_client_task` classes",
                 "no effect on client tasks",
-                "give the number of periods as `count`, and `classes_per_client_task`",
+                "give the number of stages as `count`, and `classes_per_client_task`",
             );
         }
         let order = Param::new("order", ClassOrder::Native, "order of classes");
         let order = table.get(&order);
-        if arrival.has_slots() && order == ClassOrder::Seeded {
+        if arrival.has_client_tasks() && order == ClassOrder::Seeded {
             table.reject(
                 "order",
                 "`tasks.order` has no effect: the classes of client tasks are drawn",

@@ -62,7 +62,7 @@ pub(super) fn run(
     if let Some(workers) = &workers {
         arguments.extend([OsStr::new("--workers"), workers.as_ref()]);
     }
-    if crew.single_task && prepared.scenario.tasks.arrival.has_slots() {
+    if crew.single_task && prepared.scenario.tasks.arrival.has_client_tasks() {
         arguments.push(OsStr::new("--single-task"));
     }
     let started = start(&arguments, &log);

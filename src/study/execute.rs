@@ -57,7 +57,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const MEASURE: Duration = Duration::from_secs(10);
 
 impl ProcessPool {
-    /// Runs the cells in this order and passes every event to `tell`, on this thread.
+    /// Runs the cells in this order and passes every event to `report`, on this thread.
     ///
     /// # Errors
     /// Fails if a cell's file next to its run cannot be written. Failed cells are events, not errors.
@@ -65,7 +65,7 @@ impl ProcessPool {
         &self,
         cells: &[PreparedCell],
         directory: &StudyDirectory,
-        mut tell: impl FnMut(&StudyEvent<'_>) -> Result<(), DirectoryError>,
+        mut report: impl FnMut(&StudyEvent<'_>) -> Result<(), DirectoryError>,
     ) -> Result<Option<StopReason>, DirectoryError> {
         let queue: Mutex<VecDeque<&PreparedCell>> = Mutex::new(cells.iter().collect());
         // Running children are interrupted; no others start.
@@ -95,7 +95,7 @@ impl ProcessPool {
                     Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 };
                 let told =
-                    heard.transpose().and_then(|heard| heard.as_ref().map_or(Ok(()), &mut tell));
+                    heard.transpose().and_then(|heard| heard.as_ref().map_or(Ok(()), &mut report));
                 if let Err(error) = told {
                     halt.request();
                     closed.store(true, Ordering::SeqCst);

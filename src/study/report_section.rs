@@ -135,8 +135,8 @@ mod tests {
             ("pareto:faa", "two metrics"),
             ("fa", "`faa`"),
         ] {
-            let told = Plot::parse(typo).unwrap_err().to_string();
-            assert!(told.contains(hint), "{typo}: {told}");
+            let error = Plot::parse(typo).unwrap_err().to_string();
+            assert!(error.contains(hint), "{typo}: {error}");
         }
     }
 }

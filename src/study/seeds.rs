@@ -125,8 +125,8 @@ mod tests {
             ("seeds = { run = [] }", "at least one seed"),
             ("replicates = 0", "at least 1"),
         ] {
-            let told = read(text).unwrap_err();
-            assert!(told.contains(hint), "{text}: {told}");
+            let error = read(text).unwrap_err();
+            assert!(error.contains(hint), "{text}: {error}");
         }
     }
 }

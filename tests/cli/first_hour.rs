@@ -14,18 +14,18 @@ const PAGE: &str = "src/guide/first_hour.md";
 
 /// Four classes of twelve colored squares of 16 pixels, a few of them noisy.
 fn draw(folder: &Path) {
-    let colours = [
+    let colors = [
         ("red", [220, 40, 40]),
         ("green", [40, 200, 60]),
         ("blue", [40, 60, 220]),
         ("grey", [128; 3]),
     ];
-    for (class, colour) in colours {
+    for (class, color) in colors {
         let class = folder.join(class);
         fs::create_dir_all(&class).unwrap();
         for number in 0..12_u32 {
             let shade = |x: u32, y: u32| ((x * 7 + y * 13 + number * 29) % 40) as u8;
-            let pixel = |x, y| Rgb(colour.map(|value: u8| value.saturating_sub(shade(x, y))));
+            let pixel = |x, y| Rgb(color.map(|value: u8| value.saturating_sub(shade(x, y))));
             RgbImage::from_fn(16, 16, pixel).save(class.join(format!("{number:02}.png"))).unwrap();
         }
     }

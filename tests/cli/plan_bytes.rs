@@ -63,12 +63,12 @@ fn hepco_on_cifar100() {
     assert_eq!(all(&plain, "/up/largest/payload"), [32_563_604; 10]);
     let whole = plan("scenarios/hepco/cifar100-fedavg-ft.toml", &[]);
     assert_eq!(all(&whole, "/down/largest/payload"), [343_502_224; 10]);
-    // One slot over ten tasks of ten rounds, both ways: 6.51 and 68.7 GB.
-    let one_slot = |plan: &Value| {
+    // One client task over ten tasks of ten rounds, both ways: 6.51 and 68.7 GB.
+    let one_client_task = |plan: &Value| {
         let (down, up) = (all(plan, "/down/largest/payload"), all(plan, "/up/largest/payload"));
         10 * down.iter().chain(&up).sum::<u64>()
     };
-    assert_eq!((one_slot(&plain), one_slot(&whole)), (6_512_720_400, 68_700_445_200));
+    assert_eq!((one_client_task(&plain), one_client_task(&whole)), (6_512_720_400, 68_700_445_200));
 }
 
 /// Rows of a plan in phases of a name.
@@ -78,7 +78,7 @@ fn in_phase(plan: &Value, name: &str, pointer: &str) -> Vec<u64> {
     named.map(|phase| phase.pointer(pointer).unwrap().as_u64().unwrap()).collect()
 }
 
-/// Cards of Powder and C2Prompt, sections 4: five clients in every round of five periods, and looks between periods.
+/// Cards of Powder and C2Prompt, sections 4: five clients in every round of five stages, and looks between stages.
 #[test]
 fn powder_and_c2prompt_on_imagenet_r() {
     let powder = plan("scenarios/c2prompt/imagenet-r-powder.toml", &[]);
@@ -86,7 +86,7 @@ fn powder_and_c2prompt_on_imagenet_r() {
     assert_eq!(in_phase(&powder, "train", "/participants"), [15; 5]);
     let mixed = 4 * (4 * 230_400 + 15_380) + 80 + 24;
     assert_eq!(in_phase(&powder, "train", "/down/largest/payload"), [mixed; 5]);
-    // As a period begins, and as it ends, but for the last one.
+    // As a stage begins, and as it ends, but for the last one.
     assert_eq!(in_phase(&powder, "look", "/participants"), [5; 9]);
     let table =
         plan("scenarios/c2prompt/imagenet-r-powder.toml", &["--set", "method.downlink=table"]);
@@ -96,7 +96,7 @@ fn powder_and_c2prompt_on_imagenet_r() {
     assert_eq!(in_phase(&c2prompt, "statistics", "/up/largest/payload"), [122_960; 5]);
     assert_eq!(in_phase(&c2prompt, "compensate", "/down/largest/payload"), [122_880; 5]);
     assert_eq!(in_phase(&c2prompt, "train", "/up/largest/payload"), [946_256 + 640; 5]);
-    // Powder's port of GLFC: the head of all slots both ways, and nothing for the old model.
+    // Powder's port of GLFC: the head of all client tasks both ways, and nothing for the old model.
     let glfc = plan("scenarios/c2prompt/imagenet-r-glfc.toml", &[]);
     assert_eq!(in_phase(&glfc, "train", "/down/largest/payload"), [4 * 500 * 769; 5]);
     assert_eq!(in_phase(&glfc, "train", "/up/largest/payload"), [4 * 500 * 769 + 4; 5]);

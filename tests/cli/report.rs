@@ -278,7 +278,7 @@ fn what_cannot_be_shown_is_wrong_usage() {
     for (arguments, must) in [
         (vec!["nowhere"], "no run at or below nowhere"),
         (vec!["a", "b", "--baseline", "method=sta"], "has no value `sta`, only fedavg, stsa"),
-        (vec!["a", "b", "--baseline", "colour=red"], "no axis `colour`"),
+        (vec!["a", "b", "--baseline", "color=red"], "no axis `color`"),
         (vec!["a", "b", "--baseline", "method"], "write AXIS=VALUE"),
         (vec!["a", "-o", "b"], "is a folder"),
     ] {
@@ -321,11 +321,11 @@ fn a_browser_shows_it() {
     // An empty page is a few kilobytes.
     assert!(bare.iter().any(|pixel| *pixel != bare[0]), "the page is empty");
     let strokes = |pixels: &[[u8; 3]]| {
-        let coloured = |p: &&[u8; 3]| p.iter().max().unwrap() - p.iter().min().unwrap() > 60;
-        pixels.iter().filter(coloured).count()
+        let colored = |p: &&[u8; 3]| p.iter().max().unwrap() - p.iter().min().unwrap() > 60;
+        pixels.iter().filter(colored).count()
     };
     let (with, without) = (strokes(&whole), strokes(&bare));
-    assert!(with > without + 2_000, "{with} coloured pixels with plots, {without} without");
+    assert!(with > without + 2_000, "{with} colored pixels with plots, {without} without");
 }
 
 /// The pixels of a page of this folder as a browser shows it.

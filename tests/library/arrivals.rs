@@ -1,5 +1,5 @@
 //! Promises about tasks that reach clients at different times: old and new tasks meet in one round, the
-//! journal says who works on what, every period is measured, `plan` knows it, and the digests depend on no
+//! journal says who works on what, every stage is measured, `plan` knows it, and the digests depend on no
 //! worker.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,9 +114,9 @@ fn a_paced_group_moves_ahead_after_half_of_a_tasks_rounds() {
     assert_eq!(slow.len(), 3, "the same three all along");
 }
 
-/// Classes are seen from when the first client has them: one row of the matrix per period.
+/// Classes are seen from when the first client has them: one row of the matrix per stage.
 #[test]
-fn every_period_is_measured_over_what_has_been_handed_out() {
+fn every_stage_is_measured_over_what_has_been_handed_out() {
     for arrivals in [lag(), PACED] {
         let ran = ran(&with(arrivals));
         let sizes: Vec<usize> = (ran.entries.iter())
@@ -128,7 +128,7 @@ fn every_period_is_measured_over_what_has_been_handed_out() {
             })
             .collect();
         assert_eq!(sizes, [1, 2, 3, 4, 5]);
-        // Some client works on the new task from the first round of its period.
+        // Some client works on the new task from the first round of its stage.
         assert!(rounds(&ran.entries).iter().all(|(_, cohort, behind)| behind.len() < *cohort));
     }
 }

@@ -10,6 +10,7 @@
 
 mod arrivals;
 mod asynchronous;
+mod client_tasks;
 mod crash_points;
 mod data_errors;
 mod determinism;
@@ -36,5 +37,4 @@ mod schema;
 mod server_time;
 mod services;
 mod shaker;
-mod slots;
 mod softmax;

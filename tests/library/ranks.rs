@@ -70,7 +70,7 @@ fn statistics() {
 }
 
 #[test]
-fn slots() {
+fn client_tasks() {
     same("slots");
 }
 

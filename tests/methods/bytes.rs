@@ -233,8 +233,8 @@ fn ewc_sends_the_bytes_of_its_card() {
     let bytes = |task: usize, phase: usize| {
         let view = &task_sequence.tasks[task - 1];
         let counts = ClassCounts::new();
-        let (model, period, counts) = (&model, view.task, &counts);
-        let facts = ExchangeFacts { stage: period, phase, ..first_exchange(model, view, counts) };
+        let (model, stage, counts) = (&model, view.task, &counts);
+        let facts = ExchangeFacts { stage, phase, ..first_exchange(model, view, counts) };
         let (download, upload) = (
             method.message_spec(MessageKind::Download, &facts),
             method.message_spec(MessageKind::Upload, &facts),

@@ -60,7 +60,7 @@ fn with_probability_zero_and_no_mixing_it_is_powder_bit_for_bit() {
 #[test]
 fn histograms_do_not_change_training() {
     let uploads = [true, false].map(|cpa| {
-        // With the same mixing of slots.
+        // With the same mixing of client tasks.
         let mut run = engine(c2prompt_with(|c| (c.cpa, c.cpa_transfer) = (cpa, true)), 3);
         let shards = deal(&run.lab, &run.view(0), 2);
         run.task(0, &shards, 1);
@@ -77,7 +77,7 @@ fn histograms_do_not_change_training() {
     }
 }
 
-/// Card, invariants 2 and 6; the state lives as long as the slot.
+/// Card, invariants 2 and 6; the state lives as long as the client task.
 #[test]
 fn compensation_prompts_are_trained_and_stay_at_home() {
     let method = c2prompt_with(|c| c.compensation_epochs = 20);
@@ -119,7 +119,7 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
     assert!(!method.profile().stateless);
     assert_eq!(method.state_bytes(state).unwrap(), 4 * 2 * 3 * 16);
     let first = state.digest();
-    // A slot that goes on keeps them, one that begins has others.
+    // A client task that goes on keeps them, one that begins has others.
     let asked = run.exchanges.iter().find(|exchange| exchange.phase == "compensate").unwrap();
     let mut member = Member {
         phase: 2,
@@ -255,13 +255,13 @@ fn cross_entropies_are_told_by_the_coin() {
     assert_eq!(kinds.len(), 2);
 }
 
-/// Card, invariant 1: Gaussians are those of the features that clients held, in f64, of all periods or of the last.
+/// Card, invariant 1: Gaussians are those of the features that clients held, in f64, of all stages or of the last.
 #[test]
 fn gaussians_are_of_everybody_who_ever_held_the_class() {
     for moments in [Moments::All, Moments::Stage] {
         let mut run = engine(c2prompt_with(|c| c.moments = moments), 3);
         let shards = deal(&run.lab, &run.view(1), 3);
-        // Unequal shares; then client 0 is there alone, with a slot that it has reported before.
+        // Unequal shares; then client 0 is there alone, with a client task that it has reported before.
         let joined: Shard = shards[1].iter().chain(shards[2].iter()).copied().collect();
         run.task(1, &[Arc::clone(&shards[0]), Arc::clone(&joined)], 1);
         run.task(1, &shards[..1], 1);
@@ -355,9 +355,9 @@ fn an_upload_answers_what_was_asked() {
             let facts = ExchangeFacts { phase, ..first_exchange(&model, &view, &counts) };
             let lifted = method.transform_upload(&facts, &Message::default(), upload.clone());
             // A check of the layout takes a client task for one.
-            let look_for_slot = is(phase, "train") && is(sent, "look");
+            let look_for_client_task = is(phase, "train") && is(sent, "look");
             let alike = is(phase, named[sent].name);
-            assert_eq!(lifted.is_ok(), alike || look_for_slot, "{sent} for {phase}");
+            assert_eq!(lifted.is_ok(), alike || look_for_client_task, "{sent} for {phase}");
             if phase == sent {
                 let aggregate = method.message_spec(MessageKind::Contribution, &facts);
                 assert_eq!(upload.control[1..], lifted.unwrap().control);

@@ -286,11 +286,11 @@ fn cfed_sends_the_bytes_of_its_card() {
     let counts = ClassCounts::new();
     let bytes = |task: usize, role, surrogate| {
         let view = &task_sequence.tasks[task];
-        let (period, phase, round_in_phase) = (view.task, 0, 0);
+        let (stage, phase, round_in_phase) = (view.task, 0, 0);
         let facts = ExchangeFacts {
             model: &model,
             view,
-            stage: period,
+            stage,
             phase,
             round_in_phase,
             role,

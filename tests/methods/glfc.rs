@@ -387,11 +387,11 @@ fn glfc_sends_the_bytes_of_its_card() {
         |sketch: &BodyShape| FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0;
     let bytes = |old_model: OldModel, lga: bool| {
         let view = &task_sequence.tasks[9];
-        let (period, phase, round_in_phase, role) = (view.task, 0, 0, Default::default());
+        let (stage, phase, round_in_phase, role) = (view.task, 0, 0, Default::default());
         let facts = ExchangeFacts {
             model: &model,
             view,
-            stage: period,
+            stage,
             phase,
             round_in_phase,
             role,

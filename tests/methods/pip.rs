@@ -282,11 +282,11 @@ fn pip_sends_the_bytes_of_its_card() {
             ModelFacts { backbone, classes: 100, tasks: 10, clients: 1, form, auxiliary: None };
         let view = &task_sequence.tasks[0];
         let counts: ClassCounts = (0..10).map(|row| (row, 50)).collect();
-        let (period, phase, role) = (view.task, 0, Default::default());
+        let (stage, phase, role) = (view.task, 0, Default::default());
         let facts = ExchangeFacts {
             model: &model,
             view,
-            stage: period,
+            stage,
             phase,
             round_in_phase,
             role,

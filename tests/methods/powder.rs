@@ -52,12 +52,12 @@ fn uploads(run: &Engine) -> Vec<ParameterSet> {
 }
 
 #[test]
-fn a_slot_is_what_its_owner_sent_and_others_stay() {
+fn a_client_task_is_what_its_owner_sent_and_others_stay() {
     let mut run = engine(powder_with(|_| ()), 3);
     task(&mut run, 0, 2, 2);
     let before = table(&run);
-    assert_eq!(before.slots().len(), 2);
-    for (client_task, sent) in before.slots().iter().zip(&uploads(&run)[2..]) {
+    assert_eq!(before.entries().len(), 2);
+    for (client_task, sent) in before.entries().iter().zip(&uploads(&run)[2..]) {
         assert_eq!(&client_task.parameters, sent);
         assert_eq!(client_task.rounds, 2);
         assert!(sent.iter().all(|(name, _)| is_own(name)));
@@ -65,11 +65,11 @@ fn a_slot_is_what_its_owner_sent_and_others_stay() {
     // Client 1 does not take part in the second task.
     task(&mut run, 1, 1, 1);
     let after = table(&run);
-    assert_eq!(after.slots().len(), 3);
-    for (old, new) in before.slots().iter().zip(after.slots()) {
+    assert_eq!(after.entries().len(), 3);
+    for (old, new) in before.entries().iter().zip(after.entries()) {
         assert_eq!(old.parameters, new.parameters);
     }
-    assert_eq!(&after.slots()[2].parameters, uploads(&run).last().unwrap());
+    assert_eq!(&after.entries()[2].parameters, uploads(&run).last().unwrap());
     assert_eq!(ClientTaskTable::load(&after.save()).unwrap(), after);
 }
 
@@ -84,7 +84,7 @@ fn components_start_orthogonal_to_those_before() {
     let participants = run.method.participants(&context, &everyone);
     run.server.broadcast(&context, &participants, &run.lab).unwrap();
     for name in ["prompt.00.key", "prompt.00.attention", "prompt.01.component"] {
-        let rows: Vec<Vec<f32>> = (table(&run).slots().iter())
+        let rows: Vec<Vec<f32>> = (table(&run).entries().iter())
             .flat_map(|client_task| {
                 let rows = client_task.parameters.get(name).unwrap();
                 rows.values.chunks(rows.values.len() / 2).map(<[f32]>::to_vec).collect::<Vec<_>>()
@@ -125,12 +125,12 @@ fn values<'a>(set: &'a ParameterSet, name: &str) -> &'a [f32] {
 
 /// Card, invariant 4: everything else that a client was sent is no variable at all.
 #[test]
-fn gradients_reach_the_own_slot_and_its_head_alone() {
+fn gradients_reach_the_own_client_task_and_its_head_alone() {
     let mut run = engine(powder_with(|_| ()), 3);
     task(&mut run, 0, 2, 1);
     task(&mut run, 1, 2, 1);
-    let slot_down = run.exchanges.iter().rfind(|exchange| exchange.phase == "train").unwrap();
-    let received = parameters_of(&slot_down.down).unwrap();
+    let download = run.exchanges.iter().rfind(|exchange| exchange.phase == "train").unwrap();
+    let received = parameters_of(&download.down).unwrap();
     let foreign = received.iter().filter(|(name, _)| !is_own(name)).count();
     assert_eq!(foreign, 2 * 3 + 2); // three parts of two blocks, and two shares
     let prompting =
@@ -147,9 +147,9 @@ fn gradients_reach_the_own_slot_and_its_head_alone() {
     assert!(names.len() == 2 * 3 + 2 && names.iter().all(|name| is_own(name)), "{names:?}");
 }
 
-/// One client, so that a task has one slot: all of them fit into the rows of the head.
+/// One client, so that a task has one client task: all of them fit into the rows of the head.
 #[test]
-fn a_client_that_gets_all_slots_mixes_them_itself() {
+fn a_client_that_gets_all_client_tasks_mixes_them_itself() {
     let runs = [Downlink::Needed, Downlink::Table].map(|downlink| {
         let mut run = engine(powder_with(|c| c.downlink = downlink), 3);
         (0..3).for_each(|at| task(&mut run, at, 1, 2));
@@ -160,7 +160,7 @@ fn a_client_that_gets_all_slots_mixes_them_itself() {
         let download = run.exchanges.iter().filter(|exchange| exchange.phase == "train");
         download.map(|exchange| payload(&exchange.down.sketch())).max()
     };
-    assert!(bytes(&runs[1]) < bytes(&runs[0])); // three slots are fewer than one and three sums
+    assert!(bytes(&runs[1]) < bytes(&runs[0])); // three client tasks are fewer than one and three sums
 }
 
 /// Invariant 7: without tokens the network is the frozen one, and only heads train.
@@ -169,7 +169,7 @@ fn without_tokens_the_network_is_the_frozen_one() {
     let mut run = engine(powder_with(|c| c.prompt_len = 0), 3);
     task(&mut run, 0, 1, 1);
     let (ctx, table) = (&run.lab, table(&run));
-    let client_task = &table.slots()[0];
+    let client_task = &table.entries()[0];
     let loader = ctx.statistics_loader(&(0..12).collect());
     let batch = loader.in_order(12).next().unwrap().unwrap();
     let pixels = ctx.pixels(&batch).unwrap();
@@ -184,7 +184,7 @@ fn without_tokens_the_network_is_the_frozen_one() {
 }
 
 #[test]
-fn slots_learn_and_rows_without_a_slot_are_no_answers() {
+fn client_tasks_learn_and_unowned_rows_predict_nothing() {
     let mut run = engine(powder_with(|_| ()), 3);
     task(&mut run, 0, 2, 3);
     let tally = run.tally(6);
@@ -207,7 +207,7 @@ fn slots_learn_and_rows_without_a_slot_are_no_answers() {
 }
 
 #[test]
-fn slots_may_be_of_different_tasks_and_are_what_their_owners_last_sent() {
+fn client_tasks_of_different_stages_are_as_last_sent() {
     let method = Powder::new(small(), &facts());
     let refused = |service| check_capability(&method, &facts(), service).is_some();
     assert_eq!(

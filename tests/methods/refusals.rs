@@ -1,5 +1,5 @@
-//! Settings of methods that contradict each other, or what a scenario offers, are refused where they stand, and what is next to
-//! them is not.
+//! Settings of methods that contradict each other, or what a scenario offers, are refused where they stand, and what is
+//! next to them is not.
 
 use std::path::Path;
 

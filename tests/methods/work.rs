@@ -193,7 +193,7 @@ fn powder_and_c2prompt_pay_for_every_look() {
     let method: Arc<dyn Method> = Arc::new(C2Prompt::new(config, &facts()));
     near(of(&method, "statistics"), 40.0 / 3.0);
     near(of(&method, "compensate"), 280.0);
-    // Whose slot began before has its prompts already, and is asked all the same.
+    // Whose client task began before has its prompts already, and is asked all the same.
     let goes_on = |name: &str| {
         let phase = names(&method).iter().position(|other| *other == name).unwrap();
         let (began, now) = (round(&method, 0, phase, 0), round(&method, 1, phase, 0));

@@ -19,7 +19,7 @@ use fedcast::federation::{
     Cadence, Entry, EventSink, Interrupt, SinkError, Snapshot, SnapshotPlace, simulate,
 };
 use fedcast::methods::Registry;
-use fedcast::page::plot::{ChartPoint, Label, Look, Panel, PlotAxis, Series, chart, colour, hex};
+use fedcast::page::plot::{ChartPoint, Label, Look, Panel, PlotAxis, Series, chart, color, hex};
 use fedcast::wire::{Body, Kind};
 
 /// Methods by name, as changes of the scenario.
@@ -147,7 +147,7 @@ fn picture(curves: &[(&str, Vec<f64>)]) -> String {
         series: series.collect(),
     }]);
     let legend = curves.iter().enumerate().map(|(number, (name, _))| {
-        let (y, stroke) = (100 + 18 * number as u32, hex(colour(number)));
+        let (y, stroke) = (100 + 18 * number as u32, hex(color(number)));
         let x = width - 190;
         format!(
             "<line x1=\"{x}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\" stroke=\"{stroke}\" stroke-width=\"2\"/>\

@@ -143,7 +143,7 @@ mod tests {
             pretrain_to(&file, &config, 1, |_| ()).unwrap_err().to_string()
         };
         assert!(refused(PretrainConfig { shards: 5, ..tiny() }).contains("multiple"));
-        let colour = VitConfig { channels: 3, ..tiny().network };
-        assert!(refused(PretrainConfig { network: colour, ..tiny() }).contains("one channel"));
+        let color = VitConfig { channels: 3, ..tiny().network };
+        assert!(refused(PretrainConfig { network: color, ..tiny() }).contains("one channel"));
     }
 }

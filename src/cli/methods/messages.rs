@@ -54,9 +54,9 @@ pub(super) fn lines(registry: &Registry, entry: &MethodEntry) -> String {
     let reference = ReferenceClient::default();
     let Some(method) = build(registry, entry, &reference) else { return String::new() };
     let ReferenceClient { facts, view, counts } = &reference;
-    let period = Stage::of(Arc::clone(view), facts.tasks);
+    let stage = Stage::of(Arc::clone(view), facts.tasks);
     let mut text = String::new();
-    for (phase, listed) in method.phases(&period, 1).iter().enumerate() {
+    for (phase, listed) in method.phases(&stage, 1).iter().enumerate() {
         let exchanges = if listed.rounds == 0 { Vec::new() } else { method.profile().roles };
         for (role, word) in exchanges {
             let of = ExchangeFacts {

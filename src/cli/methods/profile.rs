@@ -43,8 +43,8 @@ pub(super) fn of(registry: &Registry, entry: &MethodEntry) -> Vec<(&'static str,
 
 /// Describes the cohort of every phase of a task between the first and the last.
 fn phases(method: &dyn Method, reference: &ReferenceClient) -> Vec<String> {
-    let period = reference.period();
-    let phases = method.phases(&period, ROUNDS).into_iter().filter(|phase| phase.rounds > 0);
+    let stage = reference.stage();
+    let phases = method.phases(&stage, ROUNDS).into_iter().filter(|phase| phase.rounds > 0);
     let words = phases.map(|phase| {
         let who = match phase.cohort {
             CohortRule::Sampled => "clients sampled by [participation]",
@@ -59,8 +59,8 @@ fn phases(method: &dyn Method, reference: &ReferenceClient) -> Vec<String> {
 }
 
 fn packs(method: &dyn Method, reference: &ReferenceClient) -> String {
-    let period = reference.period();
-    let phases = method.phases(&period, ROUNDS);
+    let stage = reference.stage();
+    let phases = method.phases(&stage, ROUNDS);
     match phases.iter().map(|phase| phase.max_pack_size).max().unwrap_or(1) {
         1 => "no: clients are trained one after another on a device".to_owned(),
         usize::MAX => "yes: a GPU trains as many clients together as its memory holds".to_owned(),
@@ -83,19 +83,19 @@ fn cost(registry: &Registry, method: &dyn Method, reference: &ReferenceClient) -
 
 /// Returns the sample passes of a client and of the server in a task.
 fn passes(method: &dyn Method, reference: &ReferenceClient) -> (f64, f64) {
-    let period = reference.period();
+    let stage = reference.stage();
     let plan = TrainingPlan::default();
     let (mut client, mut server) = (0.0, 0.0);
-    for (phase, listed) in method.phases(&period, ROUNDS).iter().enumerate() {
+    for (phase, listed) in method.phases(&stage, ROUNDS).iter().enumerate() {
         for round_in_phase in 0..listed.rounds {
             let round = RoundContext {
                 round: Round(round_in_phase),
                 phase_name: listed.name,
                 round_in_phase,
                 rounds_in_phase: listed.rounds,
-                ..RoundContext::alone(&period, phase)
+                ..RoundContext::alone(&stage, phase)
             };
-            let participants = one_participant_per_client(&period, &[ClientId(0)]);
+            let participants = one_participant_per_client(&stage, &[ClientId(0)]);
             let work = |participant| RoundWork::Participant {
                 seat: participant,
                 samples: SAMPLES,
@@ -113,7 +113,7 @@ fn passes(method: &dyn Method, reference: &ReferenceClient) -> (f64, f64) {
 
 impl ReferenceClient {
     /// Returns the stage of the second task.
-    fn period(&self) -> Stage {
+    fn stage(&self) -> Stage {
         Stage::of(Arc::clone(&self.view), self.facts.tasks)
     }
 }

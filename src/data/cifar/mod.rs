@@ -166,7 +166,7 @@ mod tests {
     use crate::golden::shared_data;
 
     #[test]
-    fn the_shared_subset_has_the_published_colours() {
+    fn the_shared_subset_has_the_published_colors() {
         let Some(path) = shared_data("cifar100-mini/cifar-100-mini-binary.tar.gz") else { return };
         let data = open(Cifar::Hundred, &path).unwrap();
         assert_eq!((data.train.len(), data.test.len()), (10_000, 2_500));

@@ -12,10 +12,10 @@ pub(super) fn draw(rules: &ClientTaskRules, classes: usize) -> Vec<Vec<u32>> {
     // The number of a client task by when it is drawn.
     let number = |at: usize| at % rules.stages * clients + at / rules.stages;
     for at in 0..lists.len() {
-        let (client, period) = (at / rules.stages, at % rules.stages);
+        let (client, stage) = (at / rules.stages, at % rules.stages);
         let key = StreamKey::new(rules.seed, Domain::ClassOrder);
         // Step 0 of task 0 is the order of classes.
-        let mut rng = key.task(period as u32).client(client as u32).step(1).rng();
+        let mut rng = key.task(stage as u32).client(client as u32).step(1).rng();
         let list = match at {
             0 => from_all(&mut rng, rules, classes),
             _ => {

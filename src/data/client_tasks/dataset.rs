@@ -20,7 +20,7 @@ impl ClientTasks {
         if !self.begins_at(row) {
             return 0..0;
         }
-        let slice = self.slice_of(self.slot(row / self.rules.classes)) % self.rules.slices();
+        let slice = self.slice_of(self.client_task(row / self.rules.classes)) % self.rules.slices();
         let end =
             |slices: usize| floor(slices as f64 * self.rules.share * samples as f64).min(samples);
         end(slice)..end(slice + 1)
@@ -37,11 +37,11 @@ impl ClientTasks {
         }
     }
 
-    /// Returns the shard of every client in a period: empty where it does not begin the client task.
-    pub(crate) fn shards(&self, period: TaskId, dataset: &Dataset) -> Vec<Shard> {
+    /// Returns the shard of every client in a stage: empty where it does not begin the client task.
+    pub(crate) fn shards(&self, stage: TaskId, dataset: &Dataset) -> Vec<Shard> {
         let by_class = dataset.train.by_class();
         let of = |client: u32| {
-            let client_task = ClientTask { stage: period, client: ClientId(client) };
+            let client_task = ClientTask { stage, client: ClientId(client) };
             let rows = self.view(client_task).rows.clone();
             let mut samples: Vec<u32> = by_class[rows].concat();
             samples.sort_unstable();
@@ -58,7 +58,7 @@ impl Dataset {
     ///
     /// # Errors
     /// Client tasks of another data set.
-    pub fn for_slots(&self, client_tasks: &ClientTasks) -> Result<Dataset, DataError> {
+    pub fn for_client_tasks(&self, client_tasks: &ClientTasks) -> Result<Dataset, DataError> {
         let classes = self.classes();
         if let Some(class) = client_tasks.classes.iter().find(|class| **class as usize >= classes) {
             return Err(DataError::unfit(
@@ -94,6 +94,6 @@ impl Dataset {
 impl ClientTasks {
     /// Returns true if the client task of a head row is ever begun.
     fn begins_at(&self, row: usize) -> bool {
-        self.begins(self.slot(row / self.rules.classes))
+        self.begins(self.client_task(row / self.rules.classes))
     }
 }

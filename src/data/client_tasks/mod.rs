@@ -1,39 +1,39 @@
 //! Client tasks: tasks of which every client has its own (Powder's asynchronous benchmark,
 //! `[tasks] arrival = "client-tasks"`).
 //!
-//! A client task is a pair of a period and a client, with its own classes; a class that comes again in another client
-//! task is another label there, with a separate head row. All clients work on the client tasks of the first period.
-//! As a later one begins, a share of them, drawn again, moves to the client tasks of that period, and the others go
+//! A client task is a pair of a stage and a client, with its own classes; a class that comes again in another client
+//! task is another label there, with a separate head row. All clients work on the client tasks of the first stage.
+//! As a later one begins, a share of them, drawn again, moves to the client tasks of that stage, and the others go
 //! on with what they have, so that some client tasks are never begun.
 //!
 //! ```text
-//! period   0          1          2              rows of slot (p, m): classes * (p * clients + m) ..
-//! client 0 (0, 0)     (0, 0)     (2, 0)         one row per class of the slot
+//! stage   0          1          2              rows of client task (p, m): classes * (p * clients + m) ..
+//! client 0 (0, 0)     (0, 0)     (2, 0)         one row per class of the client task
 //! client 1 (0, 1)     (1, 1)     (1, 1)         (1, 0), (2, 1) are never begun
 //! ```
-//! Classes of a client task are drawn client by client, all periods of a client before the next client's: for the very
+//! Classes of a client task are drawn client by client, all stages of a client before the next client's: for the very
 //! first client task from all, for every other one `u` of those of a client task drawn before it, with `u` uniform from
-//! `overlap` to all, and the rest from the other classes. So clients share classes in every period, the first one too.
+//! `overlap` to all, and the rest from the other classes. So clients share classes in every stage, the first one too.
 //!
 //! Training images of a class are cut into slices of size `fraction`; which one a client task has is counted by its
-//! period (clients that share a class in a period have the same images, and one that meets a class again has others),
+//! stage (clients that share a class in a stage have the same images, and one that meets a class again has others),
 //! by its number or by its client ([`SliceBy`]). Test images are all of them. Source: Powder's release,
 //! `fl_main_hard.py`.
 //!
-//! The labels are those of a data set of their own ([`Dataset::for_slots`](super::Dataset::for_slots)), in which
-//! the class ids are head rows; nothing else has to know that a class may have several.
+//! The labels are those of a data set of their own ([`Dataset::for_client_tasks`](super::Dataset::for_client_tasks)),
+//! in which the class ids are head rows; nothing else has to know that a class may have several.
 //!
 //! ```
 //! use fedcast::data::{SliceBy, ClientTask, ClientTaskRules, ClientTasks};
 //! use fedcast::quantity::{ClientId, TaskId};
 //! let rules = ClientTaskRules { stages: 5, clients: 5, classes: 20, overlap: 0, moving: 0.5, share: 0.2, slices: SliceBy::Stage,
 //!     seed: 7 };
-//! let slots = ClientTasks::draw(rules, 200)?;
-//! assert_eq!((slots.count(), slots.rows()), (25, 500));
-//! assert_eq!(slots.movers(TaskId(1)).len(), 2); // two of five
-//! let slot = slots.held(ClientId(3), TaskId(4));
-//! assert_eq!(slots.view(slot).classes.len(), 20);
-//! assert_eq!(slots.slot_of(&slots.view(slot).rows), Some(slot));
+//! let client_tasks = ClientTasks::draw(rules, 200)?;
+//! assert_eq!((client_tasks.count(), client_tasks.rows()), (25, 500));
+//! assert_eq!(client_tasks.movers(TaskId(1)).len(), 2); // two of five
+//! let client_task = client_tasks.held(ClientId(3), TaskId(4));
+//! assert_eq!(client_tasks.view(client_task).classes.len(), 20);
+//! assert_eq!(client_tasks.client_task_of(&client_tasks.view(client_task).rows), Some(client_task));
 //! # Ok::<(), fedcast::data::DataError>(())
 //! ```
 
@@ -55,7 +55,7 @@ pub use crate::scenario::SliceBy;
 /// A task of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientTask {
-    /// The period in which it can begin.
+    /// The stage in which it can begin.
     pub stage: TaskId,
     /// Its client.
     pub client: ClientId,
@@ -64,15 +64,15 @@ pub struct ClientTask {
 /// Settings that client tasks are drawn from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientTaskRules {
-    /// Periods of the run.
+    /// Stages of the run.
     pub stages: usize,
-    /// Clients, each with a client task per period.
+    /// Clients, each with a client task per stage.
     pub clients: u32,
     /// Classes of a client task.
     pub classes: usize,
     /// Classes that a later client task has at least in common with an earlier one.
     pub overlap: usize,
-    /// Share of clients that move as a later period begins, rounded down.
+    /// Share of clients that move as a later stage begins, rounded down.
     pub moving: f64,
     /// Share of a class's training images that a client task has.
     pub share: f64,
@@ -90,12 +90,12 @@ pub struct ClientTasks {
     views: Vec<Arc<TaskView>>,
     /// Head row to class id of the original data set.
     classes: Vec<u32>,
-    /// Movers by period, sorted.
+    /// Movers by stage, sorted.
     movers: Vec<Vec<ClientId>>,
 }
 
 impl ClientTaskRules {
-    /// Clients that move as a period after the first begins.
+    /// Clients that move as a stage after the first begins.
     pub fn moving(&self) -> u32 {
         share_of(self.clients as usize, self.moving) as u32
     }
@@ -107,7 +107,7 @@ impl ClientTaskRules {
 }
 
 impl ClientTasks {
-    /// Draws the classes of all client tasks of a data set of `classes` classes, and each period's movers.
+    /// Draws the classes of all client tasks of a data set of `classes` classes, and each stage's movers.
     ///
     /// # Errors
     /// Numbers that cannot be: more classes in a client task than there are, or no client that moves.
@@ -115,9 +115,9 @@ impl ClientTasks {
         check(&rules, classes)?;
         let lists = classes::draw(&rules, classes);
         let count = u64::from(rules.clients);
-        let movers = (0..rules.stages).map(|period| {
-            let moving = if period == 0 { count } else { u64::from(rules.moving()) };
-            let key = StreamKey::new(rules.seed, Domain::Arrival).task(period as u32);
+        let movers = (0..rules.stages).map(|stage| {
+            let moving = if stage == 0 { count } else { u64::from(rules.moving()) };
+            let key = StreamKey::new(rules.seed, Domain::Arrival).task(stage as u32);
             let mut moving = choose(&mut key.rng(), count, moving);
             moving.sort_unstable();
             moving.into_iter().map(|client| ClientId(client as u32)).collect()
@@ -148,13 +148,13 @@ impl ClientTasks {
         self.classes.len()
     }
 
-    /// Returns a client task's number: `period * clients + client`.
+    /// Returns a client task's number: `stage * clients + client`.
     pub fn number(&self, client_task: ClientTask) -> usize {
         client_task.stage.index() * self.rules.clients as usize + client_task.client.index()
     }
 
     /// Returns the client task of a number.
-    pub fn slot(&self, number: usize) -> ClientTask {
+    pub fn client_task(&self, number: usize) -> ClientTask {
         let clients = self.rules.clients as usize;
         let client = ClientId((number % clients) as u32);
         ClientTask { stage: TaskId((number / clients) as u16), client }
@@ -167,10 +167,10 @@ impl ClientTasks {
     }
 
     /// Returns the client task that has these head rows.
-    pub fn slot_of(&self, rows: &Range<usize>) -> Option<ClientTask> {
+    pub fn client_task_of(&self, rows: &Range<usize>) -> Option<ClientTask> {
         let number = rows.start / self.rules.classes;
         let found = self.views.get(number).filter(|view| view.rows == *rows);
-        found.map(|_| self.slot(number))
+        found.map(|_| self.client_task(number))
     }
 
     /// Returns the original data set's class at a head row.
@@ -178,9 +178,9 @@ impl ClientTasks {
         self.classes[row]
     }
 
-    /// Returns the clients that begin a client task in a period, sorted: in the first one all.
-    pub fn movers(&self, period: TaskId) -> &[ClientId] {
-        &self.movers[period.index()]
+    /// Returns the clients that begin a client task in a stage, sorted: in the first one all.
+    pub fn movers(&self, stage: TaskId) -> &[ClientId] {
+        &self.movers[stage.index()]
     }
 
     /// Returns true if the client task is ever begun.
@@ -188,41 +188,39 @@ impl ClientTasks {
         self.movers(client_task.stage).binary_search(&client_task.client).is_ok()
     }
 
-    /// Returns the client task that a client works on in a period.
-    pub fn held(&self, client: ClientId, period: TaskId) -> ClientTask {
-        let of = |period: u16| ClientTask { stage: TaskId(period), client };
-        // All clients begin in the first period.
-        (1..=period.0).rev().map(of).find(|client_task| self.begins(*client_task)).unwrap_or(of(0))
+    /// Returns the client task that a client works on in a stage.
+    pub fn held(&self, client: ClientId, stage: TaskId) -> ClientTask {
+        let of = |stage: u16| ClientTask { stage: TaskId(stage), client };
+        // All clients begin in the first stage.
+        (1..=stage.0).rev().map(of).find(|client_task| self.begins(*client_task)).unwrap_or(of(0))
     }
 
-    /// Returns the client tasks begun up to a period, by number.
-    pub fn begun(&self, period: TaskId) -> impl Iterator<Item = ClientTask> + '_ {
-        let periods = 0..=period.0;
-        periods.flat_map(move |period| {
-            let period = TaskId(period);
-            self.movers(period)
-                .iter()
-                .map(move |client| ClientTask { stage: period, client: *client })
+    /// Returns the client tasks begun up to a stage, by number.
+    pub fn begun(&self, stage: TaskId) -> impl Iterator<Item = ClientTask> + '_ {
+        let stages = 0..=stage.0;
+        stages.flat_map(move |stage| {
+            let stage = TaskId(stage);
+            self.movers(stage).iter().map(move |client| ClientTask { stage, client: *client })
         })
     }
 
-    /// Returns the client tasks whose clients leave them as a period ends, by number. They are those of the next
-    /// period's movers, and after the last one all that are held.
-    pub fn finished(&self, period: TaskId) -> Vec<ClientTask> {
-        let next = period.index() + 1;
+    /// Returns the client tasks whose clients leave them as a stage ends, by number. They are those of the next
+    /// stage's movers, and after the last one all that are held.
+    pub fn finished(&self, stage: TaskId) -> Vec<ClientTask> {
+        let next = stage.index() + 1;
         let everybody: Vec<ClientId> = (0..self.rules.clients).map(ClientId).collect();
         let leave = self.movers.get(next).unwrap_or(&everybody);
         let mut client_tasks: Vec<ClientTask> =
-            leave.iter().map(|client| self.held(*client, period)).collect();
+            leave.iter().map(|client| self.held(*client, stage)).collect();
         client_tasks.sort_unstable();
         client_tasks
     }
 
-    /// Returns all rows of a period's client tasks, begun or not.
-    pub fn period_view(&self, period: TaskId) -> TaskView {
+    /// Returns all rows of a stage's client tasks, begun or not.
+    pub fn stage_view(&self, stage: TaskId) -> TaskView {
         let width = self.rules.clients as usize * self.rules.classes;
-        let rows = period.index() * width..(period.index() + 1) * width;
-        TaskView { task: period, classes: rows.clone().map(|row| row as u32).collect(), rows }
+        let rows = stage.index() * width..(stage.index() + 1) * width;
+        TaskView { task: stage, classes: rows.clone().map(|row| row as u32).collect(), rows }
     }
 }
 
@@ -239,8 +237,8 @@ fn check(rules: &ClientTaskRules, classes: usize) -> Result<(), DataError> {
         return refuse(what, "let client tasks share at most as many classes as they have");
     }
     if rules.stages == 0 || rules.stages > usize::from(u16::MAX) || rules.clients == 0 {
-        let what = format!("{} periods of {} clients", rules.stages, rules.clients);
-        return refuse(what, "client tasks need a period and a client");
+        let what = format!("{} stages of {} clients", rules.stages, rules.clients);
+        return refuse(what, "client tasks need a stage and a client");
     }
     let positive = rules.share > 0.0 && rules.share <= 1.0;
     if !positive || !(0.0..=1.0).contains(&rules.moving) {

@@ -7,10 +7,10 @@ use super::*;
 use crate::data::{TaskSequence, digits};
 
 fn rules() -> ClientTaskRules {
-    let (periods, clients, classes) = (5, 5, 20);
+    let (stages, clients, classes) = (5, 5, 20);
     let slices = SliceBy::Stage;
     ClientTaskRules {
-        stages: periods,
+        stages,
         clients,
         classes,
         overlap: 0,
@@ -21,45 +21,45 @@ fn rules() -> ClientTaskRules {
     }
 }
 
-fn period(number: u16) -> TaskId {
+fn stage(number: u16) -> TaskId {
     TaskId(number)
 }
 
 #[test]
-fn the_benchmark_moves_two_of_five_and_addresses_25_slots() {
+fn benchmark_moves_two_of_five_and_has_25_client_tasks() {
     let client_tasks = ClientTasks::draw(rules(), 200).unwrap();
     assert_eq!((client_tasks.count(), client_tasks.rows()), (25, 500));
-    assert_eq!(client_tasks.movers(period(0)).len(), 5);
-    assert!((1..5).all(|p| client_tasks.movers(period(p)).len() == 2));
-    assert_eq!(client_tasks.begun(period(4)).count(), 5 + 4 * 2);
+    assert_eq!(client_tasks.movers(stage(0)).len(), 5);
+    assert!((1..5).all(|p| client_tasks.movers(stage(p)).len() == 2));
+    assert_eq!(client_tasks.begun(stage(4)).count(), 5 + 4 * 2);
     for number in 0..client_tasks.count() {
-        let client_task = client_tasks.slot(number);
+        let client_task = client_tasks.client_task(number);
         assert_eq!(
             (
                 client_tasks.number(client_task),
-                client_tasks.slot_of(&client_tasks.view(client_task).rows)
+                client_tasks.client_task_of(&client_tasks.view(client_task).rows)
             ),
             (number, Some(client_task))
         );
     }
-    assert_eq!(client_tasks.slot_of(&(0..21)), None);
+    assert_eq!(client_tasks.client_task_of(&(0..21)), None);
 }
 
 #[test]
-fn other_runs_draw_other_slots_and_the_same_the_same() {
+fn other_runs_draw_other_client_tasks_and_the_same_the_same() {
     let draw = |seed| ClientTasks::draw(ClientTaskRules { seed, ..rules() }, 200).unwrap();
     assert_eq!(draw(1), draw(1));
     assert_ne!(draw(1).classes, draw(2).classes);
     assert_ne!(draw(1).movers, draw(2).movers);
-    // Who moves does not depend on periods that come later. Classes do, but for those of the client that draws first.
+    // Who moves does not depend on stages that come later. Classes do, but for those of the client that draws first.
     let longer = ClientTasks::draw(ClientTaskRules { stages: 9, ..rules() }, 200).unwrap();
     let client_tasks = ClientTasks::draw(rules(), 200).unwrap();
     assert_eq!(longer.movers[..5], client_tasks.movers[..]);
-    let of = |client_tasks: &ClientTasks, client: usize, period: usize| {
-        let first = (period * 5 + client) * 20;
+    let of = |client_tasks: &ClientTasks, client: usize, stage: usize| {
+        let first = (stage * 5 + client) * 20;
         client_tasks.classes[first..first + 20].to_vec()
     };
-    assert!((0..5).all(|period| of(&longer, 0, period) == of(&client_tasks, 0, period)));
+    assert!((0..5).all(|stage| of(&longer, 0, stage) == of(&client_tasks, 0, stage)));
     assert_ne!(of(&longer, 1, 0), of(&client_tasks, 1, 0));
 }
 
@@ -72,7 +72,7 @@ fn numbers_that_cannot_be_are_refused() {
     assert!(told(ClientTaskRules { overlap: 21, ..rules() }).contains("share 21"));
     assert!(told(ClientTaskRules { moving: 0.1, ..rules() }).contains("rounds down to 0"));
     assert!(told(ClientTaskRules { share: 0.0, ..rules() }).contains("share of 0"));
-    assert!(told(ClientTaskRules { stages: 0, ..rules() }).contains("0 periods"));
+    assert!(told(ClientTaskRules { stages: 0, ..rules() }).contains("0 stages"));
 }
 
 proptest! {
@@ -81,24 +81,24 @@ proptest! {
     /// Invariants of the schedule (Powder's card): a fixed number of clients move, a client task is trained by its
     /// client alone, and every begun client task is finished exactly once.
     #[test]
-    fn every_begun_slot_is_held_and_finished_once(
-        clients in 1u32..40, periods in 1usize..8, moving in 0.3f64..1.0, overlap in 0usize..4, seed in 0u64..99
+    fn every_begun_client_task_is_held_and_finished_once(
+        clients in 1u32..40, stages in 1usize..8, moving in 0.3f64..1.0, overlap in 0usize..4, seed in 0u64..99
     ) {
-        let rules = ClientTaskRules { stages: periods, clients, classes: 4, overlap, moving, seed, ..rules() };
+        let rules = ClientTaskRules { stages, clients, classes: 4, overlap, moving, seed, ..rules() };
         let moves = rules.moving() as usize;
         prop_assume!(moves > 0);
         let client_tasks = ClientTasks::draw(rules, 11).unwrap();
-        let last = period(periods as u16 - 1);
+        let last = stage(stages as u16 - 1);
         let mut finished = Vec::new();
-        for p in 0..periods as u16 {
-            prop_assert!(p == 0 || client_tasks.movers(period(p)).len() == moves);
+        for p in 0..stages as u16 {
+            prop_assert!(p == 0 || client_tasks.movers(stage(p)).len() == moves);
             for client in (0..clients).map(ClientId) {
-                let held = client_tasks.held(client, period(p));
-                prop_assert!(held.client == client && held.stage <= period(p) && client_tasks.begins(held));
-                let moved = p > 0 && held != client_tasks.held(client, period(p - 1));
-                prop_assert_eq!(moved, p > 0 && client_tasks.movers(period(p)).contains(&client));
+                let held = client_tasks.held(client, stage(p));
+                prop_assert!(held.client == client && held.stage <= stage(p) && client_tasks.begins(held));
+                let moved = p > 0 && held != client_tasks.held(client, stage(p - 1));
+                prop_assert_eq!(moved, p > 0 && client_tasks.movers(stage(p)).contains(&client));
             }
-            finished.extend(client_tasks.finished(period(p)));
+            finished.extend(client_tasks.finished(stage(p)));
         }
         let once: BTreeSet<ClientTask> = finished.iter().copied().collect();
         prop_assert_eq!(once.len(), finished.len());
@@ -109,7 +109,7 @@ proptest! {
     ///
     /// The order is client by client, and no client task has a class twice.
     #[test]
-    fn slots_have_so_many_classes_in_common(overlap in 0usize..=6, seed in 0u64..99) {
+    fn client_tasks_have_so_many_classes_in_common(overlap in 0usize..=6, seed in 0u64..99) {
         let rules = ClientTaskRules { classes: 6, overlap, seed, clients: 3, ..rules() };
         let client_tasks = ClientTasks::draw(rules, 40).unwrap();
         let by_number: Vec<BTreeSet<u32>> = client_tasks.classes.chunks(6).map(|c| c.iter().copied().collect()).collect();
@@ -118,40 +118,40 @@ proptest! {
             prop_assert_eq!(list.len(), 6);
             let most = lists[..at].iter().map(|other| other.intersection(list).count()).max();
             prop_assert!(at == 0 || most >= Some(overlap));
-            // A client task that shares everything shares it in the first period, too.
+            // A client task that shares everything shares it in the first stage, too.
             prop_assert!(overlap < 6 || *list == lists[0]);
         }
     }
 }
 
 #[test]
-fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
+fn client_task_data_has_slices_to_train_and_all_tests() {
     let digits = digits::embedded().unwrap();
     let rules = ClientTaskRules { classes: 3, clients: 5, stages: 3, share: 0.2, ..rules() };
     let client_tasks = Arc::new(ClientTasks::draw(rules, 10).unwrap());
-    let task_sequence = TaskSequence::of_slots(Arc::clone(&client_tasks));
+    let task_sequence = TaskSequence::of_client_tasks(Arc::clone(&client_tasks));
     let sizes = digits.class_sizes();
-    let slot_sizes = task_sequence.class_sizes(sizes.clone());
+    let client_task_sizes = task_sequence.class_sizes(sizes.clone());
     let original = digits.test.by_class().iter().map(Vec::len).collect::<Vec<_>>();
     let train = Arc::clone(&digits.train);
     let data = task_sequence.dataset(digits).unwrap();
     assert_eq!((data.classes(), task_sequence.classes()), (45, 45));
-    assert_eq!(data.class_sizes(), slot_sizes);
+    assert_eq!(data.class_sizes(), client_task_sizes);
     let tested = data.test.by_class();
     for row in 0..45 {
         let (client_task, class) =
-            (client_tasks.slot(row / 3), client_tasks.class_at(row) as usize);
+            (client_tasks.client_task(row / 3), client_tasks.class_at(row) as usize);
         let begun = client_tasks.begins(client_task);
         assert_eq!(tested[row].len(), if begun { original[class] } else { 0 });
         let fifth = sizes[class] / 5;
-        let size = slot_sizes[row];
+        let size = client_task_sizes[row];
         assert!(
             if begun { (fifth..=fifth + 1).contains(&size) } else { size == 0 },
             "{row}: {size}"
         );
         assert_eq!(task_sequence.row_of(row as u32), row as u32);
     }
-    // Five slices for three periods: who shares a class in a period has the same images of it, and other periods
+    // Five slices for three stages: who shares a class in a stage has the same images of it, and other stages
     // others.
     let held = images_by_row(&data);
     for (row, images) in held.iter().enumerate() {
@@ -161,9 +161,10 @@ fn the_data_set_of_slots_has_slices_for_training_and_everything_for_tests() {
             if client_tasks.class_at(other) != class || images.is_empty() || others.is_empty() {
                 continue;
             }
-            let one_period = client_tasks.slot(row / 3).stage == client_tasks.slot(other / 3).stage;
-            assert_eq!(one_period, images == others, "rows {row} and {other}");
-            assert!(one_period || images.is_disjoint(others), "rows {row} and {other}");
+            let one_stage = client_tasks.client_task(row / 3).stage
+                == client_tasks.client_task(other / 3).stage;
+            assert_eq!(one_stage, images == others, "rows {row} and {other}");
+            assert!(one_stage || images.is_disjoint(others), "rows {row} and {other}");
         }
     }
     // Shards are the samples of a client's own rows; images are those of the original.
@@ -188,35 +189,36 @@ fn images_by_row(data: &crate::data::Dataset) -> Vec<BTreeSet<u32>> {
     rows.map(|held| held.iter().map(|sample| data.train.origin(*sample)).collect()).collect()
 }
 
-/// Counted by client, a client has the same images of a class in all periods.
+/// Counted by client, a client has the same images of a class in all stages.
 ///
-/// Counted by client task, number 5 of client 1 in the last of three periods comes round to the first of five slices,
+/// Counted by client task, number 5 of client 1 in the last of three stages comes round to the first of five slices,
 /// and with enough of them no two client tasks share an image.
 #[test]
-fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
+fn slices_are_counted_by_client_or_by_client_task() {
     let draw = |by, share: f64, overlap| {
         let rules = ClientTaskRules { classes: 3, clients: 5, stages: 3, moving: 1.0, ..rules() };
         let rules = ClientTaskRules { slices: by, share, overlap, ..rules };
         let client_tasks = Arc::new(ClientTasks::draw(rules, 10).unwrap());
-        let data = TaskSequence::of_slots(Arc::clone(&client_tasks))
+        let data = TaskSequence::of_client_tasks(Arc::clone(&client_tasks))
             .dataset(digits::embedded().unwrap())
             .unwrap();
         // All client tasks have the same classes: the rows of the first of them.
         (0..15).map(|client_task| images_by_row(&data)[client_task * 3].clone()).collect::<Vec<_>>()
     };
-    let at = |period: usize, client: usize| period * 5 + client;
+    let at = |stage: usize, client: usize| stage * 5 + client;
     let by_client = draw(SliceBy::Client, 0.2, 3);
-    let by_slot = draw(SliceBy::ClientTask, 0.2, 3);
-    for (period, client) in (0..3).flat_map(|period| (0..5).map(move |client| (period, client))) {
-        assert_eq!(by_client[at(period, client)], by_client[at(0, client)]);
-        assert!(
-            client == 0 || by_client[at(period, client)].is_disjoint(&by_client[at(period, 0)])
+    let by_client_task = draw(SliceBy::ClientTask, 0.2, 3);
+    for (stage, client) in (0..3).flat_map(|stage| (0..5).map(move |client| (stage, client))) {
+        assert_eq!(by_client[at(stage, client)], by_client[at(0, client)]);
+        assert!(client == 0 || by_client[at(stage, client)].is_disjoint(&by_client[at(stage, 0)]));
+        let number = client * 3 + stage;
+        assert_eq!(
+            by_client_task[at(stage, client)],
+            by_client_task[at(number % 5 % 3, number % 5 / 3)]
         );
-        let number = client * 3 + period;
-        assert_eq!(by_slot[at(period, client)], by_slot[at(number % 5 % 3, number % 5 / 3)]);
     }
-    assert_eq!(by_slot[at(2, 1)], by_slot[at(0, 0)]);
-    assert!(by_slot[at(1, 0)].is_disjoint(&by_slot[at(0, 0)]));
+    assert_eq!(by_client_task[at(2, 1)], by_client_task[at(0, 0)]);
+    assert!(by_client_task[at(1, 0)].is_disjoint(&by_client_task[at(0, 0)]));
     let enough = draw(SliceBy::ClientTask, 0.06, 3);
     assert!(enough.iter().all(|images| !images.is_empty()));
     let all: BTreeSet<u32> = enough.iter().flatten().copied().collect();
@@ -225,12 +227,12 @@ fn slices_are_counted_by_client_or_by_slot_where_that_is_asked() {
 
 /// Outputs of a frozen network are kept per image, not per client task, and a loader finds them.
 #[test]
-fn rows_of_the_original_are_read_through_the_samples_of_slots() {
+fn client_task_samples_read_the_rows_of_the_original() {
     use crate::data::{Batch, HeldRows, Loader, Transform};
     let digits = digits::embedded().unwrap();
     let rules = ClientTaskRules { classes: 10, clients: 2, stages: 1, share: 0.5, ..rules() };
     let task_sequence =
-        Arc::new(TaskSequence::of_slots(Arc::new(ClientTasks::draw(rules, 10).unwrap())));
+        Arc::new(TaskSequence::of_client_tasks(Arc::new(ClientTasks::draw(rules, 10).unwrap())));
     let data = task_sequence.dataset(digits).unwrap();
     let shard: crate::data::Shard = (0..data.test.len() as u32).collect();
     let transform = Arc::new(Transform::default());

@@ -144,7 +144,7 @@ fn classes_and_files_are_sorted_by_name() {
     assert_eq!(
         second.pixels[..6],
         [2, 9, 16, 23, 30, 37],
-        "10.png before 2.png, planes of one colour"
+        "10.png before 2.png, planes of one color"
     );
     assert_eq!(data.test.image(1).unwrap().height, 7);
 }

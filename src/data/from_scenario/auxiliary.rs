@@ -7,8 +7,8 @@ use crate::scenario::{AuxiliarySection, DataSection, DataSource, Population, Sce
 impl AuxiliaryFacts {
     /// Returns the facts of a scenario before a run; `None` if it has no auxiliary samples.
     ///
-    /// Of its own data `of_nobody` samples are set aside if these were listed; another data set that is present is
-    /// listed here.
+    /// Of the scenario's data `of_nobody` samples are set aside if these were listed; another data set that is present
+    /// is listed here.
     ///
     /// # Errors
     /// When their number, or that of shards, is not known.

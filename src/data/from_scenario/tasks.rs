@@ -14,7 +14,7 @@ impl TaskSequence {
     pub fn from_scenario(scenario: &Scenario, classes: usize) -> Result<TaskSequence, DataError> {
         let (section, seed) = (&scenario.tasks, scenario.seed.class_order);
         if let Some(rules) = ClientTaskRules::from_scenario(scenario) {
-            return Ok(TaskSequence::of_slots(Arc::new(ClientTasks::draw(rules, classes)?)));
+            return Ok(TaskSequence::of_client_tasks(Arc::new(ClientTasks::draw(rules, classes)?)));
         }
         let order = match section.order {
             ClassOrder::Native => ClassPermutation::Native,

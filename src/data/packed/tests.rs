@@ -11,9 +11,9 @@ use super::*;
 use crate::data::folder::{Orientation, StoredSize};
 
 /// Returns an image of one color.
-fn png(colour: u8, width: u32, height: u32) -> Vec<u8> {
+fn png(color: u8, width: u32, height: u32) -> Vec<u8> {
     let mut bytes = Cursor::new(Vec::new());
-    let image = image::RgbImage::from_pixel(width, height, image::Rgb([colour, 0, 255]));
+    let image = image::RgbImage::from_pixel(width, height, image::Rgb([color, 0, 255]));
     image.write_to(&mut bytes, image::ImageFormat::Png).unwrap();
     bytes.into_inner()
 }
@@ -112,9 +112,9 @@ fn files_are_read_in_order_with_the_names_of_the_hub() {
     assert_eq!(data.class_names, ["emu", "cat"]);
     assert_eq!((data.train.labels(), data.test.labels()), (&[0, 1, 1][..], &[1, 0][..]));
     assert_eq!(data.train.owners().unwrap(), [0, 1, 1]);
-    for (sample, colour) in [10, 20, 30].into_iter().enumerate() {
+    for (sample, color) in [10, 20, 30].into_iter().enumerate() {
         let image = data.train.image(sample).unwrap();
-        assert_eq!((image.height, image.width, image.pixels[0]), (4, 4, colour));
+        assert_eq!((image.height, image.width, image.pixels[0]), (4, 4, color));
     }
     assert!(data.notes[0].contains("validation-00000-of-00001.parquet"), "{:?}", data.notes);
     assert_eq!(open(sample(false).path(), &options()).unwrap().class_names, ["0", "1"]);
@@ -216,8 +216,8 @@ fn one_file_is_divided_by_a_share() {
     assert_eq!((data.train.len(), data.test.len()), (6, 2));
     for split in [&data.train, &data.test] {
         for (sample, label) in split.labels().iter().enumerate() {
-            let colour = split.image(sample).unwrap().pixels[0];
-            assert_eq!(u32::from(colour / 9 % 2), *label);
+            let color = split.image(sample).unwrap().pixels[0];
+            assert_eq!(u32::from(color / 9 % 2), *label);
         }
     }
 }
@@ -230,7 +230,7 @@ fn of_names(files: &[NamedFile<'_>]) -> Result<Dataset, String> {
     let root = tempfile::tempdir().unwrap();
     for (name, rows, names) in files {
         let rows: Vec<_> =
-            rows.iter().map(|(colour, label)| (png(*colour, 4, 4), *label, 1)).collect();
+            rows.iter().map(|(color, label)| (png(*color, 4, 4), *label, 1)).collect();
         std::fs::write(root.path().join(name), hub_of(&rows, *names)).unwrap();
     }
     open(root.path(), &options()).map_err(|error| error.to_string())

@@ -43,14 +43,14 @@ impl Jitter {
 }
 
 /// Returns the three planes of a colored image; `None` of a grey one.
-fn colours<T>(image: &[T], channels: usize) -> Option<[&[T]; 3]> {
+fn colors<T>(image: &[T], channels: usize) -> Option<[&[T]; 3]> {
     let plane = image.len() / channels.max(1);
     (channels == 3).then(|| [0, 1, 2].map(|c| &image[c * plane..(c + 1) * plane]))
 }
 
 /// Pillow's conversion to grey: ITU-R 601 in 16-bit fixed point.
 fn grey_u8(image: &[u8], channels: usize) -> Vec<u8> {
-    let Some([red, green, blue]) = colours(image, channels) else { return image.to_vec() };
+    let Some([red, green, blue]) = colors(image, channels) else { return image.to_vec() };
     let weigh = |((r, g), b): ((&u8, &u8), &u8)| {
         (19_595 * u32::from(*r) + 38_470 * u32::from(*g) + 7_471 * u32::from(*b) + 0x8000) >> 16
     };
@@ -88,7 +88,7 @@ pub fn adjust_f32(image: &mut [f32], channels: usize, property: Property, factor
     let blend = |value: &mut f32, lacking: f32| {
         *value = (factor * *value + (1.0 - factor) * lacking).clamp(0.0, 1.0);
     };
-    let grey: Vec<f32> = match (property, colours(image, channels)) {
+    let grey: Vec<f32> = match (property, colors(image, channels)) {
         (Property::Brightness, _) => Vec::new(),
         (_, None) => image.to_vec(),
         (_, Some([red, green, blue])) => {

@@ -127,13 +127,13 @@ fn grey_repeats_and_wrong_channels_are_refused() {
     let out = apply(&to(Some(3), Normalization::Half), &image(&grey, [1, 4, 4]), 0);
     assert_eq!(out[..16], out[16..32]);
     assert_eq!(out[..16], out[32..]);
-    let colour = noise([3, 4, 4]);
+    let color = noise([3, 4, 4]);
     let refused = |transform: Transform, input: Image<'_>| {
         let mut out = Vec::new();
         let made = transform.apply(&input, key(0), &mut Workspace::default(), &mut out);
         made.unwrap_err().to_string()
     };
-    let message = refused(to(Some(4), Normalization::None), image(&colour, [3, 4, 4]));
+    let message = refused(to(Some(4), Normalization::None), image(&color, [3, 4, 4]));
     assert!(message.contains("3 channels cannot become one of 4"), "{message}");
     let message = refused(to(None, Normalization::ImageNet), image(&grey, [1, 4, 4]));
     assert!(message.contains("does not fit images of 1 channels"), "{message}");

@@ -25,7 +25,7 @@ pub enum Holders {
     /// New clients every round; shards are made when they are asked.
     Fresh(FreshClients),
     /// Fixed clients, each with its own tasks.
-    Slots(Arc<ClientTasks>),
+    ClientTasks(Arc<ClientTasks>),
 }
 
 /// Returns the distribution of samples among `clients` clients; `data` are those that are present. If natural
@@ -37,7 +37,7 @@ pub fn holders_of(
     data: Option<&Dataset>,
 ) -> Result<Holders, DataError> {
     if let Some(client_tasks) = &task_sequence.client_tasks {
-        return Ok(Holders::Slots(Arc::clone(client_tasks)));
+        return Ok(Holders::ClientTasks(Arc::clone(client_tasks)));
     }
     let (section, seed) = (&scenario.partition, scenario.seed.partition);
     if let Some(data) = data
@@ -161,18 +161,21 @@ impl Holders {
             Holders::Natural(natural) => {
                 tasks.map(|view| rows(view, natural.counts(view))).collect()
             }
-            Holders::Slots(client_tasks) => {
-                tasks.map(|view| slots_of(client_tasks, view.task, class_sizes)).collect()
+            Holders::ClientTasks(client_tasks) => {
+                tasks.map(|view| client_tasks_of(client_tasks, view.task, class_sizes)).collect()
             }
         }))
     }
 }
 
-/// Returns the label counts of the client tasks of a period, by client.
-fn slots_of(client_tasks: &ClientTasks, period: TaskId, class_sizes: &[usize]) -> Vec<ClassCounts> {
+/// Returns the label counts of the client tasks of a stage, by client.
+fn client_tasks_of(
+    client_tasks: &ClientTasks,
+    stage: TaskId,
+    class_sizes: &[usize],
+) -> Vec<ClassCounts> {
     let of = |client: u32| {
-        let rows =
-            client_tasks.view(ClientTask { stage: period, client: ClientId(client) }).rows.clone();
+        let rows = client_tasks.view(ClientTask { stage, client: ClientId(client) }).rows.clone();
         let held = rows.map(|row| (row as u32, class_sizes[row] as u32));
         held.filter(|(_, count)| *count > 0).collect()
     };

@@ -287,10 +287,10 @@ fn shards(
             let advised = |error| partitioner.advised(error, task_sequence, &dataset.class_sizes());
             ShardSource::Drawn(all.map_err(advised)?)
         }
-        Holders::Slots(client_tasks) => {
-            let periods =
+        Holders::ClientTasks(client_tasks) => {
+            let stages =
                 task_sequence.tasks.iter().map(|view| client_tasks.shards(view.task, dataset));
-            ShardSource::Drawn(periods.collect())
+            ShardSource::Drawn(stages.collect())
         }
     })
 }

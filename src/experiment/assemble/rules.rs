@@ -29,7 +29,7 @@ pub fn rules(scenario: &Scenario, task_sequence: &TaskSequence) -> Rules {
         closing: closing(&scenario.round),
         fold: scenario.federation.aggregation,
         arrivals: match &task_sequence.client_tasks {
-            Some(client_tasks) => ArrivalRules::Slots(Arc::clone(client_tasks)),
+            Some(client_tasks) => ArrivalRules::ClientTasks(Arc::clone(client_tasks)),
             None => arrivals(&scenario.tasks.arrival),
         },
         availability: availability(&scenario.availability),
@@ -43,7 +43,7 @@ pub fn rules(scenario: &Scenario, task_sequence: &TaskSequence) -> Rules {
         on_bad_update: scenario.federation.on_bad_update,
         cache: scenario.wire.asset_cache,
         curve: scenario.record.evaluate,
-        slots: scenario.record.client_tasks,
+        task_identity: scenario.record.client_tasks,
         evaluation_batch: scenario.devices.evaluation_batch as usize,
         bias: (scenario.record.metrics.contains(&OptionalMetric::FederatedBias))
             .then_some(scenario.record.bias),

@@ -263,7 +263,7 @@ impl ProfileSink for SpanSums {
 mod tests {
     use super::*;
 
-    /// `look` began with 30 features, 14 of them for its test; `train` computed 5 more, and the second `look` none.
+    /// Phases that begin with 30 features, 14 of them for a test, then compute 5 more, then none.
     #[test]
     fn a_feature_is_charged_to_no_phase_s_passes() {
         let phase = |name: &str, computed, tested, passes, train_s| {

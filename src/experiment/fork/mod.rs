@@ -69,9 +69,9 @@ pub enum ForkError {
     Different { computed: Digest, recorded: Digest },
     /// Uploads in transit.
     #[error(
-        "{seats} updates are still in transit when task {task} ends\n  help: fork the run after a task that ends without any"
+        "{participants} updates are still in transit when task {task} ends\n  help: fork the run after a task that ends without any"
     )]
-    UnderWay { task: u32, seats: usize },
+    UnderWay { task: u32, participants: usize },
     /// Nothing is changed.
     #[error(
         "nothing is changed: the fork would equal the recorded run\n  help: use --set PATH=VALUE or --seed"
@@ -180,7 +180,7 @@ pub fn fork(
     let (mark, snapshot) = start::start(path, &recorded, &held, methods, options, end, interrupt)?;
     if !snapshot.out.is_empty() {
         let (task, participants) = (options.after_task, snapshot.out.len());
-        return Err(ForkError::UnderWay { task, seats: participants });
+        return Err(ForkError::UnderWay { task, participants });
     }
     fits(&assembly.setup, &snapshot)?;
     let forked = forked(&recorded, &mark, options.after_task);

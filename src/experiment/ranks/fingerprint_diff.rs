@@ -149,7 +149,7 @@ mod tests {
             let machine = Machine { cores, ..Machine::here() };
             RankFingerprint { machine, workers, ..rank("node1") }
         };
-        assert_eq!(bound(&[whole(4, 2)]), None, "as somebody asked");
+        assert_eq!(bound(&[whole(4, 2)]), None, "as requested");
         assert_eq!(bound(&vec![whole(1, 1); 4]), None, "a rank per core");
     }
 }

@@ -15,7 +15,7 @@
 //! ```
 
 mod markov;
-mod slots;
+mod steps;
 mod trace;
 
 use crate::numerics::scalar_distribution::ScalarDistribution;
@@ -162,21 +162,17 @@ impl Availability {
             AvailabilityPattern::Markov { on_s, off_s } => {
                 Some(markov::next(key, *on_s, *off_s, at, on))
             }
-            // On in every slot with probability `mean + depth sin(2 pi (time / period + phase))`.
-            AvailabilityPattern::Diurnal { period_s, mean, depth, step_s: slot_s, spread } => {
-                let day = slots::Day { period: *period_s, mean: *mean, depth: *depth };
+            // On in every time step with probability `mean + depth sin(2 pi (time / period + phase))`.
+            AvailabilityPattern::Diurnal { period_s, mean, depth, step_s, spread } => {
+                let day = steps::Day { period: *period_s, mean: *mean, depth: *depth };
                 let phase = spread * crate::numerics::distributions::unit(&mut key.rng());
-                slots::next(key, *slot_s, |middle| day.share(middle, phase), at, on)
+                steps::next(key, *step_s, |middle| day.share(middle, phase), at, on)
             }
-            // On in every slot with probability `least + (1 - least) share^power`.
-            AvailabilityPattern::ByData {
-                min_fraction: least,
-                exponent: power,
-                step_s: slot_s,
-            } => {
+            // On in every time step with probability `least + (1 - least) share^power`.
+            AvailabilityPattern::ByData { min_fraction: least, exponent: power, step_s } => {
                 let share = self.shares.get(client.index()).copied().unwrap_or(0.0);
                 let chance = least + (1.0 - least) * libm::pow(share, *power);
-                slots::next(key, *slot_s, |_| chance, at, on)
+                steps::next(key, *step_s, |_| chance, at, on)
             }
             AvailabilityPattern::Trace { .. } => self.trace.next(client, at, on),
         }

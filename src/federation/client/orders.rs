@@ -24,16 +24,17 @@ pub(super) fn ask(
     let (context, participant) = (Arc::clone(&broadcast.context), broadcast.participant.clone());
     let (to, ticket) =
         (participant.client, Ticket { round: context.round, participant: participant.id });
-    let (job, slot) = TrainingJob::new(broadcast, state, missed, worked);
+    let (job, result) = TrainingJob::new(broadcast, state, missed, worked);
     let pending = Box::pin(async move {
-        let trained = answered(slot, |gone| gone).await.unwrap_or_else(|panic| TrainingFinished {
-            context,
-            participant,
-            state: Some(Body::default()),
-            samples: 0,
-            worked,
-            result: Err(Stop::Failed(Failure::Panicked(panic))),
-        });
+        let trained =
+            answered(result, |gone| gone).await.unwrap_or_else(|panic| TrainingFinished {
+                context,
+                participant,
+                state: Some(Body::default()),
+                samples: 0,
+                worked,
+                result: Err(Stop::Failed(Failure::Panicked(panic))),
+            });
         ActorMessage::Client(to, ToClient::Trained(Box::new(trained)))
     });
     Effect::Train { at: end, to, ticket, job: Box::new(job), pending }

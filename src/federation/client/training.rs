@@ -49,8 +49,8 @@ impl TrainingJob {
         missed: Vec<MissedTask>,
         worked: VirtualTime,
     ) -> (TrainingJob, ReplyReceiver) {
-        let (answer, slot) = oneshot::channel();
-        (TrainingJob { broadcast, state, missed, worked, answer }, slot)
+        let (answer, result) = oneshot::channel();
+        (TrainingJob { broadcast, state, missed, worked, answer }, result)
     }
 }
 
@@ -302,7 +302,7 @@ fn refused(participant: &Participant, context: &RoundContext, error: WireError) 
     match error {
         WireError::Changed(_) | WireError::Malformed(_) | WireError::Truncated(_) => {
             let (client, round, participant) = (participant.client, context.round, participant.id);
-            Stop::Ends(FederationError::Upload { client, round, seat: participant, source: error })
+            Stop::Ends(FederationError::Upload { client, round, participant, source: error })
         }
         other => Stop::Failed(Failure::Policy(other.to_string())),
     }

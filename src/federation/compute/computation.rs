@@ -25,27 +25,27 @@ impl<T: Send + 'static> Computation<T> {
         work: impl FnOnce(&RunContext) -> T + Send + 'static,
         lost: impl FnOnce(String) -> T + Send + 'static,
     ) -> Computation<T> {
-        let (answer, slot) = oneshot::channel();
+        let (answer, result) = oneshot::channel();
         let work = Work::Local(Box::new(move |ctx| {
             // No one listens after the run was stopped.
             let _ = answer.send(guard(|| work(ctx)));
         }));
         let result =
-            Box::pin(async move { answered(slot, |gone| gone).await.unwrap_or_else(lost) });
+            Box::pin(async move { answered(result, |gone| gone).await.unwrap_or_else(lost) });
         Computation::Posted { jobs: vec![(kind, work)], result }
     }
 }
 
 impl<T: Send + 'static, E: Send + 'static> Computation<Result<T, E>> {
-    /// Creates jobs that put their common result into a slot.
+    /// Creates jobs that put their common result into a channel.
     ///
-    /// `lost` makes the error of a slot that stays empty.
+    /// `lost` makes the error of a channel that stays empty.
     pub fn jobs(
         jobs: Vec<(JobKind, Work)>,
-        slot: oneshot::Receiver<Result<T, E>>,
+        result: oneshot::Receiver<Result<T, E>>,
         lost: fn(String) -> E,
     ) -> Computation<Result<T, E>> {
-        Computation::Posted { jobs, result: Box::pin(answered(slot, lost)) }
+        Computation::Posted { jobs, result: Box::pin(answered(result, lost)) }
     }
 }
 
@@ -61,10 +61,10 @@ impl<T: 'static> Computation<T> {
     }
 }
 
-/// Waits for the answer in a slot; `lost` makes the error of a worker that never answers.
+/// Waits for the answer in a channel; `lost` makes the error of a worker that never answers.
 pub(in crate::federation) async fn answered<T, E>(
-    slot: oneshot::Receiver<Result<T, E>>,
+    result: oneshot::Receiver<Result<T, E>>,
     lost: fn(String) -> E,
 ) -> Result<T, E> {
-    slot.await.unwrap_or_else(|_| Err(lost("the worker has ended".to_string())))
+    result.await.unwrap_or_else(|_| Err(lost("the worker has ended".to_string())))
 }

@@ -113,7 +113,7 @@ fn retired_clients_remember() {
     let (always, _) = walk(cohorts_of_five(), Arc::new(CountingEcho), usize::MAX);
     let (retired, most) = walk(cohorts_of_five(), Arc::new(CountingEcho), 0);
     assert_eq!(always, retired);
-    assert_eq!(most, 5, "nobody idles");
+    assert_eq!(most, 5, "no client idles");
     let counts =
         retired.iter().filter(|entry| entry.event.name() == "client_trained").map(|entry| {
             let numbers = entry.numbers.as_ref().expect("training has numbers");

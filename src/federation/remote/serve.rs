@@ -28,7 +28,7 @@ use crate::wire::Body;
 /// `setup` must be made from the same scenario, data and weights as rank 0's; the caller has compared them.
 ///
 /// # Errors
-/// [`FederationError::Conductor`] if rank 0 is lost; workers that cannot be started.
+/// [`FederationError::RankZero`] if rank 0 is lost; workers that cannot be started.
 pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
     let labs = setup.workers.labs(&setup.lab)?;
@@ -76,7 +76,7 @@ pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
     };
     // Results that are still computed are not needed.
     devices.abandon();
-    lost.map_or(Ok(()), |why| Err(FederationError::Conductor(why)))
+    lost.map_or(Ok(()), |why| Err(FederationError::RankZero(why)))
 }
 
 /// Job of a worker.

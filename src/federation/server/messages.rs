@@ -55,7 +55,7 @@ pub(crate) enum ToServer {
     /// The policy closed the round.
     Closed(PolicyStep<PolicyStepResult>),
     /// The policy ended the stage.
-    PeriodEnded(PolicyStep<PolicyStepResult>),
+    StageEnded(PolicyStep<PolicyStepResult>),
     /// The model was tested.
     Tested(EvaluationPoint, Result<Vec<Tally>, FederationError>),
 }

@@ -84,7 +84,7 @@ impl RunSchedule {
         let phase = self.phase();
         RoundContext {
             round,
-            stage: self.period_of_round(simulation, now, cohort),
+            stage: self.stage_of_round(simulation, now, cohort),
             phase: self.phase,
             phase_name: phase.name,
             round_in_phase: self.round_in_phase,
@@ -93,7 +93,7 @@ impl RunSchedule {
         }
     }
 
-    fn period_of_round(
+    fn stage_of_round(
         &self,
         simulation: &SimulationContext,
         now: VirtualTime,
@@ -106,7 +106,7 @@ impl RunSchedule {
             round: rounds(&self.phases[..self.phase]) + self.round_in_phase,
             rounds: rounds(&self.phases),
         };
-        simulation.period_of_round(self.task, cohort, &moment)
+        simulation.stage_of_round(self.task, cohort, &moment)
     }
 
     /// Ends a round; false where it was the last of its phase.

@@ -5,7 +5,7 @@
 //! With `P` the probabilities and `dO` the gradient of the output: `dV = P^T dO`,
 //! `dP = dO V^T`, `dS = P (dP - rowsum(dP P)) / sqrt(c)`, `dQ = dS K`, `dK = dS^T Q`.
 //!
-//! Around the products a GPU has kernels of its own ([`gpu`]). There keys and values have zeros behind them, up to a
+//! Around the products a GPU has separate kernels ([`gpu`]). There keys and values have zeros behind them, up to a
 //! length whose rows are aligned; the probabilities of those are zero.
 
 use candle_core::{D, Result, Tensor, bail};

@@ -133,7 +133,7 @@ pub fn agrees_at(
     there.assert_close(&kernel, if first == DType::F32 { 1e-5 } else { BF16_TOLERANCE });
 }
 
-/// Checks that every gradient entry of `op` equals the central difference of its own forward pass.
+/// Checks that every gradient entry of `op` equals the central difference of the op's forward pass.
 pub fn finite_difference(inputs: &[&Tensor], op: impl Fn(&[Tensor]) -> Result<Tensor>) {
     const STEP: f32 = 1e-2;
     let vars: Vec<Var> = inputs.iter().map(|t| Var::from_tensor(t).expect("a variable")).collect();

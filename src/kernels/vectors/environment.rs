@@ -85,16 +85,19 @@ mod tests {
         assert_eq!(found("portable"), [Some(Baseline); 4]);
         assert_eq!(found("avx2"), [None, Some(Avx2), Some(Avx2), Some(Avx2)]);
         assert_eq!(found("avx512"), [None, None, Some(Avx512), Some(Avx512Bf16)]);
-        let told = asked("avx512", Avx2).unwrap_err().to_string();
-        assert!(told.contains("path `avx512`") && told.contains("widest path is `avx2`"), "{told}");
+        let error = asked("avx512", Avx2).unwrap_err().to_string();
+        assert!(
+            error.contains("path `avx512`") && error.contains("widest path is `avx2`"),
+            "{error}"
+        );
     }
 
     #[test]
     fn an_unknown_word_is_an_error_with_all_words() {
         for word in ["AVX2", "avx2 ", "sse", "baseline", "avx512bf16"] {
-            let told = asked(word, Vectors::Avx512Bf16).unwrap_err().to_string();
+            let error = asked(word, Vectors::Avx512Bf16).unwrap_err().to_string();
             for part in [word, "`portable`, `avx2` or `avx512`", "(`avx512`)", "\n  help: "] {
-                assert!(told.contains(part), "{part} in {told}");
+                assert!(error.contains(part), "{part} in {error}");
             }
         }
     }

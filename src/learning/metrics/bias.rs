@@ -15,7 +15,7 @@ pub struct ResponseEntropy {
     pub mean: Option<f64>,
     /// Mean over these clients of `H / ln C`: 0 for a constant answer, 1 for a uniform one; `None` of a single class, where
     /// both are the same.
-    pub mean_normalised: Option<f64>,
+    pub mean_normalized: Option<f64>,
 }
 
 /// Entropy of histograms of predicted classes, one per client, each over the same `C` classes.
@@ -24,15 +24,15 @@ pub struct ResponseEntropy {
 /// use fedcast::learning::metrics::response_entropy;
 /// let entropy = response_entropy(&[vec![9, 0, 0], vec![3, 3, 3]]);
 /// assert_eq!(entropy.nats[0], Some(0.0));
-/// assert!((entropy.mean_normalised.unwrap() - 0.5).abs() < 1e-12);
+/// assert!((entropy.mean_normalized.unwrap() - 0.5).abs() < 1e-12);
 /// assert_eq!(response_entropy(&[vec![0, 0, 0]]).mean, None);
 /// ```
 pub fn response_entropy(histograms: &[Vec<u64>]) -> ResponseEntropy {
     let nats: Vec<Option<f64>> = histograms.iter().map(|h| entropy(h)).collect();
-    let normalised = histograms.iter().zip(&nats).filter(|(h, _)| h.len() > 1);
-    let normalised = normalised.filter_map(|(h, nats)| Some((*nats)? / libm::log(h.len() as f64)));
-    let mean_normalised = mean(normalised);
-    ResponseEntropy { mean: mean(nats.iter().copied().flatten()), mean_normalised, nats }
+    let normalized = histograms.iter().zip(&nats).filter(|(h, _)| h.len() > 1);
+    let normalized = normalized.filter_map(|(h, nats)| Some((*nats)? / libm::log(h.len() as f64)));
+    let mean_normalized = mean(normalized);
+    ResponseEntropy { mean: mean(nats.iter().copied().flatten()), mean_normalized, nats }
 }
 
 /// Entropy of a histogram, in nats; `None` of an empty one.
@@ -86,10 +86,10 @@ mod tests {
     fn clients_without_answers_have_no_entropy_and_are_in_no_mean() {
         let told = response_entropy(&[vec![0, 0], vec![3, 3]]);
         assert_eq!((told.nats[0], told.mean), (None, Some(std::f64::consts::LN_2)));
-        assert!((told.mean_normalised.unwrap() - 1.0).abs() < 1e-12);
+        assert!((told.mean_normalized.unwrap() - 1.0).abs() < 1e-12);
         // Of one class every answer is that class.
         let told = response_entropy(&[vec![5]]);
-        assert_eq!((told.mean, told.mean_normalised), (Some(0.0), None));
+        assert_eq!((told.mean, told.mean_normalized), (Some(0.0), None));
     }
 
     #[test]
@@ -103,7 +103,7 @@ mod tests {
         let nats: Vec<f64> = entropy.nats.iter().map(|nats| nats.unwrap()).collect();
         golden.assert_close("entropy.nats", &nats);
         golden.assert_close("entropy.mean", &[entropy.mean.unwrap()]);
-        golden.assert_close("entropy.mean_normalised", &[entropy.mean_normalised.unwrap()]);
+        golden.assert_close("entropy.mean_normalised", &[entropy.mean_normalized.unwrap()]);
 
         let [_, classes, width] = golden.shape("proto.values")[..] else { panic!() };
         let (values, has) = (golden.f64("proto.values"), golden.i64("proto.has"));

@@ -18,12 +18,12 @@
 //!
 //! ```
 //! use fedcast::learning::ClientTaskAccuracies;
-//! let mut slots = ClientTaskAccuracies::default();
-//! slots.push(&[Some(80.0), Some(60.0), None], &[0]); // the client of slot 0 leaves it
-//! slots.push(&[Some(70.0), Some(66.0), Some(50.0)], &[1, 2]);
-//! assert_eq!((slots.average(), slots.incremental()), (Some(62.0), Some(66.0)));
-//! assert_eq!(slots.backward().mean, Some(-5.0)); // (0 + (70 - 80)) / 2
-//! assert!((slots.forgetting().mean.unwrap() - (10.0 - 6.0) / 6.0).abs() < 1e-12);
+//! let mut client_tasks = ClientTaskAccuracies::default();
+//! client_tasks.push(&[Some(80.0), Some(60.0), None], &[0]); // the client of client task 0 leaves it
+//! client_tasks.push(&[Some(70.0), Some(66.0), Some(50.0)], &[1, 2]);
+//! assert_eq!((client_tasks.average(), client_tasks.incremental()), (Some(62.0), Some(66.0)));
+//! assert_eq!(client_tasks.backward().mean, Some(-5.0)); // (0 + (70 - 80)) / 2
+//! assert!((client_tasks.forgetting().mean.unwrap() - (10.0 - 6.0) / 6.0).abs() < 1e-12);
 //! ```
 
 use super::accuracy::mean;
@@ -171,7 +171,7 @@ mod tests {
     use crate::golden::Golden;
 
     #[test]
-    fn golden_metrics_of_slots() {
+    fn golden_metrics_of_client_tasks() {
         let Some(golden) = Golden::open("metrics") else { return };
         let width = golden.shape("async.E")[1];
         let (e, finished) = (golden.f64("async.E"), golden.i64("async.finished"));
@@ -219,7 +219,7 @@ mod tests {
 
     /// Client task 1 has no test images: all measures are those of client tasks 0 and 2 alone.
     #[test]
-    fn a_slot_without_test_images_is_in_no_mean() {
+    fn a_client_task_without_test_images_is_in_no_mean() {
         let mut client_tasks = ClientTaskAccuracies::default();
         client_tasks.push(&[Some(8.0), None, None], &[0, 1]);
         client_tasks.push(&[Some(6.0), None, Some(4.0)], &[2]);

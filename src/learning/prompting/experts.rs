@@ -35,7 +35,7 @@ pub enum Expert {
 /// Layout of the keys and values that the images of a batch get of their experts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ExpertLayout {
-    /// An image gets those of its own expert.
+    /// An image gets those of its expert.
     #[default]
     Own,
     /// As the public code of HGP mixes them up.

@@ -203,7 +203,8 @@ pub(in crate::methods) fn upon_variables(
         let own = variable.elem_count() / sets.len().max(1);
         let mut all = Vec::with_capacity(variable.elem_count());
         for set in sets {
-            let missing = || ModelError::Input { reason: format!("no vector beside `{name}`") };
+            let missing =
+                || ModelError::Input { reason: format!("no vector for parameter `{name}`") };
             let vector = set.get(name).ok_or_else(missing)?;
             match vector.values.len() == own {
                 true => all.extend_from_slice(&vector.values),

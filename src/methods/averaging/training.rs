@@ -75,7 +75,7 @@ pub type PackResult = Vec<Result<LocalTrainingResult, PolicyError>>;
 pub(in crate::methods) fn first_of<'p, 'c, S>(
     pack: &'p [PackClient<'c, S>],
 ) -> Result<&'p PackClient<'c, S>, PolicyError> {
-    let none = || PolicyError::Unsupported("nobody is to be trained".to_owned());
+    let none = || PolicyError::Unsupported("no client to train".to_owned());
     pack.first().ok_or_else(none)
 }
 
@@ -86,7 +86,7 @@ pub(in crate::methods) fn first_of<'p, 'c, S>(
 pub(in crate::methods) fn take_single(
     learnt: PackResult,
 ) -> Result<LocalTrainingResult, PolicyError> {
-    let none = || PolicyError::Unsupported("nobody was trained".to_owned());
+    let none = || PolicyError::Unsupported("no client was trained".to_owned());
     learnt.into_iter().next().ok_or_else(none)?
 }
 

@@ -14,7 +14,7 @@ impl C2PromptServer {
         client_tasks: &[usize],
         ctx: &RunContext,
     ) -> Result<Option<f64>, PolicyError> {
-        let table = self.powder.table().slots();
+        let table = self.powder.table().entries();
         let tasks: BTreeSet<(usize, usize)> = client_tasks
             .iter()
             .map(|client_task| (table[*client_task].rows.start, table[*client_task].rows.end))

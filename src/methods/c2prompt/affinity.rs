@@ -53,7 +53,7 @@ pub struct Histogram {
 /// zero where a client task does not have the class.
 pub fn affinity(histograms: &[Histogram], scores: Scores, temperature: f64) -> Affinity {
     let all: BTreeSet<u32> =
-        histograms.iter().flat_map(|slot| slot.classes.iter().copied()).collect();
+        histograms.iter().flat_map(|histogram| histogram.classes.iter().copied()).collect();
     let columns: Vec<u32> = all.into_iter().collect();
     let mut rows = Vec::new();
     for Histogram { classes, scores: of_components } in histograms {
@@ -72,12 +72,12 @@ pub fn affinity(histograms: &[Histogram], scores: Scores, temperature: f64) -> A
 mod tests {
     use super::*;
 
-    fn slot(classes: &[u32], scores: &[f32]) -> Histogram {
+    fn histogram(classes: &[u32], scores: &[f32]) -> Histogram {
         Histogram { classes: classes.into(), scores: scores.into() }
     }
 
     fn two() -> [Histogram; 2] {
-        [slot(&[5, 1], &[0.1, 0.9, 0.7, 0.2]), slot(&[5, 8], &[0.3, 0.3, 0.0, 0.4])]
+        [histogram(&[5, 1], &[0.1, 0.9, 0.7, 0.2]), histogram(&[5, 8], &[0.3, 0.3, 0.0, 0.4])]
     }
 
     const ROWS: [f32; 8] = [1.0, 2.0, -3.0, 4.0, 0.5, 0.25, 7.0, -1.0];

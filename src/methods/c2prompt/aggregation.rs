@@ -51,7 +51,7 @@ impl C2PromptServer {
             let each = rows.chunks_exact(shape.iter().product());
             for (client_task, values) in client_tasks.iter().zip(each) {
                 let parameter = Parameter { shape: shape.clone(), values: values.into() };
-                let client_task = self.powder.table_mut().slot_mut(*client_task);
+                let client_task = self.powder.table_mut().entry_mut(*client_task);
                 client_task.parameters.insert(name.as_str(), parameter);
             }
         }
@@ -65,7 +65,7 @@ impl C2PromptServer {
             for part in ComponentPart::ALL {
                 let name = part.name(block);
                 let of = |client_task: &usize| {
-                    self.powder.table().slots()[*client_task].parameters.get(&name)
+                    self.powder.table().entries()[*client_task].parameters.get(&name)
                 };
                 let parts: Vec<&Parameter> = client_tasks.iter().filter_map(of).collect();
                 let rows: Vec<f32> =

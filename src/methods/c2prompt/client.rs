@@ -22,22 +22,22 @@ pub(super) fn entered(member: &Member) -> Result<Compensation, PolicyError> {
 }
 
 impl C2Prompt {
-    /// Trains client tasks; members with equal slot_downs and equal states are a pack.
+    /// Trains client tasks; members with equal downloads and equal states are a pack.
     pub(super) fn learn(
         &self,
         members: &[Member],
         states: &[Compensation],
         ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
-        let slot_down = |member: &Member| {
+        let download = |member: &Member| {
             ClientTaskDownload::read(&opened(member.phase, Message::clone(&member.download))?)
         };
-        let slot_downs: Vec<ClientTaskDownload> =
-            match members.iter().map(slot_down).collect::<Result<_, _>>() {
-                Ok(slot_downs) => slot_downs,
+        let downloads: Vec<ClientTaskDownload> =
+            match members.iter().map(download).collect::<Result<_, _>>() {
+                Ok(downloads) => downloads,
                 Err(error) => return Failure::of_all(members.len(), error),
             };
-        let learners = members.iter().zip(&slot_downs).map(Learner::of);
+        let learners = members.iter().zip(&downloads).map(Learner::of);
         let all: Vec<(Learner<'_>, &Compensation)> = learners.zip(states).collect();
         // A pack is one network in every step; where coins fall differently, it is not.
         let tossed = |state: &Compensation| self.config.tosses() && state.prompts().is_some();
@@ -150,7 +150,7 @@ impl<'a> CompensationTraining<'a> {
             Ok(Tensor::from_slice(&prompts.values, &prompts.shape[..], device)?)
         };
         let sums = |learner: &Learner<'_>| {
-            let classes = learner.slot_down.class_shares.len();
+            let classes = learner.download.class_shares.len();
             let (components, blocks) =
                 (config.powder.components as usize, method.powder.shape.blocks.len());
             ClassHistogram::new(components, classes, blocks, config.cpa_scores.counting())

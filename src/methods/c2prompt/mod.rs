@@ -15,7 +15,7 @@
 //!          server  mu_i = sum p mu_k,  var_i = sum p (mu_k^2 + var_k) - mu_i^2  down
 //!          client  minimize 1/2 (f - mu_i)^T diag(1 / var_i) (f - mu_i) over the tokens of class i, which it keeps
 //! rounds   client  Powder's round, tokens of the true class behind the patches in half of the steps; H = mean scores
-//!          server  slot <- upload;  but for the last round: W = softmax(H H^T / tau);  (K, A, P) <- W (K, A, P)
+//!          server  client task <- upload;  but for the last round: W = softmax(H H^T / tau);  (K, A, P) <- W (K, A, P)
 //! ```
 //! Without compensation prompts (`lcdc = false`, or `probability = 0`) and mixing (`cpa = false`) it is Powder, bit for
 //! bit. Nothing of it is there at inference.

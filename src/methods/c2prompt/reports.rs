@@ -99,24 +99,24 @@ impl Reports {
 
     /// Returns the share of the classes that begin in a stage that another client has reported, too. None where no
     /// client task begins.
-    pub fn second_holders(&self, period: TaskId) -> Option<f64> {
-        self.share_of_begun(period, |_, _| true)
+    pub fn second_holders(&self, stage: TaskId) -> Option<f64> {
+        self.share_of_begun(stage, |_, _| true)
     }
 
     /// Returns the share of the same classes of which another client has reported other samples. Where no client has, a
     /// class's Gaussian is the client's own, and there is nothing to compensate: client tasks of a stage may have the
     /// same images.
-    pub fn other_samples(&self, period: TaskId) -> Option<f64> {
-        self.share_of_begun(period, |own, other| !same_samples(own, other))
+    pub fn other_samples(&self, stage: TaskId) -> Option<f64> {
+        self.share_of_begun(stage, |own, other| !same_samples(own, other))
     }
 
     /// Returns the share of classes beginning in a stage for which another report passes `counts`.
     fn share_of_begun(
         &self,
-        period: TaskId,
+        stage: TaskId,
         counts: impl Fn((u32, &[f32]), (u32, &[f32])) -> bool,
     ) -> Option<f64> {
-        let begins = self.client_tasks.iter().filter(|(client_task, _)| client_task.task == period);
+        let begins = self.client_tasks.iter().filter(|(client_task, _)| client_task.task == stage);
         let shared: Vec<bool> = begins
             .flat_map(|(client_task, report)| {
                 report.held().map(move |class| (client_task.client, report, class))
@@ -165,13 +165,13 @@ impl Reports {
     /// # Errors
     /// Where it was not written by it.
     pub fn load(saved: &Body) -> Result<Reports, WireError> {
-        let slots =
+        let sections =
             saved.of_kind(Kind::Prototypes).filter(|tensor| tensor.name().ends_with("/slot"));
         let report = |place: usize| -> Result<(ClientTaskKey, Report), WireError> {
             let named = |name: &str| saved.tensor(Kind::Prototypes, &format!("{place:05}/{name}"));
             let about = named("slot")?.as_u32()?;
             let [task, client, classes @ ..] = &about[..] else {
-                return Err(WireError::Malformed("a report belongs to no slot".to_owned()));
+                return Err(WireError::Malformed("a report belongs to no client task".to_owned()));
             };
             let client_task =
                 ClientTaskKey { task: TaskId(*task as u16), client: ClientId(*client) };
@@ -182,7 +182,7 @@ impl Reports {
             };
             Ok((client_task, Report { classes: classes.to_vec(), moments }))
         };
-        Ok(Reports { client_tasks: (0..slots.count()).map(report).collect::<Result<_, _>>()? })
+        Ok(Reports { client_tasks: (0..sections.count()).map(report).collect::<Result<_, _>>()? })
     }
 }
 
@@ -197,7 +197,7 @@ mod tests {
         Report { classes, moments: ClientTaskMoments::fit(&by_class, 1) }
     }
 
-    fn slot(task: u16, client: u32) -> ClientTaskKey {
+    fn key(task: u16, client: u32) -> ClientTaskKey {
         ClientTaskKey { task: TaskId(task), client: ClientId(client) }
     }
 
@@ -206,17 +206,17 @@ mod tests {
     }
 
     /// Class 4: one sample of value 1 in the first stage, three of mean 5 in the second, where client 1 goes on.
-    fn two_periods(of: Moments) -> Reports {
+    fn two_stages(of: Moments) -> Reports {
         let mut reports = Reports::default();
         let went_on = report(&[(4, &[1.0]), (5, &[7.0])]);
-        reports.take([(slot(0, 0), report(&[(6, &[2.0])])), (slot(0, 1), went_on.clone())], of);
-        reports.take([(slot(1, 0), report(&[(4, &[4.0, 5.0, 6.0])])), (slot(0, 1), went_on)], of);
+        reports.take([(key(0, 0), report(&[(6, &[2.0])])), (key(0, 1), went_on.clone())], of);
+        reports.take([(key(1, 0), report(&[(4, &[4.0, 5.0, 6.0])])), (key(0, 1), went_on)], of);
         reports
     }
 
     #[test]
-    fn a_slot_counts_once_however_often_it_is_reported() {
-        let reports = two_periods(Moments::All);
+    fn a_client_task_counts_once_however_often_it_is_reported() {
+        let reports = two_stages(Moments::All);
         assert_eq!(mean_of(&reports, 4), 4.0);
         assert_eq!(mean_of(&reports, 6), 2.0);
         assert_eq!(reports.client_tasks.len(), 3);
@@ -225,29 +225,29 @@ mod tests {
     }
 
     #[test]
-    fn moments_of_the_period_forget_those_before() {
-        let reports = two_periods(Moments::Stage);
+    fn moments_of_the_stage_forget_those_before() {
+        let reports = two_stages(Moments::Stage);
         assert_eq!(mean_of(&reports, 4), 4.0); // client 1 said it again
         let gaussians = reports.gaussians([&[6][..]], 1).unwrap();
         assert_eq!(gaussians[0].variances, [-1.0]); // nobody
         let mut left = reports;
-        left.take([(slot(2, 0), report(&[(4, &[9.0])]))], Moments::Stage);
+        left.take([(key(2, 0), report(&[(4, &[9.0])]))], Moments::Stage);
         assert_eq!(mean_of(&left, 4), 9.0);
     }
 
     #[test]
-    fn another_client_makes_a_second_holder_and_an_earlier_slot_of_the_same_does_not() {
-        let reports = two_periods(Moments::All);
+    fn only_another_client_makes_a_second_holder() {
+        let reports = two_stages(Moments::All);
         // Class 4 of client 0, which client 1 has.
         assert_eq!(reports.second_holders(TaskId(1)), Some(1.0));
         // Of 6, 4 and 5 in the first stage, 4.
         assert_eq!(reports.second_holders(TaskId(0)), Some(1.0 / 3.0));
         assert_eq!(reports.second_holders(TaskId(2)), None);
         let mut alone = Reports::default();
-        alone.take([(slot(0, 0), report(&[(4, &[1.0])]))], Moments::All);
+        alone.take([(key(0, 0), report(&[(4, &[1.0])]))], Moments::All);
         let empty: &[f32] = &[];
         alone.take(
-            [(slot(1, 0), report(&[(4, &[2.0])])), (slot(1, 1), report(&[(4, empty)]))],
+            [(key(1, 0), report(&[(4, &[2.0])])), (key(1, 1), report(&[(4, empty)]))],
             Moments::All,
         );
         assert_eq!(alone.second_holders(TaskId(1)), Some(0.0));
@@ -259,14 +259,14 @@ mod tests {
     fn who_has_the_same_samples_has_nothing_to_compensate() {
         let mut reports = Reports::default();
         let begin = |classes: &[(u32, &[f32])]| report(classes);
-        let (first, second) = (slot(0, 0), slot(0, 1));
+        let (first, second) = (key(0, 0), key(0, 1));
         let same: (u32, &[f32]) = (4, &[1.0, 3.0]);
         reports
             .take([(first, begin(&[same, (6, &[1.0])])), (second, begin(&[same]))], Moments::All);
         assert_eq!(reports.second_holders(TaskId(0)), Some(2.0 / 3.0));
         assert_eq!(reports.other_samples(TaskId(0)), Some(0.0));
         let later = begin(&[(4, &[1.0, 3.1]), (5, &[2.0; 3])]);
-        reports.take([(slot(1, 2), later), (slot(1, 0), begin(&[(5, &[2.0; 2])]))], Moments::All);
+        reports.take([(key(1, 2), later), (key(1, 0), begin(&[(5, &[2.0; 2])]))], Moments::All);
         assert_eq!(reports.other_samples(TaskId(1)), Some(1.0));
         // What comes later counts for those who began before.
         assert_eq!(reports.other_samples(TaskId(0)), Some(2.0 / 3.0));

@@ -55,10 +55,10 @@ impl C2PromptServer {
         let kept = aggregate.into_iter().flat_map(|aggregate| aggregate.kept_uploads);
         let reported = kept.map(report).collect::<Result<Vec<_>, _>>()?;
         self.reports.take(reported, self.method.config.moments);
-        let period = round.stage.task;
+        let stage = round.stage.task;
         let shares = [
-            ("lcdc_second_holders", self.reports.second_holders(period)),
-            ("lcdc_other_samples", self.reports.other_samples(period)),
+            ("lcdc_second_holders", self.reports.second_holders(stage)),
+            ("lcdc_other_samples", self.reports.other_samples(stage)),
         ];
         self.figures.extend(shares.into_iter().filter_map(|(name, share)| Some((name, share?))));
         Ok(())

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_are_kept_for_a_slot_and_charged() -> Result<(), WireError> {
+    fn prompts_are_kept_for_a_client_task_and_charged() -> Result<(), WireError> {
         let mut state = Compensation::default();
         assert_eq!(state.kept_bytes(), 0);
         let prompts = Prompts { shape: [20, 3, 768], values: vec![0.5; 46_080].into() };

@@ -38,17 +38,18 @@ fn a_robust_fold_and_malicious_clients_need_a_mean() {
         assert_eq!(read(method, median), Ok(()), "{method}");
         assert_eq!(read(method, lie), Ok(()), "{method}");
     }
-    let told = read("name = \"hgp\"", median).unwrap_err();
-    assert!(told.contains("the server keeps `counts`"), "{told}");
+    let message = read("name = \"hgp\"", median).unwrap_err();
+    assert!(message.contains("the server keeps `counts`"), "{message}");
     for more in [median, lie] {
-        let told = read("name = \"stsa\", first = { name = \"none\" }", more).unwrap_err();
-        assert!(told.contains("not with this method"), "{told}");
+        let message = read("name = \"stsa\", first = { name = \"none\" }", more).unwrap_err();
+        assert!(message.contains("not with this method"), "{message}");
     }
     let secret = "[privacy]\nsecure_aggregation = true";
-    let told = read("name = \"fedavg\"", &format!("{median}\n{secret}")).unwrap_err();
+    let message = read("name = \"fedavg\"", &format!("{median}\n{secret}")).unwrap_err();
     assert!(
-        told.contains("federation.aggregation") || told.contains("only shows the server the sum"),
-        "{told}"
+        message.contains("federation.aggregation")
+            || message.contains("only shows the server the sum"),
+        "{message}"
     );
     assert_eq!(read("name = \"fedavg\"", &format!("{lie}\n{secret}")), Ok(()));
 }
@@ -61,12 +62,12 @@ fn late_uploads_count_where_they_are_differences() {
         for method in AVERAGED {
             assert_eq!(read(method, round), Ok(()), "{method}");
         }
-        let told = read("name = \"hgp\"", round).unwrap_err();
-        assert!(told.contains("late uploads of `hgp`"), "{told}");
+        let message = read("name = \"hgp\"", round).unwrap_err();
+        assert!(message.contains("late uploads of `hgp`"), "{message}");
     }
     for method in ["stsa", "stsa-e"] {
-        let told = read(&format!("name = \"{method}\""), fold).unwrap_err();
-        assert!(told.contains("late uploads") && told.contains("round.late"), "{told}");
+        let message = read(&format!("name = \"{method}\""), fold).unwrap_err();
+        assert!(message.contains("late uploads") && message.contains("round.late"), "{message}");
     }
 }
 
@@ -82,8 +83,8 @@ fn tasks_may_mix_where_a_round_is_not_about_one_task() {
         ("name = \"fedhaf\"", "of one task"),
         ("name = \"stsa\"", "which of two methods"),
     ] {
-        let told = paced(method).unwrap_err();
-        assert!(told.contains("on different tasks") && told.contains(why), "{told}");
+        let message = paced(method).unwrap_err();
+        assert!(message.contains("on different tasks") && message.contains(why), "{message}");
     }
 }
 
@@ -93,14 +94,14 @@ fn a_sum_in_secret_needs_uploads_that_add_up() {
     for method in AVERAGED {
         assert_eq!(read(method, secure), Ok(()), "{method}");
     }
-    let told = read("name = \"hgp\"", secure).unwrap_err();
-    assert!(told.contains("`hgp`") && told.contains("keeps `counts`"), "{told}");
-    assert!(told.contains("s.toml:"), "{told}");
+    let message = read("name = \"hgp\"", secure).unwrap_err();
+    assert!(message.contains("`hgp`") && message.contains("keeps `counts`"), "{message}");
+    assert!(message.contains("s.toml:"), "{message}");
     let error = |more: &str| read_tasks("name = \"fedavg\"", "count = 5", more).unwrap_err();
-    let told = error("federation.clients = 1\n[privacy]\nsecure_aggregation = true");
-    assert!(told.contains("at least 2 clients per round"), "{told}");
-    let told = error("wire.up.codec = \"int8\"\n[privacy]\nsecure_aggregation = true");
-    assert!(told.contains("which no codec makes smaller"), "{told}");
+    let message = error("federation.clients = 1\n[privacy]\nsecure_aggregation = true");
+    assert!(message.contains("at least 2 clients per round"), "{message}");
+    let message = error("wire.up.codec = \"int8\"\n[privacy]\nsecure_aggregation = true");
+    assert!(message.contains("which no codec makes smaller"), "{message}");
 }
 
 #[test]
@@ -112,7 +113,7 @@ fn noise_needs_something_to_be_added_to() {
     for on in ["head", "head.weight", "samples", "statistics"] {
         assert!(noise(on).is_ok(), "{on}");
     }
-    let told = noise("gram").unwrap_err();
-    assert!(told.contains("no upload of `fedavg` holds `gram`"), "{told}");
-    assert!(told.contains("there are head, head.bias, head.weight, samples"), "{told}");
+    let message = noise("gram").unwrap_err();
+    assert!(message.contains("no upload of `fedavg` holds `gram`"), "{message}");
+    assert!(message.contains("there are head, head.bias, head.weight, samples"), "{message}");
 }

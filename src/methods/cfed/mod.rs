@@ -1,6 +1,7 @@
-//! **CFed** (Ma et al., "Continual Federated Learning Based on Knowledge Distillation", IJCAI 2022; CFeD) over FedAvg:
-//! from the second task on some clients learn. Others review: they distill the previous
-//! task's model on unlabeled samples.
+//! **CFed** over FedAvg: from the second task on some clients learn, and others review.
+//!
+//! Reviewing clients distill the previous task's model on unlabeled samples. Source: Ma et al., "Continual Federated
+//! Learning Based on Knowledge Distillation" (CFeD), IJCAI 2022.
 //!
 //! ```text
 //! server   of the m clients drawn floor(0.6 m) learn, floor(0.4 m) review                            (roles)

@@ -257,7 +257,7 @@ mod tests {
         let config = Rebalancing { samples_per_class: 256, ..Rebalancing::default() };
         let key = StreamKey::new(4, Domain::Rebalance);
         let mut drawn = start();
-        let told = config.run((&points(), SCALE), &mut drawn, &view(), key).unwrap().unwrap();
+        let reported = config.run((&points(), SCALE), &mut drawn, &view(), key).unwrap().unwrap();
         // The expectation of a batch: every class with the same share.
         let mut exact = start();
         let training = HeadTraining::default();
@@ -281,7 +281,7 @@ mod tests {
         // The reported loss is the mean over the last epoch.
         let last =
             losses[losses.len() - 4..].iter().map(|loss| f64::from(*loss)).sum::<f64>() / 4.0;
-        assert!((told - last).abs() < 0.05 * last, "told {told}, expected {last}");
+        assert!((reported - last).abs() < 0.05 * last, "reported {reported}, expected {last}");
     }
 
     #[test]

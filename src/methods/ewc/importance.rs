@@ -232,7 +232,7 @@ mod tests {
         all.into_iter().collect()
     }
 
-    fn period(task: u16) -> Stage {
+    fn stage(task: u16) -> Stage {
         let rows = 2 * task as usize..2 * task as usize + 2;
         let classes = rows.clone().map(|row| row as u32).collect();
         Stage::of(Arc::new(TaskView { task: TaskId(task), rows, classes }), 2)
@@ -273,9 +273,9 @@ mod tests {
             let mut all = Importance::default();
             assert_eq!(all.asset().map(|asset| asset.version), None);
             all.add(&folded(3.0), &theta(), (1.0, 0.9, 9.0)).unwrap();
-            all.end_task(&theta(), &period(0), head);
+            all.end_task(&theta(), &stage(0), head);
             let asset = all.asset().unwrap();
-            let sketch = fisher_sketch(&parameters, head, &period(1).view).unwrap();
+            let sketch = fisher_sketch(&parameters, head, &stage(1).view).unwrap();
             assert_eq!((asset.body.sketch(), asset.version), (sketch.body, sketch.version));
             let download = Message { assets: vec![Arc::clone(&asset)], ..Message::default() };
             let sent = Importance::of(&download).unwrap().unwrap();
@@ -285,7 +285,7 @@ mod tests {
             assert_eq!(loaded.fisher, all.fisher);
             assert_eq!(loaded.asset().unwrap().digest(), asset.digest());
         }
-        assert_eq!(fisher_sketch(&parameters, HeadForm::Fixed, &period(0).view), None);
+        assert_eq!(fisher_sketch(&parameters, HeadForm::Fixed, &stage(0).view), None);
         assert_eq!(fisher_places(&parameters, 0..2).len(), 3);
     }
 }

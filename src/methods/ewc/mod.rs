@@ -57,7 +57,7 @@ use crate::wire::{Kind, NamedTensor, Section};
 pub enum Site {
     /// The server, for all clients.
     Server,
-    /// Each client, of its own last model (TARGET, LANDER, STSA).
+    /// Each client, of that client's last model (TARGET, LANDER, STSA).
     Client,
 }
 

@@ -96,7 +96,7 @@ fn golden_control_variates_of_feddc() {
 
 /// Card, invariants 2, 3 and 5: uneven quadratics end at the common optimum, where no client drifts any more.
 ///
-/// The server's drift is the mean of the clients', each the sum of its own changes, for any participants.
+/// The server's drift is the mean of the clients', each the sum of that client's changes, for any participants.
 #[test]
 fn uneven_quadratics_end_where_nobody_drifts() {
     for (variates, rates, cohorts) in [

@@ -34,11 +34,11 @@
 //! ```text
 //! client   as its task begins: floor(500 / learned classes) exemplars of each; its old model is what it receives then
 //!          mean BCE(z, y) + mean BCE(z, tau) over the classes of its task and those learned     (outputs = "own")
-//! server   a slot's head rows are what its client sends, the others one client's of the round   (rows = "last")
+//! server   a client task's head rows are what its client sends, the others one client's of the round   (rows = "last")
 //! ```
-//! with `compensate = false`, factors 1, `lr_schedule = "client"` and a head alone. Every slot has head rows of its
-//! own, so that the old model has to be the client's (`old_model = "received"`); the signal is the task. What the port
-//! does else:
+//! with `compensate = false`, factors 1, `lr_schedule = "client"` and a head alone. Every client task has head rows of
+//! its own, so that the old model has to be the client's (`old_model = "received"`); the signal is the task. What the
+//! port does else:
 //!
 //! * It hands every client the global model of the stage before as the old one, those that go on with a task too, from
 //!   a stage's second round on. Here these keep theirs: only rows of what a client has learned are held, and they move
@@ -172,7 +172,7 @@ impl LocalUpdate<GlfcClientState> for Glfc {
             all.push(requirements::images());
         }
         if self.rows == HeadRows::Last {
-            all.push(Requirement::own_slots(
+            all.push(Requirement::own_client_tasks(
                 "method.rows",
                 "`rows = \"last\"` needs client tasks: with shared tasks, only the last client's rows would remain \
                  of a round",

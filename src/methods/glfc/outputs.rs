@@ -158,6 +158,6 @@ mod tests {
         // Half of each term is half of it; the old model's term alone.
         let half = Compensated { terms: Terms { labels: 0.0, relation: 0.5, ..port }, ..loss };
         near(value(&half.of(&z, &[4, 0], Some((&old, 4))).unwrap()), held / 40.0);
-        assert!(half.of(&z, &[4, 1], None).is_err(), "row 1 is somebody else's");
+        assert!(half.of(&z, &[4, 1], None).is_err(), "row 1 is another client's");
     }
 }

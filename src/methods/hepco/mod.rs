@@ -92,7 +92,7 @@ impl ServerUpdate<HepcoMemory> for Hepco {
         &self,
         memory: &mut HepcoMemory,
         theta: &ParameterSet,
-        _period: &Stage,
+        _stage: &Stage,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         let (parameters, counts) = (theta.clone(), memory.counts.clone());

@@ -100,7 +100,7 @@ impl ServerUpdate<Tasks> for Lorm {
         &self,
         tasks: &mut Tasks,
         theta: &ParameterSet,
-        _period: &Stage,
+        _stage: &Stage,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         tasks.finish(theta.filter(is_lora));
@@ -109,10 +109,8 @@ impl ServerUpdate<Tasks> for Lorm {
 
     /// Returns the work of aggregating the factors of every update and the head.
     ///
-    /// The factors come after their moments. As a task ends the products of its own `A` are added, and the merge of
-    /// all tasks' if there are several.
-    ///
-    /// As a task ends it computes the products of its own `A`, and the merge of all tasks' if there are several.
+    /// The factors come after their moments. At the end of a task the products of the task's `A` are added, and the
+    /// merge of all tasks' `A` if there are several.
     fn work(&self, model: &ModelFacts, round: &RoundContext, updates: usize) -> f64 {
         let (rank, tasks) = (self.rank as usize, round.stage.task.index() + 1);
         let blocks = self.layers(model).into_iter().map(|(_, _, layer)| layer);

@@ -250,7 +250,7 @@ impl LocalUpdate<()> for PiLora {
         let dim = model.backbone.dim();
         let told = pack.iter().zip(met).zip(learnt).map(|((member, met), trained)| {
             let rows = described(&ctx.shard_label_counts(member.shard), 1);
-            Ok(LocalTrainingResult { vectors: met.beside(&rows, dim), ..trained? })
+            Ok(LocalTrainingResult { vectors: met.vectors(&rows, dim), ..trained? })
         });
         Ok(told.collect())
     }
@@ -269,7 +269,7 @@ impl UploadExtras<()> for PiLora {
         trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
         let rows = described(&context.ctx.shard_label_counts(member.shard), 1);
-        let means = ClassFeatureSums::told(&rows, &trained.vectors);
+        let means = ClassFeatureSums::read(&rows, &trained.vectors);
         Ok([trained.sample_count()?].into_iter().chain(ClassMean::section(&means)).collect())
     }
 

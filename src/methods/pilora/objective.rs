@@ -25,10 +25,10 @@ impl ClassFeatureSums {
         sum.iter_mut().zip(feature).for_each(|(sum, value)| *sum += f64::from(*value));
     }
 
-    /// Returns counts and means of these classes as vectors besides the parameters.
+    /// Returns counts and means of these classes as vectors next to the parameters.
     ///
     /// A class that was never met has zeros.
-    pub fn beside(&self, rows: &[u32], dim: usize) -> ParameterSet {
+    pub fn vectors(&self, rows: &[u32], dim: usize) -> ParameterSet {
         let (mut counts, mut means) = (Vec::new(), Vec::new());
         for row in rows {
             let (count, sum) = self.0.get(row).cloned().unwrap_or_else(|| (0, vec![0.0; dim]));
@@ -41,9 +41,9 @@ impl ClassFeatureSums {
         [(COUNTS, counts), (MEANS, means)].into_iter().collect()
     }
 
-    /// Returns the class means that [`beside`](Met::beside) wrote, for these classes.
-    pub fn told(rows: &[u32], beside: &ParameterSet) -> Vec<ClassMean> {
-        let (Some(counts), Some(means)) = (beside.get(COUNTS), beside.get(MEANS)) else {
+    /// Returns the class means that [`vectors`](Met::vectors) wrote, for these classes.
+    pub fn read(rows: &[u32], vectors: &ParameterSet) -> Vec<ClassMean> {
+        let (Some(counts), Some(means)) = (vectors.get(COUNTS), vectors.get(MEANS)) else {
             return Vec::new();
         };
         let width = means.width().max(1);
@@ -207,7 +207,7 @@ mod tests {
         for (row, feature) in [(4, [1.0, 2.0]), (7, [9.0, 9.0]), (4, [2.0, 6.0]), (4, [3.0, 1.0])] {
             met.add(row, &feature);
         }
-        let told = ClassFeatureSums::told(&[4, 5, 7], &met.beside(&[4, 5, 7], 2));
+        let told = ClassFeatureSums::read(&[4, 5, 7], &met.vectors(&[4, 5, 7], 2));
         let told: Vec<_> =
             told.into_iter().map(|class| (class.row, class.count, class.mean)).collect();
         let wanted = [(4, 3, vec![2.0, 3.0]), (5, 0, vec![0.0; 2]), (7, 1, vec![9.0; 2])];

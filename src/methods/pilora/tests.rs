@@ -168,7 +168,7 @@ fn who_competes_is_a_matter_of_the_key() {
 fn mean_features_are_those_met() {
     let Some(met) = step(&method(|_| ()), 4..8, |_, _, _, _| ()) else { return };
     let rows: Vec<u32> = (4..8).collect();
-    let told = ClassFeatureSums::told(&rows, &met[0].beside(&rows, DIM));
+    let told = ClassFeatureSums::read(&rows, &met[0].vectors(&rows, DIM));
     assert_eq!(told.iter().map(|class| class.count).sum::<u64>(), 4);
     let (golden, images) = (Golden::open("lora").unwrap(), Golden::open("vit_tokens").unwrap());
     let (features, labels) = (golden.f32("pilora.feature"), images.labels("labels"));

@@ -24,7 +24,7 @@ impl<'a> Seen<'a> {
         &attention.over
     }
 
-    /// Returns the scores, `(blocks, slots, components)`.
+    /// Returns the scores, `(blocks, client tasks, components)`.
     fn scores(self) -> Vec<f64> {
         match self {
             Seen::Class(attention, class) => attention.class(class),
@@ -48,8 +48,8 @@ pub(super) fn mean_cosines(
             let common = common(over, their_over);
             let (here, there): (Vec<usize>, Vec<usize>) = common.into_iter().unzip();
             let scores = |seen: &Seen<'_>, places: &[usize]| {
-                let (scores, slots) = (seen.scores(), seen.over().len());
-                let block = |block| chosen(&scores, (block * slots, components), places);
+                let (scores, client_tasks) = (seen.scores(), seen.over().len());
+                let block = |block| chosen(&scores, (block * client_tasks, components), places);
                 (0..blocks).map(block).collect::<Vec<Vec<f64>>>()
             };
             let vectors: Vec<_> =

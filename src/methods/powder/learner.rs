@@ -20,12 +20,12 @@ use crate::model::{FrozenPart, ParameterSet, prompts};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientResult, Failure, Member, Message, Participant, PolicyError, RunContext};
 
-/// One client and its slot_down.
+/// One client and its download.
 #[derive(Clone, Copy, Debug)]
 pub struct Learner<'a> {
     pub participant: &'a Participant,
     /// Download of its client task.
-    pub slot_down: &'a ClientTaskDownload,
+    pub download: &'a ClientTaskDownload,
     /// Its samples.
     pub shard: &'a Shard,
     /// The address of what is drawn.
@@ -34,10 +34,10 @@ pub struct Learner<'a> {
 
 impl<'a> Learner<'a> {
     /// Returns a member of a pack and what it was sent.
-    pub fn of((member, slot_down): (&'a Member, &'a ClientTaskDownload)) -> Learner<'a> {
+    pub fn of((member, download): (&'a Member, &'a ClientTaskDownload)) -> Learner<'a> {
         Learner {
             participant: &member.participant,
-            slot_down,
+            download,
             shard: &member.shard,
             key: member.key,
         }
@@ -46,8 +46,8 @@ impl<'a> Learner<'a> {
     /// Returns true if two client tasks can train in one pack: equal shapes, and both or neither with a teacher.
     pub fn alike(&self, other: &Learner<'_>) -> bool {
         let of = |learner: &Learner<'_>| {
-            let slot_down = learner.slot_down;
-            (slot_down.is_mixed(), slot_down.teaches, slot_down.class_shares.len())
+            let download = learner.download;
+            (download.is_mixed(), download.teaches, download.class_shares.len())
         };
         of(self) == of(other)
     }
@@ -106,30 +106,31 @@ impl Powder {
         ctx: &RunContext,
         companion: &mut dyn TrainingExtension,
     ) -> Vec<Result<ClientResult, Failure>> {
-        match self.train_slots(learners, ctx, companion) {
-            Ok(client_tasks) => {
-                client_tasks.into_iter().map(|slot| slot.map_err(Failure::from)).collect()
-            }
+        match self.train_client_tasks(learners, ctx, companion) {
+            Ok(client_tasks) => client_tasks
+                .into_iter()
+                .map(|client_task| client_task.map_err(Failure::from))
+                .collect(),
             Err(error) => Failure::of_all(learners.len(), error),
         }
     }
 
-    fn train_slots(
+    fn train_client_tasks(
         &self,
         learners: &[Learner<'_>],
         ctx: &RunContext,
         companion: &mut dyn TrainingExtension,
     ) -> Result<Vec<Result<ClientResult, PolicyError>>, PolicyError> {
         let Some(first) = learners.first() else { return Ok(Vec::new()) };
-        let classes = first.slot_down.class_shares.len();
+        let classes = first.download.class_shares.len();
         let received: Vec<ParameterSet> =
-            learners.iter().map(|learner| learner.slot_down.received(&self.shape)).collect();
+            learners.iter().map(|learner| learner.download.received(&self.shape)).collect();
         let model = |trains| {
             let prompting = Arc::new(self.prompting(trains));
             Classifier::pack_with(&ctx.backbone, received.clone(), 0..classes, Some(prompting))
         };
         let student = model(true)?;
-        let distils = first.slot_down.teaches && self.config.kd_weight > 0.0 && classes > 2;
+        let distils = first.download.teaches && self.config.kd_weight > 0.0 && classes > 2;
         let teacher = distils.then(|| model(false)).transpose()?;
         let loader = |learner: &Learner<'_>| {
             let loader =
@@ -142,12 +143,12 @@ impl Powder {
             .zip(learners)
             .map(|(loader, learner)| MemberData { loader, key: learner.key })
             .collect();
-        let slot_downs =
+        let downloads =
             ClientTaskDownloads { powder: self, learners, ctx, student: &student, teacher };
         let plan = &ctx.training;
         let mut optimizer = plan.optimizer.clone().over_pack(student.vars(), student.members());
         let reports = train_pack(plan, &mut optimizer, student.variables(), &courses, |batch| {
-            slot_downs.losses(batch, &loaders[0], companion)
+            downloads.losses(batch, &loaders[0], companion)
         })?;
         let layout = learnt(&self.shape, classes);
         let outcome = |(all, report): (ParameterSet, Result<_, LearningError>)| {
@@ -187,7 +188,7 @@ impl Powder {
         ctx: &RunContext,
     ) -> Result<Attention, PolicyError> {
         let (classes, shape) = (rows.len(), &self.shape);
-        let width = shape.scores(looks.slots.len());
+        let width = shape.scores(looks.client_tasks.len());
         let (mut sums, mut counts) = (vec![0f64; classes * width], vec![0u32; classes]);
         let loader = ctx.with_queries(ctx.statistics_loader(shard), QueryView::Clean)?;
         for batch in loader.in_order(ctx.evaluation_batch) {
@@ -195,7 +196,7 @@ impl Powder {
             let queries = queries_of(&batch, ctx)?;
             let mut first = 0;
             // No client task may lend yet.
-            for block in shape.blocks.clone().filter(|_| !looks.slots.is_empty()) {
+            for block in shape.blocks.clone().filter(|_| !looks.client_tasks.is_empty()) {
                 let part = |part: ComponentPart| -> Result<Tensor, PolicyError> {
                     let name = part.name(block);
                     let found = looks.parameters.get(&name).ok_or_else(|| {
@@ -211,14 +212,14 @@ impl Powder {
                     let to = &mut sums[class * width + first..];
                     to.iter_mut().zip(&scores).for_each(|(sum, v)| *sum += f64::from(*v));
                 }
-                first += looks.slots.len() * shape.components;
+                first += looks.client_tasks.len() * shape.components;
             }
             batch.labels().iter().for_each(|row| counts[*row as usize - rows.start] += 1);
         }
         let mean =
             |(at, sum): (usize, f64)| (sum / f64::from(counts[at / width.max(1)].max(1))) as f32;
         let means = sums.into_iter().enumerate().map(mean).collect();
-        Ok(Attention { over: looks.slots.clone(), means, counts })
+        Ok(Attention { over: looks.client_tasks.clone(), means, counts })
     }
 }
 
@@ -262,7 +263,7 @@ impl ClientTaskDownloads<'_> {
             Ok(model.head().pack_logits(&features, groups)?)
         };
         let now = logits(self.student)?;
-        let width = self.learners[0].slot_down.class_shares.len();
+        let width = self.learners[0].download.class_shares.len();
         let mut losses = ops::grouped_cross_entropy(&now, &classes, 0..width, groups)?;
         companion.cross_entropies(&step, &losses)?;
         if let Some(teacher) = &self.teacher {
@@ -301,7 +302,7 @@ impl ClientTaskDownloads<'_> {
             }
             let labels = &step.classes[run.clone()];
             let class_shares = labels.iter().map(|class| {
-                learner.slot_down.class_shares.get(*class as usize).copied().unwrap_or(1.0)
+                learner.download.class_shares.get(*class as usize).copied().unwrap_or(1.0)
             });
             let not_true = NotTrue {
                 teacher: &teacher[run.start * width..run.end * width],

@@ -41,8 +41,8 @@ pub struct SharedTable {
     /// Components and heads of all client tasks, one behind the other; zeros for those that did not begin.
     pub parameters: ParameterSet,
     /// The place of the receiver's client task.
-    pub slot: u32,
-    /// Rows of `W` of its most similar client tasks, `(top, slots)`; a row of zeros for none.
+    pub client_task: u32,
+    /// Rows of `W` of its most similar client tasks, `(top, client tasks)`; a row of zeros for none.
     pub weights: Vec<f64>,
     /// True if client tasks are mixed.
     pub mixes: bool,
@@ -63,10 +63,10 @@ impl ClientTaskDownload {
         match table {
             None if mixes => parameters.extend(shape.others()),
             None => {}
-            Some(slots) => {
-                parameters = shape.table(classes, slots);
+            Some(client_tasks) => {
+                parameters = shape.table(classes, client_tasks);
                 extra.push(statistic(SLOT, &[], Dtype::U32));
-                extra.push(statistic(WEIGHTS, &[shape.top, slots], Dtype::F64));
+                extra.push(statistic(WEIGHTS, &[shape.top, client_tasks], Dtype::F64));
             }
         }
         let mut control = MetaWriter::new();
@@ -85,12 +85,12 @@ impl ClientTaskDownload {
     /// If it is not a download about client tasks of this shape.
     pub fn write(self, shape: &ClientTaskShape) -> Result<Message, WireError> {
         let (about, classes) = ((self.teaches, self.is_mixed()), self.class_shares.len());
-        let slots = self.table.as_ref().map(|table| table.weights.len() / shape.top.max(1));
-        let layout = ClientTaskDownload::layout(shape, classes, about, slots);
+        let client_tasks = self.table.as_ref().map(|table| table.weights.len() / shape.top.max(1));
+        let layout = ClientTaskDownload::layout(shape, classes, about, client_tasks);
         let class_shares = F32(self.class_shares.into());
         match self.table {
             None => Message::filling(&layout, self.parameters, [class_shares]),
-            Some(SharedTable { parameters, slot: client_task, weights, .. }) => {
+            Some(SharedTable { parameters, client_task, weights, .. }) => {
                 let values = [class_shares, U32([client_task].into()), F64(weights.into())];
                 Message::filling(&layout, parameters, values)
             }
@@ -114,9 +114,9 @@ impl ClientTaskDownload {
         let weights = message.tensor(Kind::Statistics, WEIGHTS)?.as_f64()?.to_vec();
         let rows = parameters.get(LinearHead::BIAS).map_or(0, |bias| bias.values.len());
         if client_task as usize >= rows / class_shares.len().max(1) {
-            return Err(WireError::Malformed(format!("no slot {client_task} in a table")));
+            return Err(WireError::Malformed(format!("no client task {client_task} in a table")));
         }
-        let table = Some(SharedTable { parameters, slot: client_task, weights, mixes });
+        let table = Some(SharedTable { parameters, client_task, weights, mixes });
         Ok(ClientTaskDownload { parameters: ParameterSet::new(), table, teaches, class_shares })
     }
 
@@ -129,8 +129,8 @@ impl ClientTaskDownload {
     /// Returns the client task's parameters and what is mixed with them, wherever they come from.
     pub fn received(&self, shape: &ClientTaskShape) -> ParameterSet {
         let Some(table) = &self.table else { return self.parameters.clone() };
-        let client_tasks = shape.slots_of(&table.parameters, self.class_shares.len());
-        let place = table.slot as usize;
+        let client_tasks = shape.client_tasks_of(&table.parameters, self.class_shares.len());
+        let place = table.client_task as usize;
         let mut received = client_tasks[place].clone();
         if table.mixes {
             let rows = table.weights.chunks_exact(client_tasks.len());
@@ -156,7 +156,7 @@ pub fn learnt(shape: &ClientTaskShape, classes: usize) -> MessageSpec {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimilarityKeys {
     /// The client tasks, by number, rising.
-    pub slots: Vec<u32>,
+    pub client_tasks: Vec<u32>,
     /// Parameters of the client tasks, their rows one behind the other.
     pub parameters: ParameterSet,
 }
@@ -174,7 +174,7 @@ impl SimilarityKeys {
     /// # Errors
     /// Where they are not components of this shape.
     pub fn write(self, shape: &ClientTaskShape) -> Result<Message, WireError> {
-        let layout = SimilarityKeys::layout(shape, &self.slots);
+        let layout = SimilarityKeys::layout(shape, &self.client_tasks);
         let values = layout.extra.iter().map(|place| {
             let found = self.parameters.get(&place.name);
             F32(found.map(|parameter| Arc::clone(&parameter.values)).unwrap_or_default())
@@ -197,10 +197,7 @@ impl SimilarityKeys {
             Ok((Arc::clone(tensor.name()), Parameter { shape, values }))
         };
         let parameters = all.flat_map(|section| &section.tensors).map(parameter);
-        Ok(SimilarityKeys {
-            slots: client_tasks,
-            parameters: parameters.collect::<Result<_, _>>()?,
-        })
+        Ok(SimilarityKeys { client_tasks, parameters: parameters.collect::<Result<_, _>>()? })
     }
 }
 

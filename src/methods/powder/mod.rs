@@ -9,11 +9,11 @@
 //! would use.
 //!
 //! ```text
-//! server   W = cos^30 of mean scores, rows sum to 1              as a period begins
+//! server   W = cos^30 of mean scores, rows sum to 1              as a stage begins
 //! client   K~_i = W_ig K_g + sum_(j != g) W_ij K_j      for the 3 client tasks i nearest to its own g; same for A, P
 //!          tokens of a block = (1/3) sum_c cos(q A~_c, K~_c) P~_c
-//!          E epochs: minimize CE over the classes of the slot + tau^2 sum_b v_b KL(teacher || student, without y_b)
-//! server   slot g <- what its owner sends
+//!          E epochs: minimize CE over the client task's classes + tau^2 sum_b v_b KL(teacher || student, without y_b)
+//! server   client task g <- what its owner sends
 //! ```
 //! Only `K_g`, `A_g`, `P_g` and the head rows of `g` train. The teacher is the client task as it arrived, in every
 //! round but the run's first; `v`, a softmax over the batch, is larger for classes that have close relatives in other
@@ -119,7 +119,7 @@ impl Powder {
     }
 
     /// Returns all client tasks of a run, begun or not, where each has this number of own head rows.
-    fn slots(&self, rows: usize) -> usize {
+    fn client_tasks(&self, rows: usize) -> usize {
         self.classes / rows.max(1)
     }
 
@@ -154,8 +154,8 @@ impl Powder {
 }
 
 /// Returns the client tasks that can have begun in a stage, if every client has moved every time.
-fn begun(ExchangeFacts { model, stage: period, .. }: &ExchangeFacts<'_>) -> Vec<u32> {
-    (0..(model.clients * (period.index() + 1)) as u32).collect()
+fn begun(ExchangeFacts { model, stage, .. }: &ExchangeFacts<'_>) -> Vec<u32> {
+    (0..(model.clients * (stage.index() + 1)) as u32).collect()
 }
 
 impl Method for Powder {
@@ -191,7 +191,8 @@ impl Method for Powder {
         match (message, Powder::trains(facts.phase)) {
             (MessageKind::Download, false) => SimilarityKeys::layout(&self.shape, &begun(facts)),
             (MessageKind::Download, true) => {
-                let table = (self.config.downlink == Downlink::Table).then(|| self.slots(classes));
+                let table =
+                    (self.config.downlink == Downlink::Table).then(|| self.client_tasks(classes));
                 ClientTaskDownload::layout(
                     &self.shape,
                     classes,
@@ -243,12 +244,12 @@ impl Method for Powder {
             let look = |member: &Member| Ok(self.look(member, &member.download, ctx)?);
             return members.iter().map(look).collect();
         }
-        let slot_downs = members.iter().map(|member| ClientTaskDownload::read(&member.download));
-        let slot_downs: Vec<ClientTaskDownload> = match slot_downs.collect::<Result<_, _>>() {
-            Ok(slot_downs) => slot_downs,
+        let downloads = members.iter().map(|member| ClientTaskDownload::read(&member.download));
+        let downloads: Vec<ClientTaskDownload> = match downloads.collect::<Result<_, _>>() {
+            Ok(downloads) => downloads,
             Err(error) => return Failure::of_all(members.len(), error),
         };
-        let learners: Vec<Learner<'_>> = members.iter().zip(&slot_downs).map(Learner::of).collect();
+        let learners: Vec<Learner<'_>> = members.iter().zip(&downloads).map(Learner::of).collect();
         learners.chunk_by(Learner::alike).flat_map(|pack| self.learn(pack, ctx, &mut ())).collect()
     }
 }
@@ -262,7 +263,7 @@ impl Recipe for PowderConfig {
     fn requirements(&self) -> Vec<Requirement> {
         let mut requirements = vec![blocks()];
         if self.similarity == Similarity::Server {
-            requirements.push(Requirement::own_slots(
+            requirements.push(Requirement::own_client_tasks(
                 "method.similarity",
                 "`similarity = \"server\"` needs client tasks: the server finds the images of a client task by its \
                  head rows",
@@ -270,7 +271,7 @@ impl Recipe for PowderConfig {
             ));
         }
         if self.downlink == Downlink::Table {
-            requirements.push(Requirement::own_slots(
+            requirements.push(Requirement::own_client_tasks(
                 "method.downlink",
                 "`downlink = \"table\"` needs client tasks: the table has one place per client task",
                 "set `downlink = \"needed\"`",

@@ -25,7 +25,7 @@ pub struct ClientTaskModel {
 #[derive(Clone)]
 pub struct ClientTaskModels {
     backbone: Arc<Backbone>,
-    slots: Vec<ClientTaskModel>,
+    models: Vec<ClientTaskModel>,
     frozen: FrozenPart,
 }
 
@@ -37,7 +37,7 @@ impl ClientTaskModels {
         first: usize,
     ) -> ClientTaskModels {
         let frozen = if first == 0 { FrozenPart::Nothing } else { FrozenPart::Below(first) };
-        ClientTaskModels { backbone: Arc::clone(backbone), slots: client_tasks, frozen }
+        ClientTaskModels { backbone: Arc::clone(backbone), models: client_tasks, frozen }
     }
 
     /// Returns the scores `(samples, rows in scope)` of what each client task makes of them.
@@ -51,7 +51,7 @@ impl ClientTaskModels {
         let wanted = scope.rows();
         let mut scores = vec![f32::NEG_INFINITY; samples * wanted.len()];
         let mut answered = vec![0u32; wanted.len()];
-        for ClientTaskModel { rows, model } in &self.slots {
+        for ClientTaskModel { rows, model } in &self.models {
             let common = rows.start.max(wanted.start)..rows.end.min(wanted.end);
             if common.is_empty() {
                 continue;
@@ -114,9 +114,9 @@ impl Predictor for ClientTaskModels {
             let model = model.unwrap_or_else(|| Arc::clone(&client_task.model));
             Ok(ClientTaskModel { rows: client_task.rows.clone(), model })
         };
-        let client_tasks = self.slots.iter().map(here).collect::<Result<_, _>>()?;
+        let client_tasks = self.models.iter().map(here).collect::<Result<_, _>>()?;
         let (backbone, frozen) = (Arc::clone(&ctx.backbone), self.frozen);
-        Ok(Some(Arc::new(ClientTaskModels { backbone, slots: client_tasks, frozen })))
+        Ok(Some(Arc::new(ClientTaskModels { backbone, models: client_tasks, frozen })))
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_of_the_same_row_answer_their_mean() {
+    fn client_tasks_of_the_same_row_answer_their_mean() {
         assert_eq!(mean_with(mean_with(1.0, 1, 2.0), 2, 6.0), 3.0);
     }
 }

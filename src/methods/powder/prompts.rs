@@ -112,7 +112,7 @@ mod tests {
     const SHAPE: ClientTaskShape =
         ClientTaskShape { blocks: 0..2, components: 3, length: 2, dim: 16, top: 3, form: FORM };
 
-    fn slots() -> Vec<ParameterSet> {
+    fn client_tasks() -> Vec<ParameterSet> {
         let key = StreamKey::new(1, Domain::Method);
         (0..3).map(|client_task| SHAPE.start(4, &[], key.client(client_task))).collect()
     }
@@ -133,8 +133,8 @@ mod tests {
 
     /// Card, invariant 2: with `W` the identity a client task is one of CODA-Prompt, alone.
     #[test]
-    fn a_slot_that_is_like_no_other_is_prompted_by_its_own_components() -> Result<(), ModelError> {
-        let client_tasks = slots();
+    fn dissimilar_client_task_uses_only_its_own_components() -> Result<(), ModelError> {
+        let client_tasks = client_tasks();
         let all: Vec<&ParameterSet> = client_tasks.iter().collect();
         let alone = tokens(&[&client_tasks[1]])?;
         assert_eq!(alone.len(), 2 * 4 * SHAPE.length * SHAPE.dim);
@@ -148,8 +148,8 @@ mod tests {
     ///
     /// This holds for any shares and number of mixtures.
     #[test]
-    fn mixtures_of_equal_slots_are_that_slot() -> Result<(), ModelError> {
-        let client_tasks = slots();
+    fn mixtures_of_equal_client_tasks_are_that_client_task() -> Result<(), ModelError> {
+        let client_tasks = client_tasks();
         let (own, alone) = (&client_tasks[1], tokens(&[&client_tasks[1]])?);
         let all = [own; 3];
         let near = |sets: &[&ParameterSet]| -> Result<bool, ModelError> {
@@ -163,7 +163,7 @@ mod tests {
 
     /// Card, invariant 4.
     #[test]
-    fn only_the_slot_itself_trains() {
+    fn only_the_client_task_itself_trains() {
         let names = |shapes: Vec<(String, Vec<usize>)>| shapes.into_iter().map(|(name, _)| name);
         let trained = |trains, name: &str| {
             ClientTaskPrompts { blocks: SHAPE.blocks, trains, form: FORM }.trained(name, 3)
@@ -175,9 +175,9 @@ mod tests {
 
     /// Fed-CODAP: the prefix of a client task among three is a third of what all components side by side give.
     #[test]
-    fn prefixes_are_those_of_all_slots_side_by_side() -> Result<(), ModelError> {
+    fn prefixes_are_those_of_all_client_tasks_side_by_side() -> Result<(), ModelError> {
         let shape = ClientTaskShape { form: ClientTaskForm::Prefixes, top: 1, ..SHAPE };
-        let client_tasks = slots();
+        let client_tasks = client_tasks();
         let all: Vec<&ParameterSet> = client_tasks.iter().collect();
         let mut queries = vec![0f32; 4 * SHAPE.dim];
         fill_normal(&mut StreamKey::new(2, Domain::Method).rng(), &mut queries);
@@ -195,8 +195,10 @@ mod tests {
         };
         let third = 1.0 / 3.0;
         let beside = prefixes(&[&client_tasks[1], &shape.mix(&[&[third; 3]], 1, &all)])?;
-        let alone =
-            client_tasks.iter().map(|slot| prefixes(&[slot])).collect::<Result<Vec<_>, _>>()?;
+        let alone = client_tasks
+            .iter()
+            .map(|client_task| prefixes(&[client_task]))
+            .collect::<Result<Vec<_>, _>>()?;
         for (block, found) in beside.iter().enumerate() {
             let sum = ((&alone[0][block] + &alone[1][block])? + &alone[2][block])?;
             let gap = ((sum * third)? - found)?.abs()?.max_all()?.to_scalar::<f32>()?;

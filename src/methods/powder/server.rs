@@ -59,7 +59,7 @@ impl PowderServer {
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let latest = |participant: &Participant| {
-            let client_tasks = self.table.slots();
+            let client_tasks = self.table.entries();
             let beginner = self.table.find(ClientTaskKey::of(participant)).is_none();
             client_tasks
                 .iter()
@@ -78,7 +78,7 @@ impl PowderServer {
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let opens = round.round_in_phase == 0;
-        let new = |client_task: &&usize| self.table.slots()[**client_task].attention.is_none();
+        let new = |client_task: &&usize| self.table.entries()[**client_task].attention.is_none();
         let asked: Vec<usize> =
             client_tasks.iter().filter(|client_task| opens || new(client_task)).copied().collect();
         self.look_at(&asked, ctx)?;
@@ -92,11 +92,11 @@ impl PowderServer {
     fn look_at(&mut self, client_tasks: &[usize], ctx: &RunContext) -> Result<(), PolicyError> {
         let looks = self.looks(&[]);
         for client_task in client_tasks {
-            let rows = self.table.slots()[*client_task].rows.clone();
+            let rows = self.table.entries()[*client_task].rows.clone();
             // The classes of the data set of client tasks are their head rows.
             let samples = ctx.dataset.train.of_classes(rows.clone().map(|row| row as u32));
             let found = self.method.attention(&rows, &samples.into(), &looks, ctx)?;
-            self.table.slot_mut(*client_task).attention = Some(found);
+            self.table.entry_mut(*client_task).attention = Some(found);
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl PowderServer {
     fn looks(&self, known: &[u32]) -> SimilarityKeys {
         let Powder { shape, config, .. } = &*self.method;
         let (client_tasks, parameters) = self.table.looks(shape, config.source_tasks, known);
-        SimilarityKeys { slots: client_tasks, parameters }
+        SimilarityKeys { client_tasks, parameters }
     }
 
     /// Returns the keys that clients of these client tasks score. A client that was asked at the end of the previous
@@ -127,7 +127,7 @@ impl PowderServer {
         let own: f64 =
             asked.iter().map(|client_task| self.table.weights(*client_task)[*client_task]).sum();
         let mean = (!asked.is_empty()).then(|| ("own_weight", own / asked.len() as f64));
-        self.figures = vec![("client_tasks", self.table.slots().len() as f64)];
+        self.figures = vec![("client_tasks", self.table.entries().len() as f64)];
         self.figures.extend(mean);
     }
 }
@@ -156,11 +156,11 @@ impl Server for PowderServer {
         let mixes = Powder::mixes(round.phase);
         // The release distills in every round but the run's first, also client tasks that are not trained yet.
         let teaches = round.stage.task.index() > 0 || round.round_in_phase > 0;
-        let slot_down = |client_task: usize| {
-            let known = &self.table.slots()[client_task];
+        let download = |client_task: usize| {
+            let known = &self.table.entries()[client_task];
             let (parameters, table) = match method.config.downlink {
                 Downlink::Table => {
-                    let count = method.slots(known.rows.len());
+                    let count = method.client_tasks(known.rows.len());
                     let shared = self.table.shared(client_task, count, mixes, &method.shape);
                     (ParameterSet::new(), Some(shared))
                 }
@@ -168,10 +168,10 @@ impl Server for PowderServer {
                 Downlink::Needed => (known.parameters.clone(), None),
             };
             let class_shares = known.class_shares.clone();
-            let slot_down = ClientTaskDownload { parameters, table, teaches, class_shares };
-            Ok(Arc::new(slot_down.write(&method.shape)?))
+            let download = ClientTaskDownload { parameters, table, teaches, class_shares };
+            Ok(Arc::new(download.write(&method.shape)?))
         };
-        client_tasks.into_iter().map(slot_down).collect()
+        client_tasks.into_iter().map(download).collect()
     }
 
     fn end_round(
@@ -203,7 +203,7 @@ impl Server for PowderServer {
     fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         let shape = &self.method.shape;
         let mut client_tasks = Vec::new();
-        for (number, client_task) in self.table.slots().iter().enumerate() {
+        for (number, client_task) in self.table.entries().iter().enumerate() {
             if !client_task.is_trained() {
                 continue;
             }

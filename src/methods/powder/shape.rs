@@ -84,10 +84,10 @@ impl ClientTaskShape {
     }
 
     /// Returns names and shapes of all tensors of this number of client tasks.
-    pub fn table(&self, classes: usize, slots: usize) -> Vec<(String, Vec<usize>)> {
-        let rows = slots * self.components;
+    pub fn table(&self, classes: usize, client_tasks: usize) -> Vec<(String, Vec<usize>)> {
+        let rows = client_tasks * self.components;
         let parts = self.parts().map(|(_, block, part)| (part.name(block), self.rows(part, rows)));
-        parts.chain(self.head(slots * classes).shapes()).collect()
+        parts.chain(self.head(client_tasks * classes).shapes()).collect()
     }
 
     /// Returns the client tasks one behind the other, and zeros up to `count` client tasks.
@@ -98,7 +98,7 @@ impl ClientTaskShape {
         count: usize,
     ) -> ParameterSet {
         let joined = |(name, shape): (String, Vec<usize>)| {
-            let rows = client_tasks.iter().filter_map(|slot| slot.get(&name));
+            let rows = client_tasks.iter().filter_map(|client_task| client_task.get(&name));
             let mut values: Vec<f32> = rows.flat_map(|rows| rows.values.iter().copied()).collect();
             values.resize(shape.iter().product(), 0.0);
             (name, Parameter { shape, values: values.into() })
@@ -107,7 +107,7 @@ impl ClientTaskShape {
     }
 
     /// Returns the client tasks of a table.
-    pub fn slots_of(&self, table: &ParameterSet, classes: usize) -> Vec<ParameterSet> {
+    pub fn client_tasks_of(&self, table: &ParameterSet, classes: usize) -> Vec<ParameterSet> {
         let count =
             table.get(LinearHead::BIAS).map_or(0, |bias| bias.values.len()) / classes.max(1);
         let client_task = |at: usize| -> ParameterSet {
@@ -123,15 +123,15 @@ impl ClientTaskShape {
     }
 
     /// Returns keys and attention of this number of client tasks.
-    pub fn looks(&self, slots: usize) -> Vec<(String, Vec<usize>)> {
+    pub fn looks(&self, client_tasks: usize) -> Vec<(String, Vec<usize>)> {
         let looks = self.parts().filter(|(_, _, part)| *part != ComponentPart::Prompt);
-        let rows = slots * self.components;
+        let rows = client_tasks * self.components;
         looks.map(|(_, block, part)| (part.name(block), self.rows(part, rows))).collect()
     }
 
     /// Returns the number of scores of a sample on this number of client tasks.
-    pub fn scores(&self, slots: usize) -> usize {
-        self.blocks.len() * slots * self.components
+    pub fn scores(&self, client_tasks: usize) -> usize {
+        self.blocks.len() * client_tasks * self.components
     }
 
     fn head(&self, rows: usize) -> HeadShape {
@@ -150,7 +150,7 @@ impl ClientTaskShape {
             fill_normal(&mut key.step(number).rng(), &mut draws);
             let room = (width / self.components).saturating_sub(1);
             let latest = &earlier[earlier.len().saturating_sub(room)..];
-            let rows = latest.iter().filter_map(|slot| slot.get(&name));
+            let rows = latest.iter().filter_map(|client_task| client_task.get(&name));
             let rows: Vec<f32> = rows.flat_map(|rows| rows.values.iter().copied()).collect();
             let values = match width {
                 0 => Vec::new(),
@@ -161,8 +161,8 @@ impl ClientTaskShape {
         set
     }
 
-    /// Returns the keys and attention of mixtures of client tasks, one behind the other: each the sum over `slots` by a
-    /// row of weights.
+    /// Returns the keys and attention of mixtures of client tasks, one behind the other: each the sum over
+    /// `client_tasks` by a row of weights.
     pub fn similarity_keys(
         &self,
         mixtures: &[Vec<f64>],
@@ -181,7 +181,7 @@ impl ClientTaskShape {
     }
 
     /// Returns the mixture of other client tasks for the components of client task `own`. `mixtures` are rows of `W`
-    /// over all `slots`, at most `top`; missing ones are zero. Tokens are divided by the number of mixtures. For
+    /// over all `client_tasks`, at most `top`; missing ones are zero. Tokens are divided by the number of mixtures. For
     /// prefixes the single row says which client tasks stand side by side, and with what share of their prompts.
     pub fn mix(
         &self,
@@ -225,15 +225,15 @@ impl ClientTaskShape {
     /// They are concatenated, their prompts times that share.
     fn beside(&self, shares: &[f64], own: usize, client_tasks: &[&ParameterSet]) -> ParameterSet {
         let others = || {
-            let slots = shares.iter().zip(client_tasks).enumerate();
-            slots.filter(move |(place, (share, _))| *place != own && **share > 0.0)
+            let client_tasks = shares.iter().zip(client_tasks).enumerate();
+            client_tasks.filter(move |(place, (share, _))| *place != own && **share > 0.0)
         };
         let mut set = ParameterSet::new();
         for (_, block, part) in self.parts() {
             let (name, mut values) = (part.name(block), Vec::new());
-            for (_, (share, slot)) in others() {
+            for (_, (share, client_task)) in others() {
                 let factor = if part == ComponentPart::Prompt { *share as f32 } else { 1.0 };
-                let rows = slot.get(&name).into_iter().flat_map(|rows| rows.values.iter());
+                let rows = client_task.get(&name).into_iter().flat_map(|rows| rows.values.iter());
                 values.extend(rows.map(|value| factor * value));
             }
             let shape = self.rows(part, others().count() * self.components);
@@ -248,7 +248,7 @@ impl ClientTaskShape {
 
 /// Returns a parameter of client tasks, of those that have it.
 fn rows_of<'a>(name: &str, client_tasks: &[&'a ParameterSet]) -> Vec<Option<&'a [f32]>> {
-    client_tasks.iter().map(|slot| slot.get(name).map(|rows| &*rows.values)).collect()
+    client_tasks.iter().map(|client_task| client_task.get(name).map(|rows| &*rows.values)).collect()
 }
 
 /// Returns the weighted sum of a parameter of this number of numbers over client tasks, in their order.

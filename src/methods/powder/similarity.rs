@@ -7,7 +7,7 @@ use super::cosines::{Seen, mean_cosines};
 pub struct Attention {
     /// The client tasks whose components were scored, by number, rising.
     pub over: Vec<u32>,
-    /// `(classes, blocks, slots, components)`, row-major.
+    /// `(classes, blocks, client tasks, components)`, row-major.
     pub means: Vec<f32>,
     /// Samples of every class.
     pub counts: Vec<u32>,
@@ -39,12 +39,13 @@ impl Attention {
     /// Returns the attention updated by newly found scores of the same samples, in this number of blocks. For client
     /// tasks in both, the new scores count.
     pub fn with(&self, found: &Attention, blocks: usize) -> Attention {
-        let slots = |of: &'_ Attention| of.over.clone().into_iter().enumerate();
-        let kept =
-            slots(self).filter(|(_, client_task)| found.over.binary_search(client_task).is_err());
+        let client_tasks = |of: &'_ Attention| of.over.clone().into_iter().enumerate();
+        let kept = client_tasks(self)
+            .filter(|(_, client_task)| found.over.binary_search(client_task).is_err());
         let kept = kept.map(|(at, client_task)| (client_task, self, at));
-        let mut all: Vec<(u32, &Attention, usize)> =
-            kept.chain(slots(found).map(|(at, client_task)| (client_task, found, at))).collect();
+        let mut all: Vec<(u32, &Attention, usize)> = kept
+            .chain(client_tasks(found).map(|(at, client_task)| (client_task, found, at)))
+            .collect();
         all.sort_by_key(|(client_task, ..)| *client_task);
         let mut means = Vec::with_capacity(self.means.len() + found.means.len());
         for row in 0..found.counts.len() * blocks {
@@ -62,8 +63,8 @@ impl Attention {
         let stays: Vec<bool> =
             self.over.iter().map(|client_task| !client_tasks.contains(client_task)).collect();
         let width = self.means.len() / (self.counts.len() * blocks * self.over.len()).max(1);
-        let of_slots = self.means.chunks(width.max(1)).zip(stays.iter().cycle());
-        let means = of_slots.filter(|(_, stays)| **stays).flat_map(|(means, _)| means);
+        let of_client_tasks = self.means.chunks(width.max(1)).zip(stays.iter().cycle());
+        let means = of_client_tasks.filter(|(_, stays)| **stays).flat_map(|(means, _)| means);
         let over = self.over.iter().zip(&stays).filter(|(_, stays)| **stays);
         Attention {
             over: over.map(|(client_task, _)| *client_task).collect(),
@@ -187,7 +188,7 @@ mod tests {
 
     /// Powder's card, invariant 2.
     #[test]
-    fn rows_sum_to_one_and_equal_slots_weigh_the_same() {
+    fn rows_sum_to_one_and_equal_client_tasks_weigh_the_same() {
         let a = attention(&[0, 1], &[0.1, 0.2, 0.3, 0.4]);
         let b = attention(&[0, 1], &[0.4, -0.3, 0.2, -0.1]);
         let client_tasks = [Some(&a), Some(&a), Some(&b), None];
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn only_slots_that_both_were_scored_against_count() {
+    fn only_client_tasks_that_both_were_scored_against_count() {
         let (a, b) =
             (attention(&[0, 2], &[0.1, 0.2, 9.0, 9.0]), attention(&[0, 1], &[0.1, 0.2, -7.0, 3.0]));
         let weights = LIKENESS.weights(&[Some(&a), Some(&b)], &[true; 2]);
@@ -250,7 +251,7 @@ mod tests {
 
     /// A class counts once in a client task, however many samples it has.
     #[test]
-    fn what_a_slot_attends_to_is_the_mean_over_its_classes() {
+    fn what_a_client_task_attends_to_is_the_mean_over_its_classes() {
         let few = Attention { counts: vec![1, 900], ..attention(&[0], &[0.2, 0.0, 0.0, 0.2]) };
         let even = attention(&[0], &[0.3, 0.3]);
         let weights = LIKENESS.weights(&[Some(&few), Some(&even)], &[true; 2]);
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_of_these_slots_in_every_class_and_block() {
+    fn left_out_client_tasks_vanish_in_every_class_and_block() {
         let all = Attention {
             over: vec![1, 4],
             means: (0..16).map(|at| at as f32).collect(),

@@ -65,24 +65,24 @@ impl ClientTaskEntry {
 /// All client tasks that began, in the order in which they did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientTaskTable {
-    slots: Vec<ClientTaskEntry>,
+    entries: Vec<ClientTaskEntry>,
     /// `W` of the stage, over the client tasks there were as it was computed.
     weights: Vec<Vec<f64>>,
 }
 
 impl ClientTaskTable {
-    pub fn slots(&self) -> &[ClientTaskEntry] {
-        &self.slots
+    pub fn entries(&self) -> &[ClientTaskEntry] {
+        &self.entries
     }
 
     /// Returns the number of a client task.
     pub fn find(&self, key: ClientTaskKey) -> Option<usize> {
-        self.slots.iter().position(|client_task| client_task.key == key)
+        self.entries.iter().position(|client_task| client_task.key == key)
     }
 
     /// Returns a client task, to change.
-    pub fn slot_mut(&mut self, number: usize) -> &mut ClientTaskEntry {
-        &mut self.slots[number]
+    pub fn entry_mut(&mut self, number: usize) -> &mut ClientTaskEntry {
+        &mut self.entries[number]
     }
 
     /// Returns the number of the client task with these head rows, which begins now if it has not yet.
@@ -98,21 +98,21 @@ impl ClientTaskTable {
         }
         let classes = rows.len();
         let earlier: Vec<&ParameterSet> =
-            self.slots.iter().map(|client_task| &client_task.parameters).collect();
+            self.entries.iter().map(|client_task| &client_task.parameters).collect();
         let draws = init.task(u32::from(key.task.0)).client(key.client.0);
         let parameters = shape.start(classes, &earlier, draws);
         let (attention, class_shares, row) = (None, vec![1.0; classes], Vec::new());
         let (rounds, fresh) = (0, false);
         let client_task =
             ClientTaskEntry { key, rows, parameters, rounds, attention, fresh, class_shares, row };
-        self.slots.push(client_task);
-        self.slots.len() - 1
+        self.entries.push(client_task);
+        self.entries.len() - 1
     }
 
     /// Returns the client tasks that a client task's samples need not be scored against again: they were scored since
     /// anything changed.
     pub fn known(&self, client_task: usize) -> &[u32] {
-        match &self.slots[client_task] {
+        match &self.entries[client_task] {
             ClientTaskEntry { fresh: true, attention: Some(Attention { over, .. }), .. } => over,
             _ => &[],
         }
@@ -120,7 +120,7 @@ impl ClientTaskTable {
 
     /// Takes what the samples of a client task attend to, besides what is [known](ClientTaskTable::known).
     pub fn take(&mut self, client_task: usize, found: Attention, blocks: usize) {
-        let client_task = &mut self.slots[client_task];
+        let client_task = &mut self.entries[client_task];
         let before = client_task.attention.take().filter(|_| client_task.fresh);
         client_task.attention = Some(match before {
             Some(before) => before.with(&found, blocks),
@@ -131,8 +131,8 @@ impl ClientTaskTable {
 
     /// A client task was trained: `parameters` is what its owner made of it.
     pub fn learn(&mut self, client_task: usize, parameters: ParameterSet) {
-        self.slots.iter_mut().for_each(|client_task| client_task.fresh = false);
-        let client_task = &mut self.slots[client_task];
+        self.entries.iter_mut().for_each(|client_task| client_task.fresh = false);
+        let client_task = &mut self.entries[client_task];
         client_task.parameters = parameters;
         client_task.rounds += 1;
     }
@@ -146,16 +146,17 @@ impl ClientTaskTable {
         lend: SourceTasks,
         known: &[u32],
     ) -> (Vec<u32>, ParameterSet) {
-        let lending = self.slots.iter().zip(0..).filter(|(client_task, _)| client_task.lends(lend));
+        let lending =
+            self.entries.iter().zip(0..).filter(|(client_task, _)| client_task.lends(lend));
         let lending = lending.filter(|(_, number)| known.binary_search(number).is_err());
         let numbers: Vec<u32> = lending.map(|(_, number)| number).collect();
         let all: Vec<&ParameterSet> =
-            self.slots.iter().map(|client_task| &client_task.parameters).collect();
+            self.entries.iter().map(|client_task| &client_task.parameters).collect();
         let row = |number: &u32| {
             let number = *number as usize;
-            let mut row = self.slots[number].row.clone();
+            let mut row = self.entries[number].row.clone();
             row.resize(all.len(), 0.0);
-            if self.slots[number].row.is_empty() {
+            if self.entries[number].row.is_empty() {
                 row[number] = 1.0;
             }
             row
@@ -169,24 +170,24 @@ impl ClientTaskTable {
     /// not count.
     pub fn compare(&mut self, likeness: &Likeness, lend: SourceTasks, asked: &[usize]) {
         let changing: Vec<u32> = asked.iter().map(|client_task| *client_task as u32).collect();
-        for (number, client_task) in self.slots.iter_mut().enumerate() {
+        for (number, client_task) in self.entries.iter_mut().enumerate() {
             if let (false, Some(attention)) = (asked.contains(&number), &mut client_task.attention)
             {
                 *attention = attention.without(&changing, likeness.blocks);
             }
         }
         let attention: Vec<Option<&Attention>> =
-            self.slots.iter().map(|client_task| client_task.attention.as_ref()).collect();
+            self.entries.iter().map(|client_task| client_task.attention.as_ref()).collect();
         let lending: Vec<bool> =
-            self.slots.iter().map(|client_task| client_task.lends(lend)).collect();
+            self.entries.iter().map(|client_task| client_task.lends(lend)).collect();
         let weights = likeness.weights(&attention, &lending);
         let shares = likeness.class_shares(&attention, &lending, asked);
         self.weights = weights;
-        self.slots.iter_mut().for_each(|client_task| client_task.fresh = false);
+        self.entries.iter_mut().for_each(|client_task| client_task.fresh = false);
         for (client_task, shares) in asked.iter().zip(shares) {
-            self.slots[*client_task].row = self.weights[*client_task].clone();
+            self.entries[*client_task].row = self.weights[*client_task].clone();
             if let Some(shares) = shares {
-                self.slots[*client_task].class_shares = shares;
+                self.entries[*client_task].class_shares = shares;
             }
         }
     }
@@ -194,7 +195,7 @@ impl ClientTaskTable {
     /// The row of `W` of a client task over all client tasks; one that began since is like itself alone.
     pub fn weights(&self, client_task: usize) -> Vec<f64> {
         let mut row = self.weights.get(client_task).cloned().unwrap_or_default();
-        row.resize(self.slots.len(), 0.0);
+        row.resize(self.entries.len(), 0.0);
         if client_task >= self.weights.len() {
             row[client_task] = 1.0;
         }
@@ -204,9 +205,9 @@ impl ClientTaskTable {
     /// Returns the shares that a client task takes of all: rows of `W` of its most similar client tasks. Side by side,
     /// it is an even share of each.
     fn rows(&self, client_task: usize, shape: &ClientTaskShape) -> Vec<Vec<f64>> {
-        let slots = self.slots.len();
+        let count = self.entries.len();
         match shape.form {
-            ClientTaskForm::Prefixes => vec![vec![1.0 / slots as f64; slots]],
+            ClientTaskForm::Prefixes => vec![vec![1.0 / count as f64; count]],
             ClientTaskForm::Tokens => {
                 let similar = most_similar(&self.weights(client_task), shape.top);
                 similar.into_iter().map(|similar| self.weights(similar)).collect()
@@ -219,8 +220,8 @@ impl ClientTaskTable {
         let rows = self.rows(client_task, shape);
         let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
         let all: Vec<&ParameterSet> =
-            self.slots.iter().map(|client_task| &client_task.parameters).collect();
-        joined([&self.slots[client_task].parameters, &shape.mix(&rows, client_task, &all)])
+            self.entries.iter().map(|client_task| &client_task.parameters).collect();
+        joined([&self.entries[client_task].parameters, &shape.mix(&rows, client_task, &all)])
     }
 
     /// Returns all `count` client tasks as every client gets them, with what each takes from them.
@@ -238,17 +239,17 @@ impl ClientTaskTable {
         }
         weights.resize(shape.top * count, 0.0);
         let all: Vec<&ParameterSet> =
-            self.slots.iter().map(|client_task| &client_task.parameters).collect();
-        let parameters = shape.table_of(&all, self.slots[client_task].rows.len(), count);
-        SharedTable { parameters, slot: client_task as u32, weights, mixes }
+            self.entries.iter().map(|client_task| &client_task.parameters).collect();
+        let parameters = shape.table_of(&all, self.entries[client_task].rows.len(), count);
+        SharedTable { parameters, client_task: client_task as u32, weights, mixes }
     }
 
     /// Everything, for a checkpoint.
     pub fn save(&self) -> Body {
         let (mut meta, mut all) = (MetaWriter::new(), ParameterSet::new());
         let mut statistics = Vec::new();
-        meta.u64(self.slots.len() as u64).u64(self.weights.len() as u64);
-        for (number, client_task) in self.slots.iter().enumerate() {
+        meta.u64(self.entries.len() as u64).u64(self.weights.len() as u64);
+        for (number, client_task) in self.entries.iter().enumerate() {
             meta.u64(u64::from(client_task.key.task.0)).u64(u64::from(client_task.key.client.0));
             meta.u64(client_task.rows.start as u64)
                 .u64(client_task.rows.end as u64)
@@ -328,7 +329,7 @@ impl ClientTaskTable {
         let weights = saved.tensor(Kind::Statistics, "weights")?.shaped(&[compared, compared])?;
         let weights = weights.as_f64()?;
         let row = |row: usize| weights[row * compared..(row + 1) * compared].to_vec();
-        Ok(ClientTaskTable { slots: client_tasks, weights: (0..compared).map(row).collect() })
+        Ok(ClientTaskTable { entries: client_tasks, weights: (0..compared).map(row).collect() })
     }
 }
 

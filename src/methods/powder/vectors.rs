@@ -41,7 +41,7 @@ struct ClientTaskVectors {
 
 impl ClientTaskVectors {
     fn place(&self, client_task: u32) -> usize {
-        self.known.iter().position(|known| *known == client_task).expect("a slot that began")
+        self.known.iter().position(|known| *known == client_task).expect("a client task that began")
     }
 
     fn begin(&mut self, client_task: u32) {
@@ -54,8 +54,8 @@ impl ClientTaskVectors {
 
     /// A client task is scored. The release leaves out client tasks that go on where it looks at one that is
     /// left; here they are scored, too, and must not count.
-    fn look(&mut self, period: usize, client_task: u32, left_out: &[u32]) {
-        let (name, all) = (format!("look{period}.{client_task}"), self.known.len());
+    fn look(&mut self, stage: usize, client_task: u32, left_out: &[u32]) {
+        let (name, all) = (format!("look{stage}.{client_task}"), self.known.len());
         let kept: Vec<usize> = (0..all).filter(|at| !left_out.contains(&self.known[*at])).collect();
         assert_eq!(self.golden.shape(&name), [CLASSES, LIKENESS.blocks, kept.len(), 2], "{name}");
         let mut means = vec![9.0; CLASSES * LIKENESS.blocks * all * LIKENESS.components];
@@ -73,7 +73,7 @@ impl ClientTaskVectors {
     }
 
     /// A stage opens for these client tasks.
-    fn open(&mut self, period: usize, asked: &[u32]) {
+    fn open(&mut self, stage: usize, asked: &[u32]) {
         let clients: Vec<u32> = asked.iter().map(|client_task| client_task % CLIENTS).collect();
         let goes_on: Vec<u32> =
             asked.iter().copied().filter(|client_task| self.known.contains(client_task)).collect();
@@ -83,30 +83,30 @@ impl ClientTaskVectors {
         let left =
             clients.iter().filter_map(latest).filter(|client_task| !goes_on.contains(client_task));
         for client_task in left.collect::<Vec<u32>>() {
-            self.look(period, client_task, &goes_on);
+            self.look(stage, client_task, &goes_on);
         }
         asked.iter().for_each(|client_task| self.begin(*client_task));
-        asked.iter().for_each(|client_task| self.look(period, *client_task, &[]));
+        asked.iter().for_each(|client_task| self.look(stage, *client_task, &[]));
         let places: Vec<usize> = asked.iter().map(|client_task| self.place(*client_task)).collect();
         self.table.compare(&LIKENESS, SourceTasks::Started, &places);
     }
 
     fn shares(&self, client_task: u32) -> Vec<f64> {
-        let alone = &self.table.slots()[self.place(client_task)].class_shares;
+        let alone = &self.table.entries()[self.place(client_task)].class_shares;
         batch_shares(TARGETS.iter().map(|class| alone[*class as usize]))
     }
 }
 
 /// In the second stage the first client goes on and the others move, in the third the second goes on.
 #[test]
-fn golden_released_comparison_of_slots() {
+fn golden_released_comparison_of_client_tasks() {
     let golden = Golden::own("released_powder");
     let mut client_tasks =
         ClientTaskVectors { golden, table: ClientTaskTable::default(), known: Vec::new() };
-    for period in 0..3 {
-        let name = |what: &str| format!("period{period}.{what}");
+    for stage in 0..3 {
+        let name = |what: &str| format!("period{stage}.{what}");
         let asked = client_tasks.golden.labels(&name("asked"));
-        client_tasks.open(period, &asked);
+        client_tasks.open(stage, &asked);
         let golden = &client_tasks.golden;
         assert_eq!(client_tasks.known, golden.labels(&name("slots")));
         let all: Vec<f64> = (0..client_tasks.known.len())
@@ -114,7 +114,7 @@ fn golden_released_comparison_of_slots() {
             .collect();
         golden.assert_close(&name("weights"), &all);
         let own = |client_task: &u32| {
-            client_tasks.table.slots()[client_tasks.place(*client_task)].row.clone()
+            client_tasks.table.entries()[client_tasks.place(*client_task)].row.clone()
         };
         let rows: Vec<Vec<f64>> = asked.iter().map(own).collect();
         golden.assert_close(&name("mixed"), &rows.concat());

@@ -103,34 +103,33 @@ struct Replaying<'a> {
 
 impl Replaying<'_> {
     /// Draws some of these slots, without replacement; none where there are none.
-    fn draw(&self, client_tasks: &[usize], (step, which): (u64, u64), batch: usize) -> Vec<usize> {
-        let count = self.replay.buffer.drawn(batch, client_tasks.len());
+    fn draw(&self, slots: &[usize], (step, which): (u64, u64), batch: usize) -> Vec<usize> {
+        let count = self.replay.buffer.drawn(batch, slots.len());
         let key = self.key.domain(Domain::Method).step(DRAWS + 2 * step + which);
-        let drawn = choose(&mut key.rng(), client_tasks.len() as u64, count as u64);
-        drawn.into_iter().map(|at| client_tasks[at as usize]).collect()
+        let drawn = choose(&mut key.rng(), slots.len() as u64, count as u64);
+        drawn.into_iter().map(|at| slots[at as usize]).collect()
     }
 
     /// Reads the samples of these slots as training sees them, with what was noted of each.
     fn read(
         &self,
-        client_tasks: &[usize],
+        slots: &[usize],
         (step, which): (u64, u64),
         model: &Classifier,
     ) -> Result<(Batch, Vec<Vec<f32>>), LearningError> {
         let held = self.memory.reservoir.slots();
-        let shard: Shard =
-            client_tasks.iter().map(|client_task| held[*client_task].sample).collect();
+        let shard: Shard = slots.iter().map(|slot| held[*slot].sample).collect();
         let loader = self.ctx.train_loader(&shard);
         let loader = self.ctx.with_frozen_features(loader, model.frozen_part());
         let loader = loader.map_err(|error| LearningError::Shape(error.to_string()))?;
         let keys = [Domain::Shuffle, Domain::Augment].map(|domain| self.key.domain(domain));
         let epoch = EPOCHS + 2 * step + which;
-        let batch = loader.epoch(epoch, client_tasks.len(), keys[0], keys[1]).next();
+        let batch = loader.epoch(epoch, slots.len(), keys[0], keys[1]).next();
         let none = || LearningError::Shape("nothing was drawn".to_owned());
         let batch = batch.ok_or_else(none)??;
         let noted = batch.samples().iter().map(|sample| {
-            let own = client_tasks.iter().find(|client_task| held[**client_task].sample == *sample);
-            own.map(|client_task| held[*client_task].logits.clone()).unwrap_or_default()
+            let own = slots.iter().find(|slot| held[**slot].sample == *sample);
+            own.map(|slot| held[*slot].logits.clone()).unwrap_or_default()
         });
         let noted = noted.collect();
         Ok((batch, noted))
@@ -174,7 +173,7 @@ impl Objective for Replaying<'_> {
         let replayed = replayed.as_ref().zip(second.as_ref());
         let replayed = replayed.map(|(logits, batch)| Batch2 { logits, labels: batch.labels() });
         let noted_slots: Vec<usize> = match terms.remembers() {
-            true => all.into_iter().filter(|client_task| self.has_notes(*client_task)).collect(),
+            true => all.into_iter().filter(|slot| self.has_notes(*slot)).collect(),
             false => Vec::new(),
         };
         let first = self.draw(&noted_slots, (step, 1), batch.len());
@@ -197,8 +196,8 @@ impl Objective for Replaying<'_> {
 }
 
 impl Replaying<'_> {
-    fn has_notes(&self, client_task: usize) -> bool {
-        !self.memory.reservoir.slots()[client_task].logits.is_empty()
+    fn has_notes(&self, slot: usize) -> bool {
+        !self.memory.reservoir.slots()[slot].logits.is_empty()
     }
 }
 

@@ -72,9 +72,10 @@ fn norm(values: impl Iterator<Item = f64>) -> f64 {
     values.map(|value| value * value).sum::<f64>().sqrt()
 }
 
-/// Returns the square of the error that Proposition 3.2 expects of the unbiased estimate of a class in `units` units,
-/// from its exact Gram matrix, sum and number of samples. A class of one unit is estimated by its mean: its error is
-/// its scatter, `(N - 1)^2 |S|^2`.
+/// Returns the expected squared error of the unbiased estimate of a class in `units` units.
+///
+/// Proposition 3.2 gives it, from the class's exact Gram matrix, sum and number of samples. A class of one unit is
+/// estimated by its mean: its error is its scatter, `(N - 1)^2 |S|^2`.
 pub fn expected_square(gram: &Symmetric, sum: &[f64], samples: f64, units: f64) -> f64 {
     if samples < 2.0 || units < 1.0 {
         return 0.0;
@@ -324,7 +325,7 @@ mod tests {
             }
             // A sample covariance is a little longer than the covariance, by 1 / (N - 1) of tr^2.
             let off = found / foretold;
-            assert!((0.85..1.05).contains(&off), "{count} units: {found} beside {foretold}");
+            assert!((0.85..1.05).contains(&off), "{count} units: {found}, expected {foretold}");
         }
     }
 

@@ -153,7 +153,7 @@ impl Method for Stsa {
         }
     }
 
-    fn phases(&self, _period: &Stage, _rounds: u32) -> Vec<Phase> {
+    fn phases(&self, _stage: &Stage, _rounds: u32) -> Vec<Phase> {
         vec![Phase::new("statistics", 1, CohortRule::Holders)]
     }
 

@@ -200,7 +200,7 @@ fn the_estimate_is_unbiased_and_its_error_is_the_formula_s() {
         let predicted = (n - u) * (n - 1.0) / (u - 1.0) * (norm + trace * trace);
         // What 6,000 draws leave of the mean of an error of this size.
         let noise = (predicted / draws as f64).sqrt();
-        assert!(bias.norm() < 2.5 * noise, "{counts:?}: {} beside {noise}", bias.norm());
+        assert!(bias.norm() < 2.5 * noise, "{counts:?}: {}, noise {noise}", bias.norm());
         let off = (error / predicted - 1.0).abs();
         assert!(off < 0.05, "{counts:?}: {error} against {predicted}");
     }
@@ -465,7 +465,7 @@ fn uploads_fill_their_layouts_and_fold_to_what_was_counted() {
                 near(&unit.sums.values, &found.unit.sums.values);
             }
         } else {
-            assert!(aggregate.kept_uploads.is_empty(), "nobody needs to see a sum's parts");
+            assert!(aggregate.kept_uploads.is_empty(), "no step needs a sum's parts");
             let (folded_gram, folded_sums) = sums_of(&aggregate, 5).unwrap();
             near(folded_gram.packed(), gram.packed());
             near(&folded_sums.values, &sums.values);

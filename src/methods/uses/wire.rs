@@ -76,13 +76,13 @@ impl Carried {
             for (phase, listed) in method.phases(&stage, 2).iter().enumerate() {
                 for round_in_phase in 0..listed.rounds.min(2) {
                     for (role, _) in &profile.roles {
-                        let (model, view, counts, period) = (facts, &view, &counts, view.task);
+                        let (model, view, counts, stage) = (facts, &view, &counts, view.task);
                         carried.add(
                             method,
                             &ExchangeFacts {
                                 model,
                                 view,
-                                stage: period,
+                                stage,
                                 phase,
                                 round_in_phase,
                                 role: *role,

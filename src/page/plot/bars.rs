@@ -4,7 +4,7 @@ use plotters::prelude::*;
 
 use super::axis::PlotAxis;
 use super::label::Label;
-use super::palette::colour;
+use super::palette::color;
 
 /// Bar of a plot.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +38,7 @@ pub fn bars(title: &str, label: Label, bars: &[Bar]) -> (String, (u32, u32)) {
                 bar.parts.iter().filter(|(_, part)| *part > 0.0).map(|(part, much)| {
                     let begin = from;
                     from += much;
-                    Rectangle::new([(begin, low), (from, high)], colour(*part).filled())
+                    Rectangle::new([(begin, low), (from, high)], color(*part).filled())
                 });
             chart.draw_series(rectangles)?;
         }
@@ -54,7 +54,7 @@ mod tests {
 
     /// Returns left edge, top and width of the rectangles of a color.
     fn rectangles(drawing: &str, series: usize) -> Vec<[i32; 3]> {
-        let fill = format!("fill=\"{}\"", hex(colour(series)));
+        let fill = format!("fill=\"{}\"", hex(color(series)));
         let elements = drawing.split('<').filter(|e| e.starts_with("rect") && e.contains(&fill));
         let value = |element: &str, name: &str| {
             let rest = element.split(&format!(" {name}=\"")).nth(1).unwrap();

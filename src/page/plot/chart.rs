@@ -4,7 +4,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use super::axis::PlotAxis;
-use super::palette::{INK, colour, outline};
+use super::palette::{INK, color, outline};
 
 /// Point of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,7 +104,7 @@ fn draw(area: &Area, panel: &Panel) -> Drawn {
 }
 
 fn draw_series(chart: &mut Context, panel: &Panel, series: &Series) -> Drawn {
-    let colour = colour(series.number);
+    let color = color(series.number);
     let at = |x: f64, y: f64| (panel.x.at(x), panel.y.at(y));
     let line: Vec<(f64, f64)> = series.points.iter().map(|point| at(point.x, point.y)).collect();
     let spread = series.points.iter().any(|point| point.spread.is_some());
@@ -117,9 +117,9 @@ fn draw_series(chart: &mut Context, panel: &Panel, series: &Series) -> Drawn {
                 };
                 let low: Vec<_> = edge(-1.0).collect();
                 let band: Vec<_> = edge(1.0).chain(low.into_iter().rev()).collect();
-                chart.draw_series([Polygon::new(band, colour.mix(0.18))])?;
+                chart.draw_series([Polygon::new(band, color.mix(0.18))])?;
             }
-            chart.draw_series([PathElement::new(line, colour.stroke_width(2))])?;
+            chart.draw_series([PathElement::new(line, color.stroke_width(2))])?;
         }
         Look::Frontier => {
             chart.draw_series(DashedLineSeries::new(line, 5, 4, INK.stroke_width(1)))?;
@@ -128,14 +128,14 @@ fn draw_series(chart: &mut Context, panel: &Panel, series: &Series) -> Drawn {
             let steps = line.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
             let last = line.last().copied();
             let path: Vec<_> = steps.chain(last).collect();
-            chart.draw_series([PathElement::new(path, colour.stroke_width(2))])?;
+            chart.draw_series([PathElement::new(path, color.stroke_width(2))])?;
         }
         Look::Joined | Look::Marks => {
             if series.look == Look::Joined {
-                chart.draw_series([PathElement::new(line.clone(), colour.stroke_width(2))])?;
+                chart.draw_series([PathElement::new(line.clone(), color.stroke_width(2))])?;
             }
             for point in &series.points {
-                let bar = colour.stroke_width(1);
+                let bar = color.stroke_width(1);
                 if let Some(spread) = point.spread {
                     let (low, high) =
                         (at(point.x, point.y - spread), at(point.x, point.y + spread));
@@ -149,7 +149,7 @@ fn draw_series(chart: &mut Context, panel: &Panel, series: &Series) -> Drawn {
             }
             // The shape of the mark identifies a series without color.
             let mark = |place: &(f64, f64)| {
-                let shape = Polygon::new(outline(series.number), colour.filled());
+                let shape = Polygon::new(outline(series.number), color.filled());
                 EmptyElement::at(*place) + shape
             };
             chart.draw_series(line.iter().map(mark))?;

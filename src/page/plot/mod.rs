@@ -17,7 +17,7 @@ pub use axis::PlotAxis;
 pub use bars::{Bar, bars};
 pub use chart::{ChartPoint, Look, Panel, Series, chart};
 pub use label::Label;
-pub use palette::{colour, dark_rules, hex, outline};
+pub use palette::{color, dark_rules, hex, outline};
 
 /// Longest name of a tick that is written in full.
 const LONGEST: usize = 34;
@@ -114,7 +114,7 @@ mod tests {
 
     /// Returns the corners of the line with this color.
     fn line(drawing: &str, series: usize) -> Vec<(i32, i32)> {
-        let stroke = format!("stroke=\"{}\"", hex(colour(series)));
+        let stroke = format!("stroke=\"{}\"", hex(color(series)));
         let element = drawing
             .split('<')
             .find(|element| element.starts_with("polyline") && element.contains(&stroke));
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn a_band_reaches_one_deviation_to_both_sides() {
         let (drawing, _) = chart(&[panel(Look::Band)]);
-        let fill = format!("fill=\"{}\"", hex(colour(0)));
+        let fill = format!("fill=\"{}\"", hex(color(0)));
         let polygon =
             drawing.split('<').find(|e| e.starts_with("polygon") && e.contains(&fill)).unwrap();
         let points = polygon.split("points=\"").nth(1).unwrap().split('"').next().unwrap();

@@ -27,7 +27,7 @@ pub const SERIES: [(RGBColor, &str); 8] = [
 ];
 
 /// Returns the color of a series; colors repeat after eight.
-pub fn colour(series: usize) -> RGBColor {
+pub fn color(series: usize) -> RGBColor {
     SERIES[series % SERIES.len()].0
 }
 
@@ -44,8 +44,8 @@ pub fn outline(series: usize) -> Vec<(i32, i32)> {
 }
 
 /// Returns a color as a drawing writes it.
-pub fn hex(colour: RGBColor) -> String {
-    format!("#{:02X}{:02X}{:02X}", colour.0, colour.1, colour.2)
+pub fn hex(color: RGBColor) -> String {
+    format!("#{:02X}{:02X}{:02X}", color.0, color.1, color.2)
 }
 
 /// Returns the rules of the style sheet for drawings in dark mode.
@@ -64,14 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_colour_of_a_drawing_has_a_shade_for_the_dark() {
+    fn every_color_of_a_drawing_has_a_shade_for_the_dark() {
         let rules = dark_rules();
-        for (colour, dark) in SERIES.into_iter().chain([(INK, "#e6e6e6"), (GRID, "#3c3c3c")]) {
-            let hex = hex(colour);
+        for (color, dark) in SERIES.into_iter().chain([(INK, "#e6e6e6"), (GRID, "#3c3c3c")]) {
+            let hex = hex(color);
             assert!(rules.contains(&format!("[fill=\"{hex}\"]{{fill:{dark}}}")), "{hex}");
             assert!(rules.contains(&format!("[stroke=\"{hex}\"]{{stroke:{dark}}}")), "{hex}");
         }
-        assert_eq!(colour(8), colour(0));
+        assert_eq!(color(8), color(0));
         assert_eq!(hex(RGBColor(1, 0xab, 0)), "#01AB00");
     }
 }

@@ -115,7 +115,7 @@ impl Composed {
         let digest = download.control[TAG..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
         let all = self.frozen.lock();
         let found = digest.and_then(|digest| all.get(&digest).cloned());
-        found.map(Some).ok_or_else(|| malformed("names features nobody has frozen"))
+        found.map(Some).ok_or_else(|| malformed("names features that no job has frozen"))
     }
 
     /// Neighbors of the same stage, on the same features, stay together.

@@ -90,8 +90,8 @@ mod tests {
             ("faa=x", "must be a number from 0"),
             ("participants=1", "neither better nor worse"),
         ] {
-            let told = MetricLimit::parse(wrong).unwrap_err();
-            assert!(told.contains(hint), "{wrong}: {told}");
+            let error = MetricLimit::parse(wrong).unwrap_err();
+            assert!(error.contains(hint), "{wrong}: {error}");
         }
     }
 }

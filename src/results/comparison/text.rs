@@ -77,11 +77,11 @@ impl Comparison {
     fn partings(&self) -> String {
         let mut text = String::new();
         for (parting, letter) in self.parting.iter().zip(letters().skip(1)) {
-            let told = match parting {
+            let line = match parting {
                 Some(parting) => parting.render(),
                 None => "no runs of equal seeds, so no round to compare".to_owned(),
             };
-            text.push_str(&format!("\n{letter} and A  {told}\n"));
+            text.push_str(&format!("\n{letter} and A  {line}\n"));
         }
         text
     }

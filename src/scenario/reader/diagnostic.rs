@@ -113,18 +113,18 @@ fn floor_boundary(text: &str, mut index: usize) -> usize {
 }
 
 impl Diagnostic {
-    /// Formats the error; `colour` adds ANSI colors and changes nothing else.
-    pub fn render(&self, colour: bool) -> String {
-        self.headed("error", "1;31", colour)
+    /// Formats the error; `color` adds ANSI colors and changes nothing else.
+    pub fn render(&self, color: bool) -> String {
+        self.headed("error", "1;31", color)
     }
 
     /// Formats the text like [`render`](Self::render), as a note instead of an error.
-    pub fn render_note(&self, colour: bool) -> String {
-        self.headed("note", "1;36", colour)
+    pub fn render_note(&self, color: bool) -> String {
+        self.headed("note", "1;36", color)
     }
 
-    fn headed(&self, word: &str, tint: &str, colour: bool) -> String {
-        let paint = |code: &str, text: &str| match colour {
+    fn headed(&self, word: &str, tint: &str, color: bool) -> String {
+        let paint = |code: &str, text: &str| match color {
             true => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
             false => text.to_owned(),
         };
@@ -183,18 +183,18 @@ mod tests {
     }
 
     #[test]
-    fn colour_changes_nothing_but_colour() {
+    fn color_changes_nothing_but_color() {
         let diagnostic = Diagnostic {
             message: "wrong".into(),
             place: Some(SourceSpan::new("x.toml", "\ta = 1", 1, 2)),
             label: "here".into(),
             help: Some("right".into()),
         };
-        let mut coloured = diagnostic.render(true);
+        let mut colored = diagnostic.render(true);
         for code in ["\u{1b}[1;31m", "\u{1b}[1;34m", "\u{1b}[1m", "\u{1b}[0m"] {
-            coloured = coloured.replace(code, "");
+            colored = colored.replace(code, "");
         }
-        assert_eq!(coloured, diagnostic.render(false));
-        assert!(coloured.contains(" | \t^ here\n"), "{coloured}");
+        assert_eq!(colored, diagnostic.render(false));
+        assert!(colored.contains(" | \t^ here\n"), "{colored}");
     }
 }

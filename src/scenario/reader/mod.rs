@@ -22,7 +22,7 @@
 //!
 //! fn read(table: &mut TableReader<'_>) -> Config {
 //!     Config {
-//!         tau: table.get(&Param::new("tau", 0.1, "temperature of the normalised logits").above(0.0)),
+//!         tau: table.get(&Param::new("tau", 0.1, "temperature of the normalized logits").above(0.0)),
 //!         prompt_len: table.get(
 //!             &Param::new("prompt_len", 200, "rows of the prompt in a block").source("public code"),
 //!         ),

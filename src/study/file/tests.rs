@@ -92,16 +92,16 @@ fn a_wrong_change_points_into_the_study_and_a_wrong_base_into_the_base() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("base.toml"), BASE).unwrap();
     let wrong = study(&STUDY.replace("prompt_len = 8", "promt_len = 8")).unwrap();
-    let told = scenario(&wrong, folder.path(), &wrong.cells()[2]).unwrap_err();
-    assert!(told.contains("a.study.toml:11:16"), "{told}");
-    assert!(told.contains("did you mean `prompt_len`?"), "{told}");
+    let error = scenario(&wrong, folder.path(), &wrong.cells()[2]).unwrap_err();
+    assert!(error.contains("a.study.toml:11:16"), "{error}");
+    assert!(error.contains("did you mean `prompt_len`?"), "{error}");
     let wrong =
         study(&STUDY.replace("[4, 6]", "[4, -6]").replace("clients = 6", "clients = 4")).unwrap();
-    let told = scenario(&wrong, folder.path(), &wrong.cells()[4]).unwrap_err();
-    assert!(told.contains("a.study.toml:7:54"), "{told}");
+    let error = scenario(&wrong, folder.path(), &wrong.cells()[4]).unwrap_err();
+    assert!(error.contains("a.study.toml:7:54"), "{error}");
     std::fs::write(folder.path().join("base.toml"), BASE.replace("iid", "idd")).unwrap();
-    let told = scenario(&wrong, folder.path(), &wrong.cells()[0]).unwrap_err();
-    assert!(told.contains("base.toml:4:22"), "{told}");
+    let error = scenario(&wrong, folder.path(), &wrong.cells()[0]).unwrap_err();
+    assert!(error.contains("base.toml:4:22"), "{error}");
 }
 
 #[test]
@@ -157,12 +157,12 @@ fn what_is_wrong_with_a_study_is_told_at_its_place() {
         ),
     ] {
         assert!(STUDY.contains(from), "{from}");
-        let told = study(&STUDY.replacen(from, to, 1)).unwrap_err();
-        assert!(told.contains(&format!("a.study.toml:{place}\n")), "{to}: {told}");
-        assert!(told.contains(hint), "{to}: {told}");
+        let error = study(&STUDY.replacen(from, to, 1)).unwrap_err();
+        assert!(error.contains(&format!("a.study.toml:{place}\n")), "{to}: {error}");
+        assert!(error.contains(hint), "{to}: {error}");
     }
-    let told = study("base = \"a.toml\"").unwrap_err();
-    assert!(told.contains("the study lacks the key `schema`"), "{told}");
+    let error = study("base = \"a.toml\"").unwrap_err();
+    assert!(error.contains("the study lacks the key `schema`"), "{error}");
 }
 
 #[test]
@@ -194,12 +194,12 @@ fn axes_that_set_one_key_are_refused_with_both_names() {
             "the axes `method` and `more` both set `method.train`",
         ),
     ] {
-        let told = study(&text).unwrap_err();
-        assert!(told.contains(&format!("a.study.toml:{place}\n")), "{told}");
-        assert!(told.contains(key), "{told}");
-        assert_eq!(told.matches("both set").count(), 1, "{told}");
+        let error = study(&text).unwrap_err();
+        assert!(error.contains(&format!("a.study.toml:{place}\n")), "{error}");
+        assert!(error.contains(key), "{error}");
+        assert_eq!(error.matches("both set").count(), 1, "{error}");
     }
-    // Keys beside each other, a key into an earlier table that lacks it, and cells that are left out.
+    // Keys next to each other, a key into an earlier table that lacks it, and cells that are left out.
     for text in [
         arms("slow = { federation.rounds = 9, client.optimizer.lr = 0.5 }"),
         arms("small = { method.components = 4 }"),
@@ -217,9 +217,9 @@ fn seeds_are_changed_by_no_axis_arm_set_or_extra() {
         ("client.epochs = 2", "seed = { run = 2 }", "11:7"),
         ("federation.clients = 3", "seed.class_order = 3", "19:7"),
     ] {
-        let told = study(&STUDY.replacen(from, to, 1)).unwrap_err();
-        assert!(told.contains(&format!("a.study.toml:{place}\n")), "{to}: {told}");
-        assert!(told.contains("with `replicates` or `seeds`"), "{to}: {told}");
+        let error = study(&STUDY.replacen(from, to, 1)).unwrap_err();
+        assert!(error.contains(&format!("a.study.toml:{place}\n")), "{to}: {error}");
+        assert!(error.contains("with `replicates` or `seeds`"), "{to}: {error}");
     }
 }
 
@@ -243,7 +243,7 @@ fn only_chooses_by_axes_seeds_and_labels() {
         ("seed=3", "no seed 3, only 1, 2"),
         ("hgp", "write axis=arm, such as clients=4"),
     ] {
-        let told = chosen(&[wrong]).unwrap_err();
-        assert!(told.contains(hint), "{wrong}: {told}");
+        let error = chosen(&[wrong]).unwrap_err();
+        assert!(error.contains(hint), "{wrong}: {error}");
     }
 }

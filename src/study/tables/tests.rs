@@ -237,7 +237,7 @@ fn a_row_per_run_and_per_round_in_both_formats() {
     assert_eq!(
         entry(3, "run_rounds"),
         TableCell::Integer(7),
-        "the metric has another name beside the axis"
+        "the metric has another name next to the axis"
     );
     assert_eq!(entry(4, "bytes_up_head"), TableCell::Integer(5_999_999));
     assert_eq!(entry(2, "error"), "too few samples".into());

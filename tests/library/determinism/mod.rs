@@ -233,7 +233,7 @@ fn the_profile_sees_every_kind_of_work() {
         (count(JobKind::Train), count(JobKind::Aggregate), count(JobKind::Bias)),
         (60, 60, 60)
     );
-    // A period begins and ends, a round opens and closes.
+    // A stage begins and ends, a round opens and closes.
     assert_eq!(count(JobKind::Server), 2 * 5 + 2 * 10);
     assert_eq!(count(JobKind::Codec), 60 + 10 + 10 + 5);
     assert!(count(JobKind::Evaluate) > 0);

@@ -1,6 +1,6 @@
-//! Promise: the guide's page of tables and figures names the scenario files that are there, and all of them; it leaves no
-//! item of a paper out; sizes that it compares with published ones are those of plans, published accuracies those of the
-//! files that it names, and measured ones those of the named row and column of a study's page.
+//! Promise: the guide's page of tables and figures names the scenario files that are there, and all of them; it leaves
+//! no item of a paper out; sizes that it compares with published ones are those of plans, published accuracies those of
+//! the files that it names, and measured ones those of the named row and column of a study's page.
 
 use std::collections::BTreeSet;
 
@@ -52,8 +52,8 @@ fn changes(span: &str) -> Vec<&str> {
     sets.filter(|set| !set.contains("...")).collect()
 }
 
-/// Changes that the page offers, with the pattern of the files they are for: in a row of an item each of its changes is for
-/// each of its files, in a row of what was measured a file has its changes behind it.
+/// Changes that the page offers, with the pattern of the files they are for: in a row of an item each of its changes is
+/// for each of its files, in a row of what was measured a file has its changes behind it.
 fn offers() -> Vec<(&'static str, Vec<&'static str>)> {
     let (items, _) = PAGE.split_once("\n## Accuracies").expect("a section of accuracies");
     let mut offers = Vec::new();
@@ -94,7 +94,8 @@ fn loaded(file: &str, sets: &[&str]) -> Scenario {
     }
 }
 
-/// Tables and figures of each paper, and sections that have numbers of their own, under the title that the page gives it.
+/// Tables and figures of each paper, and sections that have numbers of their own, under the title that the page gives
+/// it.
 const ITEMS: [(&str, &[&str]); 5] = [
     (
         "HGP",
@@ -267,7 +268,7 @@ fn sizes_that_the_page_compares_are_those_of_plans() {
     assert_eq!(units, ["MiB", "MiB", "MiB", "MiB", "MiB", "%", "%", "numbers"]);
 }
 
-/// The page's two commands say what C2Prompt sends more than Powder, and with the table of all slots once more.
+/// The page's two commands say what C2Prompt sends more than Powder, and with the table of all client tasks once more.
 #[test]
 fn what_c2prompt_sends_more_is_what_plans_say() {
     let section = section("Bytes and sizes");

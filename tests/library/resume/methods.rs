@@ -162,9 +162,9 @@ fn pools_that_are_averaged_or_distilled() {
     goes_on(&with(&format!("{hepco}, {steps}"), THREE));
 }
 
-/// Slots that are compared between tasks, and clients that keep a prompt per class.
+/// Client tasks that are compared between tasks, and clients that keep a prompt per class.
 #[test]
-fn slots_side_by_side() {
+fn client_tasks_side_by_side() {
     for method in [
         "name = \"powder\", components = 2, prompt_len = 2, first_block = 1",
         "name = \"c2prompt\", components = 2, prompt_len = 2, first_block = 1, compensation_epochs = 1",

@@ -1,4 +1,5 @@
-//! Class-aware aggregation, through the engine: what becomes of slots whose clients say how their components match.
+//! Class-aware aggregation, through the engine: what becomes of client tasks whose clients say how their components
+//! match.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -79,7 +80,7 @@ fn told(histograms: [[f32; 6]; 3], rounds: u32, change: impl Fn(&mut C2PromptCon
 }
 
 /// Returns what clients sent in a round of training, or what they received.
-fn slots_of(run: &Engine, round: usize, ups: bool) -> Vec<ParameterSet> {
+fn client_tasks_of(run: &Engine, round: usize, ups: bool) -> Vec<ParameterSet> {
     let trained = run.exchanges.iter().filter(|exchange| exchange.phase == "train");
     let round = trained.skip(3 * round).take(3);
     let body = |exchange: &crate::toys::watched::Exchange| match ups {
@@ -90,7 +91,7 @@ fn slots_of(run: &Engine, round: usize, ups: bool) -> Vec<ParameterSet> {
 }
 
 fn kept(run: &Engine) -> Vec<ParameterSet> {
-    table(run).slots().iter().map(|client_task| client_task.parameters.clone()).collect()
+    table(run).entries().iter().map(|client_task| client_task.parameters.clone()).collect()
 }
 
 /// `softmax(H Hᵀ / tau)` of unit rows, where a row of zeros keeps itself.
@@ -127,8 +128,8 @@ fn unit(row: &[f32]) -> Vec<f64> {
 fn mixed(weights: &[Vec<f64>], client_tasks: &[ParameterSet], name: &str) -> Vec<Vec<f32>> {
     let all: Vec<&[f32]> = client_tasks
         .iter()
-        .flat_map(|slot| {
-            let values = &slot.get(name).unwrap().values;
+        .flat_map(|client_task| {
+            let values = &client_task.get(name).unwrap().values;
             values.chunks(values.len() / 3)
         })
         .collect();
@@ -146,13 +147,14 @@ fn names() -> Vec<String> {
     blocks.flat_map(|block| PARTS.map(|part| format!("prompt.{block}.{part}"))).collect()
 }
 
-/// The largest distance between slots and what weights make of `sent`, over keys, attention and tokens of all blocks.
+/// The largest distance between client tasks and what weights make of `sent`, over keys, attention and tokens of all
+/// blocks.
 fn off(client_tasks: &[ParameterSet], weights: &[Vec<f64>], sent: &[ParameterSet]) -> f32 {
     let of = |name: &String| {
         let expected = mixed(weights, sent, name);
         let pairs = client_tasks.iter().zip(&expected);
         pairs
-            .map(|(slot, expected)| far(&slot.get(name).unwrap().values, expected))
+            .map(|(client_task, expected)| far(&client_task.get(name).unwrap().values, expected))
             .fold(0.0, f32::max)
     };
     assert!(weights.iter().flatten().all(|weight| weight.is_finite()));
@@ -160,19 +162,19 @@ fn off(client_tasks: &[ParameterSet], weights: &[Vec<f64>], sent: &[ParameterSet
 }
 
 fn heads(client_tasks: &[ParameterSet]) -> Vec<Vec<u32>> {
-    let head = |slot: &ParameterSet| {
-        let own = slot.iter().filter(|(name, _)| name.starts_with("head"));
+    let head = |client_task: &ParameterSet| {
+        let own = client_task.iter().filter(|(name, _)| name.starts_with("head"));
         own.flat_map(|(_, part)| part.values.iter().map(|v| v.to_bits())).collect()
     };
     client_tasks.iter().map(head).collect()
 }
 
-/// Keys, attention and tokens of every slot are `W` times what its round sent, row for row; heads stay.
+/// Keys, attention and tokens of every client task are `W` times what its round sent, row for row; heads stay.
 #[test]
 fn components_are_mixed_by_the_rows_of_their_owner() {
     const TAU: f64 = 0.3;
     let run = told(MATCHED, 1, |c| c.cpa_temperature = TAU);
-    let (sent, client_tasks) = (slots_of(&run, 0, true), kept(&run));
+    let (sent, client_tasks) = (client_tasks_of(&run, 0, true), kept(&run));
     let w = weights(&MATCHED, TAU);
     assert!(off(&client_tasks, &w, &sent) < 1e-6, "{}", off(&client_tasks, &w, &sent));
     assert_eq!(heads(&client_tasks), heads(&sent));
@@ -189,9 +191,9 @@ fn components_are_mixed_by_the_rows_of_their_owner() {
     }
     // The same of every part alone.
     for name in names() {
-        let before = sent.iter().map(|slot| slot.get(&name).unwrap());
-        for (slot, before) in client_tasks.iter().zip(before) {
-            assert!(far(&slot.get(&name).unwrap().values, &before.values) > 1e-3, "{name}");
+        let before = sent.iter().map(|client_task| client_task.get(&name).unwrap());
+        for (client_task, before) in client_tasks.iter().zip(before) {
+            assert!(far(&client_task.get(&name).unwrap().values, &before.values) > 1e-3, "{name}");
         }
     }
     let own: f64 = (0..9).map(|i| w[i][i]).sum::<f64>() / 9.0;
@@ -204,7 +206,7 @@ fn components_are_mixed_by_the_rows_of_their_owner() {
 #[test]
 fn rows_of_sums_are_compared_as_they_are() {
     let run = told(MATCHED, 1, |c| (c.cpa_scores, c.cpa_temperature) = (Scores::Sums, 0.3));
-    let sent = slots_of(&run, 0, true);
+    let sent = client_tasks_of(&run, 0, true);
     let raw = weights_of(&MATCHED, 0.3, |row| row.iter().map(|v| f64::from(*v)).collect());
     assert!(off(&kept(&run), &raw, &sent) < 1e-6);
     assert!(off(&kept(&run), &weights(&MATCHED, 0.3), &sent) > 1e-3);
@@ -265,13 +267,13 @@ fn clients_report_means_or_sums_of_their_scores() {
 fn uploads_are_folded_first_and_mixed_between_rounds_alone() {
     let run = told(MATCHED, 2, |c| (c.cpa_temperature, c.cpa_last) = (0.2, false));
     let w = weights(&MATCHED, 0.2);
-    let (first, second) = (slots_of(&run, 0, true), slots_of(&run, 1, true));
-    assert!(off(&slots_of(&run, 1, false), &w, &first) < 1e-6);
+    let (first, second) = (client_tasks_of(&run, 0, true), client_tasks_of(&run, 1, true));
+    assert!(off(&client_tasks_of(&run, 1, false), &w, &first) < 1e-6);
     assert_eq!(kept(&run), second);
     let said: Vec<bool> = run.figures.iter().map(|f| f.contains_key("cpa_own_weight")).collect();
     assert_eq!(said, [true, false]);
     let to_the_end = told(MATCHED, 2, |c| (c.cpa_temperature, c.cpa_last) = (0.2, true));
-    assert_eq!(slots_of(&to_the_end, 1, true), second);
+    assert_eq!(client_tasks_of(&to_the_end, 1, true), second);
     assert!(off(&kept(&to_the_end), &w, &second) < 1e-6);
     assert!(to_the_end.figures.iter().all(|f| f.contains_key("cpa_own_weight")));
 }
@@ -284,7 +286,7 @@ fn components_that_match_nothing_keep_themselves() {
     histograms[0][2..4].copy_from_slice(&[0.0, 0.0]);
     histograms[2][..2].copy_from_slice(&[-0.3, -0.1]);
     let run = told(histograms, 1, |c| c.cpa_temperature = TAU);
-    let (sent, client_tasks) = (slots_of(&run, 0, true), kept(&run));
+    let (sent, client_tasks) = (client_tasks_of(&run, 0, true), kept(&run));
     for name in names() {
         for (client, component) in [(0, 1), (2, 0)] {
             let row = |set: &ParameterSet| {
@@ -308,7 +310,7 @@ fn components_that_match_nothing_keep_themselves() {
 #[test]
 fn a_hot_mixing_is_the_mean_of_all_components_everywhere() {
     let run = told(MATCHED, 1, |c| c.cpa_temperature = 1e9);
-    let (sent, client_tasks) = (slots_of(&run, 0, true), kept(&run));
+    let (sent, client_tasks) = (client_tasks_of(&run, 0, true), kept(&run));
     assert!(off(&client_tasks, &vec![vec![1.0 / 9.0; 9]; 9], &sent) < 1e-6);
     let metrics = run.figures.last().unwrap();
     assert!((metrics["cpa_own_weight"] - 1.0 / 9.0).abs() < 1e-9);
@@ -368,7 +370,7 @@ fn mixing_by_class_takes_the_place_of_powders() {
     assert_eq!(looks(|c| c.cpa = false), both);
 }
 
-/// Accuracy is of the slots as they were sent and as mixing leaves them, and asking for it changes nothing.
+/// Accuracy is of the client tasks as they were sent and as mixing leaves them, and asking for it changes nothing.
 #[test]
 fn accuracy_is_told_before_and_after_mixing() {
     let hot = |accuracy: bool| {
@@ -382,7 +384,7 @@ fn accuracy_is_told_before_and_after_mixing() {
     // After: as the server would answer now. Before: as it answers to what was sent, without mixing.
     let cold = told(MATCHED, 1, |c| (c.cpa_temperature, c.cpa_accuracy) = (1e-9, true));
     let told_before = |run: &Engine| run.figures[0]["cpa_accuracy_before"];
-    assert_eq!(slots_of(&cold, 0, true), slots_of(&asked, 0, true));
+    assert_eq!(client_tasks_of(&cold, 0, true), client_tasks_of(&asked, 0, true));
     assert_eq!(told_before(&cold), metrics[0][0]);
     assert_eq!(cold.figures[0]["cpa_accuracy_after"], metrics[0][0]);
     assert!((metrics[1][1] - answered(&asked)).abs() < 1e-12);

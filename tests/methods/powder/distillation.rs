@@ -14,7 +14,7 @@ use crate::{engine, far};
 
 /// The received model teaches in every round but the run's first, also a new client task that is not trained yet.
 #[test]
-fn a_slot_is_distilled_in_every_round_but_the_first_of_the_run() {
+fn client_task_is_distilled_in_all_rounds_but_the_first() {
     let runs = [1.0, 0.0].map(|weight| {
         // Three classes a task: two of them can be wrong.
         let mut run = engine(powder_with(|c| c.kd_weight = weight), 2);
@@ -42,7 +42,7 @@ fn a_slot_is_distilled_in_every_round_but_the_first_of_the_run() {
 /// Distillation holds a client task near its start: the larger its weight, the less a round moves scores of wrong
 /// classes.
 #[test]
-fn distillation_holds_a_slot_where_it_was() {
+fn distillation_holds_a_client_task_where_it_was() {
     let moved = [0.0, 2.0, 8.0].map(|weight| {
         let mut run = engine(powder_with(|c| c.kd_weight = weight), 2);
         task(&mut run, 0, 1, 2);
@@ -64,7 +64,7 @@ fn shares_of_classes_weigh_their_own_samples() {
     let shape = Powder::new(small(), &facts()).shape;
     let (view, phase) = (run.view(0), 1);
     let participants = run.method.participants(&context(&run, 0, phase), &[ClientId(0)]);
-    // Of the slot's three classes the client has two.
+    // Of the client task's three classes the client has two.
     let by_class = run.lab.dataset.train.by_class();
     let two = view.classes[..2].iter().flat_map(|class| &by_class[*class as usize][..4]);
     let shard: Shard = two.copied().collect();

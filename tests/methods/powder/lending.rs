@@ -19,7 +19,7 @@ use crate::{engine, far};
 /// Card, invariant 8: two clients with the same images in the first task are alike from its first round on, and what
 /// each of them lends is what it sent last.
 #[test]
-fn slots_that_begin_together_lend_each_other_at_once() {
+fn client_tasks_that_begin_together_lend_each_other_at_once() {
     let mut run = engine(powder_with(|_| ()), 3);
     let shard = deal(&run.lab, &run.view(0), 1).remove(0);
     run.task(0, &[Arc::clone(&shard), shard], 2);
@@ -27,15 +27,15 @@ fn slots_that_begin_together_lend_each_other_at_once() {
     for client_task in 0..2 {
         let weights = client_tasks.weights(client_task);
         assert!(weights.iter().all(|weight| (weight - 0.5).abs() < 1e-6), "{weights:?}");
-        // Both classes have a twin in the other slot, and perhaps another relative there.
-        let shares = &client_tasks.slots()[client_task].class_shares;
+        // Both classes have a twin in the other client task, and perhaps another relative there.
+        let shares = &client_tasks.entries()[client_task].class_shares;
         assert!(shares.iter().all(|share| (0.33..0.500_001).contains(share)), "{shares:?}");
     }
     let received: Vec<ParameterSet> =
         downs(&run, "train").map(|download| download.parameters).collect();
     let sent = uploads(&run);
     assert_eq!((received.len(), sent.len()), (4, 4));
-    // Of three mixtures two are there; each leaves half to the slot itself.
+    // Of three mixtures two are there; each leaves half to the client task itself.
     for parameters in &received {
         let shares = values(parameters, OWN_SHARE);
         assert!((shares[0] - 0.5).abs() < 1e-6 && (shares[1] - 0.5).abs() < 1e-6);
@@ -64,7 +64,7 @@ fn samples_are_scored_on_mixed_components() {
     run.task(0, &[Arc::clone(&shard), shard], 1);
     let looks: Vec<SimilarityKeys> =
         downs(&run, "look").map(|download| SimilarityKeys::read(&download).unwrap()).collect();
-    assert_eq!(looks.len(), 4); // as the period begins, and as it ends
+    assert_eq!(looks.len(), 4); // as the stage begins, and as it ends
     let sent = uploads(&run);
     let keys = [0, 1].map(|client| values(&sent[client], "prompt.00.key"));
     let mean: Vec<f32> = keys[0].iter().zip(keys[1]).map(|(a, b)| (a + b) / 2.0).collect();
@@ -82,11 +82,11 @@ fn samples_are_scored_on_mixed_components() {
 
 /// Returns the answer of a client that received keys and attention of these client tasks, all as they are.
 fn answered(run: &Engine, mut client_tasks: ClientTaskTable, task: usize) -> Attention {
-    (0..client_tasks.slots().len())
-        .for_each(|client_task| client_tasks.slot_mut(client_task).row.clear());
+    (0..client_tasks.entries().len())
+        .for_each(|client_task| client_tasks.entry_mut(client_task).row.clear());
     let shape = Powder::new(small(), &facts()).shape;
     let (numbers, parameters) = client_tasks.looks(&shape, SourceTasks::Started, &[]);
-    let download = SimilarityKeys { slots: numbers, parameters }.write(&shape).unwrap();
+    let download = SimilarityKeys { client_tasks: numbers, parameters }.write(&shape).unwrap();
     let view = run.view(task);
     let participants = run.method.participants(&context(run, task, 3), &[ClientId(0)]);
     let mut member = Member {
@@ -122,7 +122,7 @@ fn answers_are_means_of_attended_cosines() {
         counts[class] += 1;
         let mut at = class * wanted.len() / 2;
         for block in ["00", "01"] {
-            for client_task in &client_tasks.slots()[..2] {
+            for client_task in &client_tasks.entries()[..2] {
                 let part =
                     |part: &str| values(&client_task.parameters, &format!("prompt.{block}.{part}"));
                 for (key, attention) in part("key").chunks(16).zip(part("attention").chunks(16)) {
@@ -148,7 +148,7 @@ fn answers_are_means_of_attended_cosines() {
     }
 }
 
-/// Answers are kept until a client trains or a period begins; until then those about other client tasks are added.
+/// Answers are kept until a client trains or a stage begins; until then those about other client tasks are added.
 #[test]
 fn answers_are_kept_as_long_as_they_are_true() {
     let mut run = engine(powder_with(|_| ()), 3);
@@ -164,11 +164,11 @@ fn answers_are_kept_as_long_as_they_are_true() {
     };
     assert_eq!((numbers(&client_tasks, 0), numbers(&client_tasks, new)), (vec![2], vec![0, 1, 2]));
 
-    let before = client_tasks.slots()[0].attention.clone().unwrap();
+    let before = client_tasks.entries()[0].attention.clone().unwrap();
     let width = before.means.len() / 2;
     let found = Attention { over: vec![2], means: vec![0.5; width], counts: before.counts.clone() };
     client_tasks.take(0, found.clone(), blocks);
-    let both = client_tasks.slots()[0].attention.clone().unwrap();
+    let both = client_tasks.entries()[0].attention.clone().unwrap();
     assert_eq!((&both.over[..], both.without(&[2], blocks)), (&[0, 1, 2][..], before));
     assert!(numbers(&client_tasks, 0).is_empty());
     let likeness = Likeness { blocks, components: 3, exponent: 30 };
@@ -176,11 +176,11 @@ fn answers_are_kept_as_long_as_they_are_true() {
     begun.compare(&likeness, SourceTasks::Started, &[0, 1]);
     assert_eq!(begun.known(0), [0u32; 0]);
 
-    let own = client_tasks.slots()[new].parameters.clone();
+    let own = client_tasks.entries()[new].parameters.clone();
     client_tasks.learn(new, own);
-    assert_eq!((numbers(&client_tasks, 0), client_tasks.slots()[new].rounds), (vec![0, 1, 2], 1));
+    assert_eq!((numbers(&client_tasks, 0), client_tasks.entries()[new].rounds), (vec![0, 1, 2], 1));
     client_tasks.take(0, found.clone(), blocks);
-    assert_eq!(client_tasks.slots()[0].attention, Some(found));
+    assert_eq!(client_tasks.entries()[0].attention, Some(found));
 }
 
 /// A server that computes similarities itself finds what clients would report, and sends nothing for it.
@@ -197,22 +197,22 @@ fn a_server_that_sees_images_finds_what_clients_tell() {
     let participants = run.method.participants(&context, &[ClientId(0)]);
     run.server.broadcast(&context, &participants, &run.lab).unwrap();
     let client_tasks = table(&run);
-    // The slot that was left is scored again on what it has become, the new one on both.
-    assert_eq!(client_tasks.slots()[0].attention, Some(left));
+    // The client task that was left is scored again on what it has become, the new one on both.
+    assert_eq!(client_tasks.entries()[0].attention, Some(left));
     let new = answered(&run, client_tasks.clone(), 1);
     assert_eq!(
-        (&new.over[..], client_tasks.slots()[1].attention.as_ref()),
+        (&new.over[..], client_tasks.entries()[1].attention.as_ref()),
         (&[0, 1][..], Some(&new))
     );
     let weights = client_tasks.weights(1);
     assert!((weights[0] + weights[1] - 1.0).abs() < 1e-9 && weights[0] > 0.0, "{weights:?}");
-    assert_eq!(client_tasks.slots()[1].row, weights);
+    assert_eq!(client_tasks.entries()[1].row, weights);
 }
 
-/// Slots that were not trained before a period lend nothing in it where that is asked: in the first one, and where
-/// nothing is transferred, a slot learns from itself alone.
+/// Client tasks that were not trained before a stage lend nothing in it where that is asked: in the first one, and
+/// where nothing is transferred, a client task learns from itself alone.
 #[test]
-fn slots_that_lend_once_trained_lend_nothing_in_the_first_task_and_something_later() {
+fn client_tasks_that_lend_once_trained_lend_from_task_two() {
     let runs = [true, false].map(|transfer| {
         let method =
             powder_with(|c| (c.transfer, c.source_tasks) = (transfer, SourceTasks::Trained));
@@ -224,12 +224,12 @@ fn slots_that_lend_once_trained_lend_nothing_in_the_first_task_and_something_lat
     let [with, without] = [&runs[0], &runs[1]].map(uploads);
     assert_eq!(with[..4], without[..4]);
     assert_ne!(with[4..], without[4..]);
-    let slot_downs = |run: &Engine| -> Vec<ParameterSet> {
+    let downloads = |run: &Engine| -> Vec<ParameterSet> {
         let trained = run.exchanges.iter().filter(|exchange| exchange.phase == "train");
         trained.map(|exchange| parameters_of(&exchange.down).unwrap()).collect()
     };
-    assert!(slot_downs(&runs[1]).iter().all(|slot_down| slot_down.get(OWN_SHARE).is_none()));
-    let second = &slot_downs(&runs[0])[4];
+    assert!(downloads(&runs[1]).iter().all(|download| download.get(OWN_SHARE).is_none()));
+    let second = &downloads(&runs[0])[4];
     let (share, tokens) = (second.get(OWN_SHARE).unwrap(), second.get(OWN_TOKENS).unwrap());
     assert!(share.values[0] > 0.0 && share.values[0] < 1.0, "{:?}", share.values);
     assert!((share.values[0] / tokens.values[0] - 3.0).abs() < 1e-4, "{:?}", tokens.values);

@@ -26,18 +26,18 @@ pub struct Sizes {
     pub up: MessageSpec,
 }
 
-/// Exchange of a phase of the first period on ViT-B/16, for a client task of this number of classes among 25.
+/// Exchange of a phase of the first stage on ViT-B/16, for a client task of this number of classes among 25.
 pub fn on_imagenet_r<M: Method>(
     classes: usize,
     phase: usize,
     method: impl Fn(&ModelFacts) -> M,
 ) -> Sizes {
-    in_period(0, (classes, phase), method)
+    in_stage(0, (classes, phase), method)
 }
 
-/// Returns the exchange of any period.
-fn in_period<M: Method>(
-    period: u16,
+/// Returns the exchange of any stage.
+fn in_stage<M: Method>(
+    stage: u16,
     (classes, phase): (usize, usize),
     method: impl Fn(&ModelFacts) -> M,
 ) -> Sizes {
@@ -56,7 +56,7 @@ fn in_period<M: Method>(
     let view = Arc::new(TaskView { task: TaskId(0), rows, classes: ids });
     let counts = ClassCounts::new();
     let facts =
-        ExchangeFacts { stage: TaskId(period), phase, ..first_exchange(&model, &view, &counts) };
+        ExchangeFacts { stage: TaskId(stage), phase, ..first_exchange(&model, &view, &counts) };
     let method = method(&model);
     Sizes {
         down: method.message_spec(MessageKind::Download, &facts).body(),
@@ -77,22 +77,22 @@ fn powder_sends_the_bytes_of_its_card() {
     assert_eq!(payload(&of(35, 2).up.body()), 1_029_260);
     // The client task as it is, with the similarities of its classes.
     assert_eq!(payload(&of(20, 1).down), 983_120 + 4 * 20);
-    // And three sums over other slots, with two shares each.
+    // And three sums over other client tasks, with two shares each.
     let needed = 4 * (4 * 230_400 + 15_380);
     assert_eq!(payload(&of(20, 2).down), needed + 4 * 20 + 4 * 2 * 3);
     assert_eq!(of(20, 2).up.size, UploadSize::Static);
-    // All 25 slots: 24.58 MB; three rows of W with them.
+    // All 25 client tasks: 24.58 MB; three rows of W with them.
     let table = |facts: &ModelFacts| {
         let config = PowderConfig { downlink: Downlink::Table, ..PowderConfig::default() };
         Powder::new(config, facts)
     };
     let download = on_imagenet_r(20, 2, table).down;
     assert_eq!(payload(&download), 24_578_000 + 4 * 20 + 4 + 3 * 25 * 8);
-    // Keys and attention of the five slots of the first period, and mean scores by class.
+    // Keys and attention of the five client tasks of the first stage, and mean scores by class.
     let looks = of(20, 3);
     assert_eq!(payload(&looks.down), 5 * 4 * 3 * 10 * 2 * 768);
-    // In the third period every client may have moved twice.
-    assert_eq!(payload(&in_period(2, (20, 3), method).down), 3 * payload(&looks.down));
+    // In the third stage every client may have moved twice.
+    assert_eq!(payload(&in_stage(2, (20, 3), method).down), 3 * payload(&looks.down));
     assert_eq!(payload(&looks.up.body()), 4 * (20 * 3 * 5 * 10 + 20));
     assert_eq!(looks.up.size, UploadSize::FromValues);
     // All of that has its own kind, for the release sends nothing for it.
@@ -117,8 +117,8 @@ fn messages_that_are_something_else_are_refused() {
     let ctx = lab(3, ClassPermutation::Native);
     let mut run = Engine::new(powder_with(|_| ()), facts(), ctx);
     task(&mut run, 0, 1, 1);
-    let slot_down = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
-    let sent = Message::from_body(&slot_down.down, &[]).unwrap();
+    let download = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
+    let sent = Message::from_body(&download.down, &[]).unwrap();
     assert!(ClientTaskDownload::read(&sent).is_ok() && SimilarityKeys::read(&sent).is_err());
     let mut longer = sent.clone();
     longer.control.push(7);
@@ -126,27 +126,29 @@ fn messages_that_are_something_else_are_refused() {
     assert!(ClientTaskDownload::read(&Message { control: Vec::new(), ..sent }).is_err());
 }
 
-/// A table has as many slots as its heads have rows for.
+/// A table has as many client tasks as its heads have rows for.
 #[test]
-fn a_slot_beyond_the_table_is_refused() {
+fn a_client_task_beyond_the_table_is_refused() {
     let mut run = engine(powder_with(|c| c.downlink = Downlink::Table), 3);
     task(&mut run, 0, 1, 1);
     let train = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
     let sent = ClientTaskDownload::read(&Message::from_body(&train.down, &[]).unwrap()).unwrap();
     let shape = Powder::new(small(), &facts()).shape;
-    let slots = sent.table.as_ref().unwrap().weights.len() / shape.top;
+    let client_tasks = sent.table.as_ref().unwrap().weights.len() / shape.top;
     let at = |client_task: usize| {
-        let table =
-            sent.table.clone().map(|table| SharedTable { slot: client_task as u32, ..table });
+        let table = sent
+            .table
+            .clone()
+            .map(|table| SharedTable { client_task: client_task as u32, ..table });
         ClientTaskDownload::read(
             &ClientTaskDownload { table, ..sent.clone() }.write(&shape).unwrap(),
         )
     };
-    assert!(at(slots - 1).is_ok() && at(slots).is_err());
+    assert!(at(client_tasks - 1).is_ok() && at(client_tasks).is_err());
 }
 
-/// Attention is as long as what was learned; what does not fit the classes of its slot is rejected, and nothing else
-/// is.
+/// Attention is as long as what was learned; what does not fit the classes of its client task is rejected, and nothing
+/// else is.
 #[test]
 fn attention_of_another_width_is_refused() {
     let method = powder_with(|_| ());
@@ -172,8 +174,8 @@ fn attention_of_another_width_is_refused() {
     assert_eq!(why, "24 mean scores of 2 classes, where 2 classes have 6 each");
     let fewer = Attention { counts: vec![5], means: found.means[..12].to_vec(), ..found };
     assert!(lift(&fewer.write(&shape).unwrap(), 3).is_err());
-    // A slot is no attention.
-    let slot = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
-    let slot = Message::from_body(slot.up.as_ref().unwrap(), &[]).unwrap();
-    assert!(lift(&slot, 1).is_ok() && lift(&slot, 3).is_err());
+    // A client task is no attention.
+    let client_task = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
+    let client_task = Message::from_body(client_task.up.as_ref().unwrap(), &[]).unwrap();
+    assert!(lift(&client_task, 1).is_ok() && lift(&client_task, 3).is_err());
 }

@@ -73,7 +73,7 @@ fn a_pack_learns_what_its_members_learn_alone() {
     );
     let [together, alone] = pack_and_alone(&method, &mut run, 1, &view);
     assert_eq!(together, alone);
-    // With teachers and other slots.
+    // With teachers and other client tasks.
     task(&mut run, 0, 4, 1);
     let [together, alone] = pack_and_alone(&method, &mut run, 1, &view);
     assert_eq!(together, alone);

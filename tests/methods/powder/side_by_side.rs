@@ -1,4 +1,4 @@
-//! Fed-CODAP as in Powder's benchmark: slots side by side, each with its owner.
+//! Fed-CODAP as in Powder's benchmark: client tasks side by side, each with its owner.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::toys::watched::Engine;
 /// A client task of Fed-CODAP, even a single one, has its own components, in as many blocks and each of as many tokens
 /// as the method says.
 #[test]
-fn slots_of_coda_prompt_have_its_sizes() {
+fn client_tasks_of_coda_prompt_have_its_sizes() {
     let numbers = |prompt_len: u32, client_task_components: u32, blocks: (u32, u32)| {
         let (first_block, n_blocks) = blocks;
         let usual = ComponentSizes::default();
@@ -35,8 +35,8 @@ fn slots_of_coda_prompt_have_its_sizes() {
 
 /// Fed-CODAP as in Powder's benchmark: client tasks are concatenated, each with its owner, and nothing is compared.
 #[test]
-fn slots_side_by_side_are_owned_and_nothing_is_averaged() {
-    // Places for six slots of two classes.
+fn client_tasks_side_by_side_are_owned_and_nothing_is_averaged() {
+    // Places for six client tasks of two classes.
     let wide = ModelFacts { classes: 12, ..facts() };
     let config = PowderConfig { kd_weight: 0.0, ..small() };
     let mut run = engine(Arc::new(Powder::side_by_side(config, &wide)), 3);
@@ -45,7 +45,7 @@ fn slots_side_by_side_are_owned_and_nothing_is_averaged() {
     assert!(run.exchanges.iter().all(|exchange| exchange.phase == "train"));
     let (client_tasks, sent) = (table(&run), uploads(&run));
     let kept: Vec<&ParameterSet> =
-        client_tasks.slots().iter().map(|client_task| &client_task.parameters).collect();
+        client_tasks.entries().iter().map(|client_task| &client_task.parameters).collect();
     assert_eq!(kept, [&sent[2], &sent[3], &sent[4], &sent[5]]);
     // An even share of everyone who has begun; places of the others are empty.
     let shares = downs(&run, "train")
@@ -53,7 +53,7 @@ fn slots_side_by_side_are_owned_and_nothing_is_averaged() {
     let shares: Vec<Vec<f64>> = shares.map(|table| table.weights).collect();
     assert_eq!(shares[0], [0.5, 0.5, 0.0, 0.0, 0.0, 0.0]);
     assert_eq!(shares[5], [0.25, 0.25, 0.25, 0.25, 0.0, 0.0]);
-    // It is a prefix, no tokens: what a slot answers depends on the others.
+    // It is a prefix, no tokens: what a client task answers depends on the others.
     let scores = |run: &Engine| {
         let loader = run.lab.statistics_loader(&(0..12).collect());
         let batch = loader.in_order(12).next().unwrap().unwrap();
@@ -64,7 +64,7 @@ fn slots_side_by_side_are_owned_and_nothing_is_averaged() {
     };
     let before = scores(&run);
     let mut others = client_tasks.clone();
-    let first = others.slot_mut(0);
+    let first = others.entry_mut(0);
     let key = first.parameters.get("prompt.00.key").unwrap().clone();
     let turned = key.values.iter().map(|value| -value).collect();
     let turned = fedcast::model::Parameter { values: turned, ..key };

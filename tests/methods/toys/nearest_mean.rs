@@ -36,7 +36,7 @@ impl Method for NearestMean {
         MethodProfile::default()
     }
 
-    fn phases(&self, _period: &Stage, _rounds: u32) -> Vec<Phase> {
+    fn phases(&self, _stage: &Stage, _rounds: u32) -> Vec<Phase> {
         vec![Phase::new("statistics", 1, CohortRule::Holders)]
     }
 

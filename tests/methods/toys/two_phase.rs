@@ -66,7 +66,7 @@ impl Method for Median {
         MethodProfile::default()
     }
 
-    fn phases(&self, _period: &Stage, _rounds: u32) -> Vec<Phase> {
+    fn phases(&self, _stage: &Stage, _rounds: u32) -> Vec<Phase> {
         vec![
             Phase::new("collect", 1, CohortRule::Sampled),
             Phase::new("agree", 2, CohortRule::Participants),

@@ -62,15 +62,15 @@ fn ranks_that_agree_begin_and_the_pack_is_the_least() {
 
 #[test]
 fn a_rank_with_another_scenario_is_refused() {
-    let told = refused(found(|text: String| text.replace("clients = 2", "clients = 3"), |_| {}));
-    assert!(told.contains("scenario") && told.contains("\n  2 "), "{told}");
-    assert!(!told.contains("arithmetic"), "{told}");
+    let error = refused(found(|text: String| text.replace("clients = 2", "clients = 3"), |_| {}));
+    assert!(error.contains("scenario") && error.contains("\n  2 "), "{error}");
+    assert!(!error.contains("arithmetic"), "{error}");
 }
 
 #[test]
 fn a_rank_with_another_arithmetic_is_refused() {
-    let told = refused(found(|text| text, |c| c.machine.arithmetic = "fixed-0".into()));
-    assert!(told.contains("fixed-0") && told.contains("same version"), "{told}");
+    let error = refused(found(|text| text, |c| c.machine.arithmetic = "fixed-0".into()));
+    assert!(error.contains("fixed-0") && error.contains("same version"), "{error}");
 }
 
 #[test]
@@ -85,6 +85,6 @@ fn a_rank_on_another_kind_of_machine_takes_part() {
 
 #[test]
 fn a_rank_that_lacks_something_says_what() {
-    let told = refused(found(|text| text.replace("\"fedavg\"", "\"fedavgg\""), |_| {}));
-    assert!(told.starts_with("rank 2 cannot take part: ") && told.contains("fedavg"), "{told}");
+    let error = refused(found(|text| text.replace("\"fedavg\"", "\"fedavgg\""), |_| {}));
+    assert!(error.starts_with("rank 2 cannot take part: ") && error.contains("fedavg"), "{error}");
 }

@@ -101,7 +101,7 @@ impl ServerMachine {
         match self.simulation.rules.on_bad_update {
             OnBadUpdate::Drop => Ok(()),
             OnBadUpdate::Abort => {
-                Err(FederationError::BadUpdate { client, round, seat: participant, why })
+                Err(FederationError::BadUpdate { client, round, participant, why })
             }
         }
     }

@@ -4,7 +4,7 @@
 //! Start -> BeginStage -> OpenRound -> (participants come back) -> Aggregated -> Closed -> Tested
 //!              ^              ^                                                    |
 //!              |              +-------------------- next round or phase -----------+
-//!              +------ TaskEnded <- Tested <- PeriodEnded <- last phase over -------+
+//!              +------ TaskEnded <- Tested <- StageEnded <- last phase over -------+
 //! ```
 //! Every arrow is an event of the event loop. The [`RoundClosing`](crate::federation::RoundClosing) decides when a
 //! round closes; participants that come back later are stragglers.
@@ -181,7 +181,7 @@ impl ServerMachine {
                 let state = self.desk.take_back(answer)?;
                 self.closed(now, state, effects)
             }
-            ToServer::PeriodEnded(answer) => {
+            ToServer::StageEnded(answer) => {
                 let state = self.desk.take_back(answer)?;
                 self.phases_ended(now, state, effects)
             }

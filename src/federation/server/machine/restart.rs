@@ -40,7 +40,7 @@ impl ServerMachine {
         self.down = true;
         self.doing = "is down";
         let begun = self.schedule.is_first_of_task();
-        let begun = begun.then(|| self.simulation.period(self.schedule.task()));
+        let begun = begun.then(|| self.simulation.stage(self.schedule.task()));
         let restart = self.desk.restart(&self.simulation, round, begun);
         effects.extend(deliver_result(back, restart, ToServer::Restarted));
     }

@@ -40,7 +40,7 @@ impl ServerMachine {
                 .map_or_else(Vec::new, |client_tasks| client_tasks.movers(task).to_vec()),
         };
         effects.push(Effect::Record(started, None));
-        let stage = self.simulation.period(self.schedule.task());
+        let stage = self.simulation.stage(self.schedule.task());
         let phases = self.simulation.method.phases(&stage, self.simulation.rules.rounds);
         self.schedule.begin_task(now, phases);
         self.book.begin_task();
@@ -77,11 +77,11 @@ impl ServerMachine {
 
     /// Notifies the policy that all phases of the task are over.
     fn end_phases(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
-        let stage = self.simulation.period(self.schedule.task());
+        let stage = self.simulation.stage(self.schedule.task());
         let test = self.simulation.rules.curve != Curve::Never;
         self.doing = "waits for its policy to end a task";
         let ended = self.desk.step(EndRequest { stage, test });
-        effects.extend(deliver_result(now, ended, ToServer::PeriodEnded));
+        effects.extend(deliver_result(now, ended, ToServer::StageEnded));
     }
 
     /// Tests the model after the policy has ended the task, unless the last test was of an equal model.

@@ -103,8 +103,8 @@ fn each_distillation_can_be_left_out() {
         let config = Settings { prompt_steps, head_steps, ..config() };
         let made = Consolidation::new((&config, SHAPE), &view(), &averaged, &clients, None, key(9));
         let (moved, metrics) = made.unwrap().unwrap().run().unwrap();
-        let told = |part: &str| metrics.iter().any(|(name, _)| *name == part);
-        (moved.len(), told("prompt_distillation_loss"), told("head_distillation_loss"))
+        let reported = |part: &str| metrics.iter().any(|(name, _)| *name == part);
+        (moved.len(), reported("prompt_distillation_loss"), reported("head_distillation_loss"))
     };
     assert_eq!(moved(4, 4), (6, true, true));
     assert_eq!(moved(4, 0), (4, true, false));

@@ -21,11 +21,11 @@ impl TableReader<'_> {
                 continue;
             }
             let replace = self.replacement(table, entry);
-            if let Some((_, beside)) = self.foreign.iter().find(|(name, _)| name == key) {
-                let help = replace.unwrap_or_else(|| format!("remove it, or change `{beside}`"));
+            if let Some((_, other)) = self.foreign.iter().find(|(name, _)| name == key) {
+                let help = replace.unwrap_or_else(|| format!("remove it, or change `{other}`"));
                 self.report.fault(ValueFault {
                     span: entry.key,
-                    message: format!("`{}` has no meaning with `{beside}`", self.path_of(key)),
+                    message: format!("`{}` has no meaning with `{other}`", self.path_of(key)),
                     label: "no effect here".into(),
                     help: Some(help),
                 });

@@ -1,6 +1,6 @@
 //! Promises about tasks of a client's own, from the outside: a run, its replay, its verification and its times over
-//! other links say the same of slots, the tables have them with and without the slot known, and forward transfer is
-//! measured against the table of another run.
+//! other links say the same of client tasks, the tables have them with and without the client task known, and forward
+//! transfer is measured against the table of another run.
 
 use std::fs;
 use std::path::Path;
@@ -43,12 +43,11 @@ fn summary(folder: &Path, run: &str) -> serde_json::Value {
 }
 
 #[test]
-fn a_replay_a_verification_and_other_times_say_the_same_of_slots() {
+fn replay_and_verification_agree_on_client_tasks() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let told = run(folder, "run", &[]);
-    for line in
-        ["after period 3", "Avg (mean over client tasks", "FT (against tasks trained alone)"]
+    for line in ["after stage 3", "Avg (mean over client tasks", "FT (against tasks trained alone)"]
     {
         assert!(told.out.contains(line), "{}", told.out);
     }
@@ -66,7 +65,7 @@ fn a_replay_a_verification_and_other_times_say_the_same_of_slots() {
 }
 
 #[test]
-fn slots_are_tested_from_when_they_begin_with_and_without_being_known() {
+fn client_tasks_are_tested_from_their_begin_on() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     run(folder, "run", &[]);
@@ -85,21 +84,21 @@ fn slots_are_tested_from_when_they_begin_with_and_without_being_known() {
         finished += done as usize;
     }
     assert_eq!((begun, finished), ([5, 7, 9], 9));
-    let slots = &summary(folder, "run")["client_tasks"];
-    assert_eq!(slots["points"].as_array().unwrap().len(), 3);
-    let figure = |kind: &str, name: &str| slots[kind][name].as_f64().unwrap();
+    let client_tasks = &summary(folder, "run")["client_tasks"];
+    assert_eq!(client_tasks["points"].as_array().unwrap().len(), 3);
+    let figure = |kind: &str, name: &str| client_tasks[kind][name].as_f64().unwrap();
     assert!(figure("til", "avg") >= figure("cil", "avg") && figure("cil", "aia") > 0.0);
-    assert!(slots["til"]["ft"].is_null());
+    assert!(client_tasks["til"]["ft"].is_null());
 }
 
 #[test]
-fn tests_with_the_slot_known_only_say_so() {
+fn tests_with_the_client_task_known_only_say_so() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let told = run(folder, "known", &["--set", "record.client_tasks=\"known\""]);
     assert!(told.out.starts_with("a: ") && told.out.contains("accuracy % (task known)"));
-    let slots = &summary(folder, "known")["client_tasks"];
-    assert!(slots["til"]["avg"].as_f64().unwrap() > 0.0 && slots["cil"].is_null());
+    let client_tasks = &summary(folder, "known")["client_tasks"];
+    assert!(client_tasks["til"]["avg"].as_f64().unwrap() > 0.0 && client_tasks["cil"].is_null());
     let table = read(folder.join("known/client_tasks.csv"));
     assert!(table.lines().skip(1).all(|line| line.ends_with(',')), "{table}");
     let verified = tell(folder, &["replay", "known", "--verify", "-q"]);
@@ -109,7 +108,7 @@ fn tests_with_the_slot_known_only_say_so() {
     same_tables(folder, "known", "again");
 }
 
-/// Against itself a run has no forward transfer; the published script compares other slots at the end.
+/// Against itself a run has no forward transfer; the published script compares other client tasks at the end.
 #[test]
 fn forward_transfer_is_measured_against_the_table_of_another_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,10 +116,13 @@ fn forward_transfer_is_measured_against_the_table_of_another_run() {
     run(folder, "alone", &[]);
     let direct = ["--set", "record.single_task=alone/client_tasks.csv"];
     let told = run(folder, "run", &direct);
-    let slots = &summary(folder, "run")["client_tasks"];
-    assert_eq!(slots["til"]["ft"], 0.0);
-    assert!(slots["til"]["ft_script"].as_f64().unwrap() != 0.0);
-    assert!(slots["cil"]["ft"].as_f64().unwrap() < 0.0, "without the slot known it is harder");
+    let client_tasks = &summary(folder, "run")["client_tasks"];
+    assert_eq!(client_tasks["til"]["ft"], 0.0);
+    assert!(client_tasks["til"]["ft_script"].as_f64().unwrap() != 0.0);
+    assert!(
+        client_tasks["cil"]["ft"].as_f64().unwrap() < 0.0,
+        "without the client task known it is harder"
+    );
     assert_eq!(summary(folder, "alone")["digests"], summary(folder, "run")["digests"]);
     // A replay finds the table, too, and does without it.
     let replayed = tell(folder, &["replay", "run"]);
@@ -150,28 +152,28 @@ fn alone(folder: &Path, more: &[&str]) -> String {
 
 /// A single client task is trained in rounds of its own client; other rounds, clients and tasks do not affect it.
 #[test]
-fn a_slot_alone_is_one_round_of_its_client() {
+fn a_client_task_alone_is_one_round_of_its_client() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let table = alone(folder, &[]);
     assert_eq!(table.lines().count(), 1 + 9, "{table}");
     assert_eq!(alone(folder, &["--set", "federation.rounds=5", "--workers", "1"]), table);
     assert_ne!(alone(folder, &["--set", "client.epochs=3"]), table);
-    // Other clients move; the slots of the first period are what they were.
+    // Other clients move; the client tasks of the first stage are what they were.
     let more = alone(folder, &["--set", "tasks.switch_fraction=1.0"]);
     assert!(more.lines().count() == 1 + 15 && more.lines().take(6).eq(table.lines().take(6)));
-    // A federation of one client that has one slot is nothing else.
+    // A federation of one client that has one client task is nothing else.
     let one = ["--set", "federation.clients=1", "--set", "federation.rounds=1"];
     let one = [&one[..], &["--set", "tasks.count=1", "--set", "preset=ideal"]].concat();
     let table = alone(folder, &one);
     run(folder, "one", &one);
-    let slots = read(folder.join("one/client_tasks.csv"));
+    let client_tasks = read(folder.join("one/client_tasks.csv"));
     let own = |text: &str| {
         let columns: Vec<&str> = text.lines().next().unwrap().split(',').collect();
         let place = columns.iter().position(|name| *name == "accuracy_til").unwrap();
         text.lines().nth(1).unwrap().split(',').nth(place).unwrap().parse::<f64>().unwrap()
     };
-    assert_eq!(own(&table), own(&slots), "{table}{slots}");
+    assert_eq!(own(&table), own(&client_tasks), "{table}{client_tasks}");
     assert!(own(&table) > 0.0, "{table}");
     // Tasks that all clients share cannot be learned by one client alone.
     let everybodys = ["--set", "tasks={count=2}", "--set", "partition={kind=\"iid\"}"];
@@ -180,14 +182,17 @@ fn a_slot_alone_is_one_round_of_its_client() {
 }
 
 #[test]
-fn a_run_trains_its_slots_alone_first_where_it_is_told_to() {
+fn run_trains_its_client_tasks_alone_first() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let told = run(folder, "with", &["--single-task"]);
     run(folder, "without", &[]);
     assert_eq!(read(folder.join("with-single-task.csv")), alone(folder, &[]));
-    let slots = &summary(folder, "with")["client_tasks"]["til"];
-    assert!(slots["ft"].as_f64().is_some() && slots["tt"].as_f64().is_some(), "{slots}");
+    let client_tasks = &summary(folder, "with")["client_tasks"]["til"];
+    assert!(
+        client_tasks["ft"].as_f64().is_some() && client_tasks["tt"].as_f64().is_some(),
+        "{client_tasks}"
+    );
     assert!(summary(folder, "without")["client_tasks"]["til"]["ft"].is_null());
     assert_eq!(summary(folder, "with")["digests"], summary(folder, "without")["digests"]);
     let replayed = tell(folder, &["replay", "with"]);
@@ -196,7 +201,8 @@ fn a_run_trains_its_slots_alone_first_where_it_is_told_to() {
     assert_eq!(line(&told.out), line(&replayed.out));
 }
 
-/// A cell of a study trains its slots alone where the study says so; a cell without slots has none to train.
+/// A cell of a study trains its client tasks alone where the study says so; a cell without client tasks has none to
+/// train.
 #[test]
 fn a_study_measures_forward_transfer() {
     let folder = tempfile::tempdir().unwrap();

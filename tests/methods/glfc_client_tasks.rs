@@ -1,5 +1,5 @@
-//! GLFC as Powder's port has it, where clients have tasks of their own: whose head rows the server takes, which old model a
-//! client holds, which exemplars it keeps.
+//! GLFC as Powder's port has it, where clients have tasks of their own: whose head rows the server takes, which old
+//! model a client holds, which exemplars it keeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,7 +22,7 @@ const CLIENTS: usize = 5;
 const ROUNDS: usize = 3;
 const BUDGET: usize = 30;
 
-/// Three periods of three rounds, five clients with four of the ten digits each, and the settings of the port.
+/// Three stages of three rounds, five clients with four of the ten digits each, and the settings of the port.
 const SCENARIO: &str = r#"
     schema = 2
     data = { source = "digits", subset = 20 }
@@ -69,7 +69,7 @@ struct Heard {
 struct Run {
     /// By client, round after round.
     heard: BTreeMap<ClientId, Vec<Heard>>,
-    slots: Arc<ClientTasks>,
+    client_tasks: Arc<ClientTasks>,
     digests: Digests,
 }
 
@@ -117,7 +117,7 @@ fn ran(overrides: &[&str]) -> Run {
     let journal = MemorySink::default();
     simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default()).expect("ends");
     let heard = std::mem::take(&mut *heard.lock().expect("nobody panics"));
-    Run { heard, slots: client_tasks, digests: journal.digests() }
+    Run { heard, client_tasks, digests: journal.digests() }
 }
 
 /// Rows of the head, bits of weights and bias.
@@ -132,23 +132,23 @@ fn rows(set: &ParameterSet, of: impl Iterator<Item = usize>) -> Vec<Vec<u32>> {
     of.map(row).collect()
 }
 
-/// The rows of slots that a client had before the one it works on.
+/// The rows of client tasks that a client had before the one it works on.
 fn learned(run: &Run, heard: &Heard) -> BTreeSet<u32> {
     let client = heard.participant.client;
-    let earlier = (0..heard.participant.view.task.0)
-        .map(|period| ClientTask { stage: TaskId(period), client });
-    let had = earlier.filter(|client_task| run.slots.begins(*client_task));
-    had.flat_map(|client_task| run.slots.view(client_task).rows.clone())
+    let earlier =
+        (0..heard.participant.view.task.0).map(|stage| ClientTask { stage: TaskId(stage), client });
+    let had = earlier.filter(|client_task| run.client_tasks.begins(*client_task));
+    had.flat_map(|client_task| run.client_tasks.view(client_task).rows.clone())
         .map(|row| row as u32)
         .collect()
 }
 
-/// The head that the next round begins with: rows of each client's task are what it sent, the others are one client's, the
-/// same for all of them. That one is not always the same.
+/// The head that the next round begins with: rows of each client's task are what it sent, the others are one client's,
+/// the same for all of them. That one is not always the same.
 #[test]
 fn rows_are_of_their_holders_and_the_rest_of_the_first_client() {
     let run = ran(&[]);
-    let all = run.slots.rows();
+    let all = run.client_tasks.rows();
     let (mut firsts, mut moved) = (BTreeSet::new(), 0);
     for round in 0..run.heard[&ClientId(0)].len() - 1 {
         let round: Vec<(&Heard, &Heard)> =
@@ -182,7 +182,7 @@ fn clients_train_their_own_rows_alone() {
     for heard in run.heard.values().flatten() {
         let learned = learned(&run, heard);
         assert_eq!(heard.state.rows, learned);
-        for row in 0..run.slots.rows() {
+        for row in 0..run.client_tasks.rows() {
             let of = |set| rows(set, row..row + 1);
             let own = heard.participant.view.rows.contains(&row) || learned.contains(&(row as u32));
             assert_eq!(
@@ -229,9 +229,9 @@ fn every_client_has_an_old_model_of_its_own() {
             olds.insert((*client, task.task), begun);
         }
     }
-    // Clients began a task in both later periods, and one went on with its own while the server's model moved.
-    let periods: BTreeSet<usize> = olds.values().map(|begun| begun / ROUNDS).collect();
-    assert_eq!(periods, [1, 2].into());
+    // Clients began a task in both later stages, and one went on with its own while the server's model moved.
+    let stages: BTreeSet<usize> = olds.values().map(|begun| begun / ROUNDS).collect();
+    assert_eq!(stages, [1, 2].into());
     assert!(stayed > 0, "nobody stayed");
     // It matters what is held, for those alone who have something to hold.
     let other = ran(&["method.relation_weight=0"]);
@@ -300,7 +300,7 @@ fn every_key_of_the_port_counts() {
 
 /// Settings without meaning are rejected with advice.
 #[test]
-fn what_slots_cannot_have_is_refused() {
+fn what_client_tasks_cannot_have_is_refused() {
     for (overrides, words) in [
         (
             &["method={name=\"glfc\",lr_schedule=\"client\"}"][..],

@@ -8,7 +8,7 @@ use crate::numerics::share::share_of;
 const MOST_ROWS: u64 = 1_000_000;
 
 impl Scenario {
-    pub(super) fn check_slots(&self, checker: &mut Checker<'_>) {
+    pub(super) fn check_client_tasks(&self, checker: &mut Checker<'_>) {
         let slices = matches!(self.partition.kind, PartitionKind::Slices { .. });
         let ArrivalChoice::ClientTasks { classes_per_client_task, switch_fraction, .. } =
             self.tasks.arrival
@@ -39,7 +39,7 @@ impl Scenario {
             }
             return;
         };
-        let (clients, periods) = (self.federation.clients, self.tasks.count());
+        let (clients, stages) = (self.federation.clients, self.tasks.count());
         if !slices {
             checker.reject(
                 &["partition.kind"],
@@ -48,7 +48,7 @@ impl Scenario {
                 "set `partition = { kind = \"slices\", fraction = 0.2 }`",
             );
         }
-        if periods > 1 && share_of(clients as usize, switch_fraction) == 0 {
+        if stages > 1 && share_of(clients as usize, switch_fraction) == 0 {
             checker.reject(
                 &["tasks.switch_fraction", "tasks.arrival"],
                 &format!(
@@ -58,15 +58,15 @@ impl Scenario {
                 "raise it, or `federation.clients`",
             );
         }
-        let rows = u64::from(clients) * u64::from(periods) * u64::from(classes_per_client_task);
+        let rows = u64::from(clients) * u64::from(stages) * u64::from(classes_per_client_task);
         if rows > MOST_ROWS {
             checker.reject(
                 &["tasks.classes_per_client_task", "tasks.arrival"],
                 &format!(
-                    "the head has {rows} rows: one per class of {periods} client tasks of {clients} clients"
+                    "the head has {rows} rows: one per class of {stages} client tasks of {clients} clients"
                 ),
                 "too many",
-                "use fewer clients, periods or classes per client task",
+                "use fewer clients, stages or classes per client task",
             );
         }
         self.check_slices(checker);

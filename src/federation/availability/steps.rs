@@ -1,4 +1,4 @@
-//! Availability by independent slots of time, each drawn from its own stream.
+//! Availability by independent time steps, each drawn from its own stream.
 
 use crate::numerics::distributions::chance;
 use crate::numerics::streams::StreamKey;
@@ -18,23 +18,23 @@ impl Day {
     }
 }
 
-/// Number of slots after which a state that has not occurred is taken as impossible.
+/// Number of time steps after which a state that has not occurred is taken as impossible.
 const PATIENCE: u64 = 1_000_000;
 
 /// Returns the first time from `at` on when the client is `wanted`.
 ///
-/// `share` is the probability to be on in the slot around a moment in seconds.
+/// `share` is the probability to be on in the time step around a moment in seconds.
 pub(super) fn next(
     key: StreamKey,
-    slot: f64,
+    step: f64,
     share: impl Fn(f64) -> f64,
     at: VirtualTime,
     wanted: bool,
 ) -> Option<VirtualTime> {
-    let length = VirtualTime::from_seconds(slot).0.max(1);
+    let length = VirtualTime::from_seconds(step).0.max(1);
     let first = at.0 / length;
     let found = (first..first.saturating_add(PATIENCE)).find(|number| {
-        let middle = (*number as f64 + 0.5) * slot;
+        let middle = (*number as f64 + 0.5) * step;
         chance(&mut key.step(number + 1).rng(), share(middle)) == wanted
     })?;
     Some(at.max(VirtualTime(found.saturating_mul(length))))

@@ -1,6 +1,6 @@
-//! Promises about tasks of a client's own (Powder's benchmark): a drawn share of clients begins a slot in every period,
-//! the journal says who works on which, only begun slots are tested, `plan` knows it, and methods that know only classes
-//! run in it.
+//! Promises about tasks of a client's own (Powder's benchmark): a drawn share of clients begins a client task in every
+//! stage, the journal says who works on which, only begun client tasks are tested, `plan` knows it, and methods that
+//! know only classes run in it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use fedcast::methods::Registry;
 use fedcast::quantity::{ClientId, Round, TaskId};
 use fedcast::scenario::{Override, Scenario};
 
-/// Three periods of two rounds, five clients with four of the ten digits each.
+/// Three stages of two rounds, five clients with four of the ten digits each.
 const SCENARIO: &str = r#"
     schema = 2
     data = { source = "digits", subset = 20 }
@@ -40,7 +40,7 @@ fn ran_with(scenario: &Scenario, workers: u32, shaker: Option<u64>) -> (Vec<Entr
     (memory.entries(), memory.digests())
 }
 
-/// Returns the clients that work on the client task of each period, by round.
+/// Returns the clients that work on the client task of each stage, by round.
 fn work(entries: &[Entry]) -> BTreeMap<Round, BTreeMap<ClientId, TaskId>> {
     let mut work = BTreeMap::new();
     for entry in entries {
@@ -54,7 +54,7 @@ fn work(entries: &[Entry]) -> BTreeMap<Round, BTreeMap<ClientId, TaskId>> {
 }
 
 #[test]
-fn the_journal_says_who_works_on_which_slot() {
+fn the_journal_says_who_works_on_which_client_task() {
     let scenario = read(&[]).expect("is right");
     let (entries, _) = ran_with(&scenario, 2, None);
     let movers: Vec<Vec<ClientId>> = (entries.iter())
@@ -71,15 +71,15 @@ fn the_journal_says_who_works_on_which_slot() {
     assert_eq!(work.len(), 6);
     let mut held: BTreeMap<ClientId, TaskId> = BTreeMap::new();
     for (round, of) in &work {
-        let period = TaskId(round.0 as u16 / 2);
-        held.extend(movers[period.index()].iter().map(|client| (*client, period)));
+        let stage = TaskId(round.0 as u16 / 2);
+        held.extend(movers[stage.index()].iter().map(|client| (*client, stage)));
         assert_eq!(*of, held, "{round}");
     }
 }
 
-/// Methods that know only classes learn the rows of slots as classes of their own.
+/// Methods that know only classes learn the rows of client tasks as classes of their own.
 #[test]
-fn methods_that_know_no_slots_run_and_digests_depend_on_no_worker() {
+fn methods_without_client_tasks_run_the_same_on_any_worker() {
     let coda = "method={name=\"coda-prompt\",pool=6,prompt_len=2,n_blocks=1}";
     let vit = "backbone={kind=\"vit\",weights=\"embedded\"}";
     for overrides in [&[][..], &["wire.form=\"lean\""], &[coda, vit, "wire.form=\"lean\""]] {
@@ -105,8 +105,8 @@ fn planned(scenario: &Scenario) -> Plan {
 }
 
 #[test]
-fn a_plan_knows_the_slots() {
-    // Slots that own their components get the table of all slots, begun or not.
+fn a_plan_knows_the_client_tasks() {
+    // Client tasks that own their components get the table of all client tasks, begun or not.
     let owned = [
         "method={name=\"coda-prompt\",ownership=\"client-task\",client_task_components=2,prompt_len=2,n_blocks=1}",
         "backbone={kind=\"vit\",weights=\"embedded\"}",
@@ -133,17 +133,18 @@ fn a_plan_knows_the_slots() {
     }
 }
 
-/// An image that several slots have is asked once; nothing but the cost of the answers may depend on what is asked.
+/// An image that several client tasks have is asked once; nothing but the cost of the answers may depend on what is
+/// asked.
 #[test]
-fn slots_are_told_in_the_same_way_whatever_else_is_asked() {
-    let slots_of = |overrides: &[&str]| {
+fn client_task_scores_do_not_depend_on_task_identity() {
+    let client_tasks_of = |overrides: &[&str]| {
         let (entries, _) = ran_with(&read(overrides).expect("is right"), 2, None);
         let scores = entries.iter().filter_map(|entry| entry.numbers.as_ref());
         scores.flat_map(|numbers| numbers.client_tasks.clone()).collect::<Vec<_>>()
     };
     for method in ["method={name=\"fedavg\"}", "wire.form=\"lean\""] {
-        let both = slots_of(&[method]);
-        let known = slots_of(&[method, "record.client_tasks=\"known\""]);
+        let both = client_tasks_of(&[method]);
+        let known = client_tasks_of(&[method, "record.client_tasks=\"known\""]);
         assert!(both.len() > 30 && both.len() == known.len());
         assert!(both.iter().any(|score| score.correct.unwrap() < score.within), "{method}");
         for (both, known) in both.iter().zip(&known) {
@@ -152,10 +153,10 @@ fn slots_are_told_in_the_same_way_whatever_else_is_asked() {
     }
 }
 
-/// Powder: who goes on with a slot has answered as the last period ended, and is asked about slots that began since alone;
-/// nothing else is left out of a comparison, so that what it answers is of the same length.
+/// Powder: who goes on with a client task has answered as the last stage ended, and is asked about client tasks that
+/// began since alone; nothing else is left out of a comparison, so that what it answers is of the same length.
 #[test]
-fn who_was_asked_a_moment_ago_is_asked_about_new_slots_alone() {
+fn clients_score_only_new_client_tasks_again() {
     let overrides = [
         "method={name=\"powder\",components=2,prompt_len=1,n_blocks=1}",
         "backbone={kind=\"vit\",weights=\"embedded\"}",
@@ -176,27 +177,33 @@ fn who_was_asked_a_moment_ago_is_asked_about_new_slots_alone() {
         sizes.values_mut().for_each(|sizes| sizes.sort_unstable());
         sizes.into_values().collect::<Vec<_>>()
     };
-    // Keys and attention of two components of a slot; two of five clients move in a period.
-    const SLOT: u64 = 2 * 2 * 64 * 4;
+    // Keys and attention of two components of a client task; two of five clients move in a stage.
+    const CLIENT_TASK: u64 = 2 * 2 * 64 * 4;
     let (opening, closing) = (looks(Direction::Down, 0), looks(Direction::Down, 3));
-    assert_eq!(opening[0], [5 * SLOT; 5]);
-    assert_eq!(opening[1], [2 * SLOT, 2 * SLOT, 2 * SLOT, 7 * SLOT, 7 * SLOT]);
-    assert_eq!(opening[2], [2 * SLOT, 2 * SLOT, 2 * SLOT, 9 * SLOT, 9 * SLOT]);
-    assert_eq!(closing, [[5 * SLOT; 5], [7 * SLOT; 5]]);
+    assert_eq!(opening[0], [5 * CLIENT_TASK; 5]);
+    assert_eq!(
+        opening[1],
+        [2 * CLIENT_TASK, 2 * CLIENT_TASK, 2 * CLIENT_TASK, 7 * CLIENT_TASK, 7 * CLIENT_TASK]
+    );
+    assert_eq!(
+        opening[2],
+        [2 * CLIENT_TASK, 2 * CLIENT_TASK, 2 * CLIENT_TASK, 9 * CLIENT_TASK, 9 * CLIENT_TASK]
+    );
+    assert_eq!(closing, [[5 * CLIENT_TASK; 5], [7 * CLIENT_TASK; 5]]);
     // Mean scores of four classes, and their counts.
-    let answer = |slots: u64| 4 * (4 * 2 * slots + 4);
+    let answer = |client_tasks: u64| 4 * (4 * 2 * client_tasks + 4);
     let answers = looks(Direction::Up, 0);
     assert_eq!(answers[2], [2, 2, 2, 9, 9].map(answer));
 }
 
-/// Many clients and periods need no more than a number.
+/// Many clients and stages need no more than a number.
 #[test]
 fn fifty_and_a_hundred_clients_have_a_plan() {
-    for (clients, slots) in [(50, 50 + 25 * 2), (100, 100 + 50 * 2)] {
+    for (clients, client_tasks) in [(50, 50 + 25 * 2), (100, 100 + 50 * 2)] {
         let scenario = read(&[&format!("federation.clients={clients}")]).expect("is right");
         let made = assemble(&scenario, &Registry::builtin(), Some(1)).expect("assembles").setup;
-        let drawn = made.lab.task_sequence.client_tasks.clone().expect("slots");
-        assert_eq!(drawn.begun(TaskId(2)).count(), slots);
+        let drawn = made.lab.task_sequence.client_tasks.clone().expect("client tasks");
+        assert_eq!(drawn.begun(TaskId(2)).count(), client_tasks);
         assert_eq!(made.facts.classes, 3 * clients * 4);
         let planned = planned(&scenario);
         assert_eq!(planned.total.training_jobs, 6 * clients as u64);
@@ -204,7 +211,7 @@ fn fifty_and_a_hundred_clients_have_a_plan() {
 }
 
 #[test]
-fn what_contradicts_slots_is_told_at_its_place() {
+fn what_contradicts_client_tasks_is_told_at_its_place() {
     for (override_, why) in [
         ("partition.kind=\"iid\"", "client tasks need partition"),
         ("tasks={count=3}", "needs client tasks"),
@@ -242,7 +249,7 @@ fn what_contradicts_slots_is_told_at_its_place() {
         ("method={name=\"coda-prompt\",ownership=\"client-task\"}", "have no owner"),
     ] {
         let nobodys = ["tasks={count=2}", "partition={kind=\"iid\"}", override_];
-        let told = read(&nobodys).expect_err("no slots");
+        let told = read(&nobodys).expect_err("no client tasks");
         assert!(told.contains(why), "{override_}: {told}");
     }
 }
