@@ -7,7 +7,7 @@ use bytemuck::NoUninit;
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
-use crate::numerics::wide::{Work, wide};
+use crate::numerics::wide::{WideWork, wide};
 
 /// The type of a tensor's elements. The discriminants are part of the frame format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -271,7 +271,7 @@ struct Carries<'a, T, C> {
     carry: C,
 }
 
-impl<T: Copy, B: Default + BitOr<Output = B>, C: Fn(T) -> B> Work for Carries<'_, T, C> {
+impl<T: Copy, B: Default + BitOr<Output = B>, C: Fn(T) -> B> WideWork for Carries<'_, T, C> {
     type Answer = B;
 
     #[inline(always)]

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 
 use super::Residual;
 use super::shape::{HEAD_NORM, HIDDEN, LAYERS, SHORTCUT, of_module};
-use crate::model::ops::{self, Groups};
+use crate::model::ops::{self, SampleGroups};
 use crate::model::resnet::is_buffer;
 use crate::model::{
     Dropout, MaskPlace, ModelError, Norm, Parameter, ParameterSet, Running, Variables,
@@ -111,7 +111,7 @@ impl Drops {
             return Ok(x.clone());
         }
         let dropout = Dropout { rate: self.rate, places: vec![self.place] };
-        dropout.apply(x, layer, &Groups::one(x.dim(0)?))
+        dropout.apply(x, layer, &SampleGroups::one(x.dim(0)?))
     }
 }
 

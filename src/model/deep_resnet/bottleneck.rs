@@ -3,7 +3,7 @@
 use candle_core::{Result, Tensor};
 
 use crate::model::frozen_weights::FrozenWeights;
-use crate::model::ops::{self, ChannelAffine, ChannelMoments, Statistics};
+use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments};
 use crate::model::{DeviceSpec, ModelError};
 
 /// Added to variances, as PyTorch's default.
@@ -49,7 +49,7 @@ impl Unit {
     pub fn forward(&self, x: &Tensor, shortcut: Option<&Tensor>, rectify: bool) -> Result<Tensor> {
         let x = ops::conv2d(x, &self.kernel, self.stride, self.kernel.dim(3)? / 2)?;
         let affine = ChannelAffine { weight: &self.weight, bias: &self.bias, eps: EPS };
-        ops::batch_norm(&x, affine, Statistics::Running(&self.running), shortcut, rectify)
+        ops::batch_norm(&x, affine, BatchNormStatistics::Running(&self.running), shortcut, rectify)
     }
 }
 

@@ -9,7 +9,7 @@ use candle_core::{DType, Tensor};
 
 use super::block::Block;
 use super::{Checkpoint, VitConfig};
-use crate::model::ops::{self, Affine, Groups};
+use crate::model::ops::{self, Affine, SampleGroups};
 use crate::model::parameters::{ParameterSet, Variables};
 use crate::model::{Adaptation, DeviceSpec, ModelError, PromptTokens};
 
@@ -319,7 +319,11 @@ impl Vit {
     }
 
     /// [`Vit::embed`] for the members of a pack.
-    fn embed_pack(&self, pixels: &Tensor, groups: Option<&Groups>) -> Result<Tensor, ModelError> {
+    fn embed_pack(
+        &self,
+        pixels: &Tensor,
+        groups: Option<&SampleGroups>,
+    ) -> Result<Tensor, ModelError> {
         // The bias joins CLS and positions in one small table (n, d), so that the big tensor
         // is passed once: row 0 of `unfold` is zero and becomes CLS.
         let (patches, dim) = (self.config.tokens() - 1, self.config.dim);

@@ -3,7 +3,7 @@
 use super::lanes::add_scaled;
 use crate::numerics::products::{Matrix, Target};
 use crate::numerics::symmetric::Symmetric;
-use crate::numerics::wide::{Work, wide};
+use crate::numerics::wide::{WideWork, wide};
 
 /// Columns of a block.
 const BLOCK: usize = 48;
@@ -85,7 +85,7 @@ struct Panel<'a> {
     count: usize,
 }
 
-impl Work for Panel<'_> {
+impl WideWork for Panel<'_> {
     /// The row and the pivot that is none.
     type Answer = Result<(), (usize, f64)>;
 

@@ -3,7 +3,7 @@
 use super::cholesky::Cholesky;
 use super::lanes::add_rows;
 use crate::numerics::products::{Matrix, Target};
-use crate::numerics::wide::{Work, wide};
+use crate::numerics::wide::{WideWork, wide};
 
 /// Rows of a block.
 const BLOCK: usize = 64;
@@ -76,7 +76,7 @@ struct Forward<'a> {
     count: usize,
 }
 
-impl Work for Forward<'_> {
+impl WideWork for Forward<'_> {
     type Answer = ();
 
     #[inline(always)]
@@ -102,7 +102,7 @@ struct Backward<'a> {
     count: usize,
 }
 
-impl Work for Backward<'_> {
+impl WideWork for Backward<'_> {
     type Answer = ();
 
     #[inline(always)]

@@ -71,7 +71,7 @@ fn learn(received: Vec<ParameterSet>, batches: Vec<Batch>, sizes: Vec<usize>) ->
     let model = Classifier::pack_with(&backbone, received, 1..3, Some(Arc::new(Weighted))).unwrap();
     let step = PackBatch {
         batch: Batch::join(batches).unwrap(),
-        groups: Groups::new(sizes),
+        groups: SampleGroups::new(sizes),
         steps: vec![0; members],
     };
     let losses = model.pack_losses(&step, &Device::Cpu, None).unwrap();

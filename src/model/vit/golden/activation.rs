@@ -5,20 +5,20 @@
 use candle_core::{Device, Tensor};
 
 use super::{flat, on_both_paths};
-use crate::model::ops::Activation;
+use crate::model::ops::PerceptronActivation;
 use crate::model::vit::{Vit, VitConfig};
 use crate::model::{Adaptation, ModelError, Parameter, ParameterSet};
 
 /// Of an activation: features of two images, and gradients of blocks 0 and 1.
 struct Known {
-    activation: Activation,
+    activation: PerceptronActivation,
     features: [f32; 8],
     gradients: [[f32; 6]; 2],
 }
 
 const KNOWN: [Known; 2] = [
     Known {
-        activation: Activation::QuickGelu,
+        activation: PerceptronActivation::QuickGelu,
         features: [
             -1.533_011_1,
             0.717_378_7,
@@ -35,7 +35,7 @@ const KNOWN: [Known; 2] = [
         ],
     },
     Known {
-        activation: Activation::Gelu,
+        activation: PerceptronActivation::Gelu,
         features: [
             -1.532_989_9,
             0.715_523_3,
@@ -53,7 +53,7 @@ const KNOWN: [Known; 2] = [
     },
 ];
 
-fn config(activation: Activation) -> VitConfig {
+fn config(activation: PerceptronActivation) -> VitConfig {
     let default = VitConfig::default();
     VitConfig {
         image: 4,
@@ -71,7 +71,7 @@ fn config(activation: Activation) -> VitConfig {
 /// Waves that begin elsewhere for every name.
 fn parameters() -> ParameterSet {
     let mut set = ParameterSet::new();
-    for (name, shape) in config(Activation::Gelu).parameter_shapes() {
+    for (name, shape) in config(PerceptronActivation::Gelu).parameter_shapes() {
         let begin = (name.bytes().map(u32::from).sum::<u32>() % 10) as f64;
         let value = |k: usize| {
             let wave = (0.7 * k as f64 + begin).sin();

@@ -16,7 +16,7 @@ use rotations::Rotated;
 use tridiagonal::{Tridiagonal, tridiagonal};
 
 use crate::numerics::symmetric::Symmetric;
-use crate::numerics::wide::{Work, wide};
+use crate::numerics::wide::{WideWork, wide};
 
 /// Reason why a matrix has no computed eigenvalues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,7 +73,7 @@ struct Decomposition<'a> {
     has_vectors: bool,
 }
 
-impl Work for Decomposition<'_> {
+impl WideWork for Decomposition<'_> {
     type Answer = Result<Eigen, EigenError>;
 
     #[inline(always)]
