@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use candle_core::{DType, Tensor};
 
-use super::block::Block;
+use super::block::TransformerBlock;
 use super::{Checkpoint, VitConfig};
 use crate::model::ops::{self, Affine, SampleGroups};
 use crate::model::parameters::{ParameterSet, Variables};
@@ -29,7 +29,7 @@ pub struct Vit {
     cls: Tensor,
     /// `(1, n, d)`.
     position: Tensor,
-    blocks: Vec<Block>,
+    blocks: Vec<TransformerBlock>,
     norm: Affine,
     /// All parameters by name; the fields above share their storage.
     named: BTreeMap<Arc<str>, Tensor>,
@@ -158,7 +158,7 @@ impl Vit {
             precision: place.products,
         };
         let blocks = (0..config.depth)
-            .map(|i| Block {
+            .map(|i| TransformerBlock {
                 norm1: affine(&format!("blocks.{i}.norm1")),
                 qkv: affine(&format!("blocks.{i}.attn.qkv")),
                 proj: affine(&format!("blocks.{i}.attn.proj")),

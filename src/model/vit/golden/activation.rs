@@ -10,14 +10,14 @@ use crate::model::vit::{Vit, VitConfig};
 use crate::model::{Adaptation, ModelError, Parameter, ParameterSet};
 
 /// Of an activation: features of two images, and gradients of blocks 0 and 1.
-struct Known {
+struct ActivationReference {
     activation: PerceptronActivation,
     features: [f32; 8],
     gradients: [[f32; 6]; 2],
 }
 
-const KNOWN: [Known; 2] = [
-    Known {
+const KNOWN: [ActivationReference; 2] = [
+    ActivationReference {
         activation: PerceptronActivation::QuickGelu,
         features: [
             -1.533_011_1,
@@ -34,7 +34,7 @@ const KNOWN: [Known; 2] = [
             [0.015_541, 0.016_055, -0.065_26, 0.030_229, 0.142_457, 0.185_648],
         ],
     },
-    Known {
+    ActivationReference {
         activation: PerceptronActivation::Gelu,
         features: [
             -1.532_989_9,
@@ -102,7 +102,7 @@ fn assert_close(what: &str, got: &[f32], wanted: &[f32]) {
 #[test]
 fn activations_have_known_features_and_gradients() -> Result<(), ModelError> {
     on_both_paths(|| {
-        for Known { activation, features, gradients } in KNOWN {
+        for ActivationReference { activation, features, gradients } in KNOWN {
             let frozen = Vit::from_parameters(config(activation), &parameters())?;
             let found = flat(&frozen.features(&images(), &Adaptation::none())?);
             assert_close(&format!("frozen, {activation:?}"), &found, &features);
