@@ -83,7 +83,7 @@ impl WideWork for Decomposition<'_> {
         if matrix.packed().iter().any(|entry| !entry.is_finite()) {
             return Err(EigenError::NotFinite { order });
         }
-        let Scale { down, up } = Scale::of(matrix.packed());
+        let PowerOfTwoScale { down, up } = PowerOfTwoScale::of(matrix.packed());
         let mut lower = matrix.lower();
         lower.iter_mut().for_each(|entry| *entry *= down);
         let Tridiagonal { mut diagonal, mut below, reflectors } = tridiagonal(order, lower);
@@ -107,17 +107,17 @@ impl WideWork for Decomposition<'_> {
 }
 
 /// Powers of two that bring the largest entry near one, and back.
-struct Scale {
+struct PowerOfTwoScale {
     down: f64,
     up: f64,
 }
 
-impl Scale {
-    fn of(entries: &[f64]) -> Scale {
+impl PowerOfTwoScale {
+    fn of(entries: &[f64]) -> PowerOfTwoScale {
         let largest = entries.iter().fold(0.0, |most: f64, entry| most.max(entry.abs()));
         // The exponent of both factors must be that of a normal number.
         let exponent = ((largest.to_bits() >> 52) as i32 - 1023).clamp(-1022, 1022);
         let power = |exponent: i32| f64::from_bits(((1023 + exponent) as u64) << 52);
-        Scale { down: power(-exponent), up: power(exponent) }
+        PowerOfTwoScale { down: power(-exponent), up: power(exponent) }
     }
 }
