@@ -11,7 +11,7 @@ use fedcast::learning::{
     Classifier, LearningError, MemberData, Optimizer, OptimizerConfig, PackBatch, PromptShape,
     TrainingPlan, TrainingReport, train_pack,
 };
-use fedcast::model::ops::Groups;
+use fedcast::model::ops::SampleGroups;
 use fedcast::model::{
     Backbone, DeviceSpec, EMBEDDED_CONFIG, LinearHead, LoraPlace, LoraShape, ParameterSet, Vit,
     VitConfig, embedded_vit,
@@ -111,7 +111,7 @@ impl Step {
         let model = Classifier::pack(&backbone, vec![trained.received(&vit); pack], 0..CLASSES)?;
         let loader = loader(&vit, 0, pack * BATCH)?;
         let batches = loader.in_order(BATCH).collect::<Result<Vec<_>, _>>()?;
-        let (groups, steps) = (Groups::new(vec![BATCH; pack]), vec![0; pack]);
+        let (groups, steps) = (SampleGroups::new(vec![BATCH; pack]), vec![0; pack]);
         let batch = PackBatch { batch: Batch::join(batches)?, groups, steps };
         Ok(Step { flops_per_image: trained.flops_per_image(&vit), model, batch })
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::failure::CliError;
 use super::stderr::print_status;
 use super::{Exit, OutputFormat, print};
-use crate::fetch::{self, CATALOGUE, Entry, Fetched, Name, Settings};
+use crate::fetch::{self, CATALOGUE, CatalogEntry, Fetched, Name, Settings};
 use crate::quantity::Bytes;
 
 /// Download data sets and weights by name
@@ -106,8 +106,9 @@ pub(super) fn fetch_one(
 }
 
 fn list(settings: &Settings, format: OutputFormat) -> Result<(), CliError> {
-    let here = |entry: &'static Entry| settings.find_data(&Name::Known(entry)).ok();
-    let size = |entry: &Entry| -> Option<u64> { entry.files.iter().map(|file| file.bytes).sum() };
+    let here = |entry: &'static CatalogEntry| settings.find_data(&Name::Known(entry)).ok();
+    let size =
+        |entry: &CatalogEntry| -> Option<u64> { entry.files.iter().map(|file| file.bytes).sum() };
     if format == OutputFormat::Json {
         let entries: Vec<_> = CATALOGUE
             .iter()

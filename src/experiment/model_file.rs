@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use safetensors::tensor::{Dtype as FileDtype, TensorView};
 
-use crate::wire::{Body, Dtype, Kind, NamedTensor, Section, Values};
+use crate::wire::{Body, Dtype, Kind, NamedTensor, Section, TensorValues};
 
 /// Form of tensor names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub fn decode(bytes: &[u8]) -> Result<Body, String> {
             name.split_once('/').and_then(|(kind, rest)| Some((Kind::from_name(kind)?, rest)));
         let (kind, rest) = known.ok_or_else(|| format!("{name} is of no kind"))?;
         let values = Dtype::ALL.into_iter().find(|known| dtype(*known) == view.dtype());
-        let values = values.and_then(|dtype| Values::from_le(dtype, view.data()));
+        let values = values.and_then(|dtype| TensorValues::from_le(dtype, view.data()));
         let values = values.ok_or_else(|| format!("{name} is of an unknown type"))?;
         let tensor = NamedTensor::new(rest, view.shape().to_vec(), values);
         sections.entry(kind).or_default().push(tensor.map_err(|error| error.to_string())?);

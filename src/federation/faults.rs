@@ -26,7 +26,7 @@ use crate::numerics::share::share_of;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::quantity::{ClientId, Round, VirtualTime};
 pub use crate::scenario::{CrashTime, FaultKind, Forgery, MOST_FAULTS, Spoilage};
-use crate::wire::{Body, BodyShape, Dtype, NamedTensor, TensorShape, Values, checksum};
+use crate::wire::{Body, BodyShape, Dtype, NamedTensor, TensorShape, TensorValues, checksum};
 
 /// Faults of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -243,10 +243,12 @@ fn with_number(tensor: &NamedTensor, number: f64, rng: &mut ChaCha8Rng) -> Optio
     }
     let place = below(rng, tensor.elements());
     let values = match tensor.values() {
-        Values::F32(values) if !values.is_empty() => {
-            Values::F32(at(values, place, number as f32).into())
+        TensorValues::F32(values) if !values.is_empty() => {
+            TensorValues::F32(at(values, place, number as f32).into())
         }
-        Values::F64(values) if !values.is_empty() => Values::F64(at(values, place, number).into()),
+        TensorValues::F64(values) if !values.is_empty() => {
+            TensorValues::F64(at(values, place, number).into())
+        }
         _ => return None,
     };
     NamedTensor::new(tensor.name().clone(), tensor.shape(), values).ok()
@@ -255,8 +257,8 @@ fn with_number(tensor: &NamedTensor, number: f64, rng: &mut ChaCha8Rng) -> Optio
 fn shorter(tensor: &NamedTensor) -> Option<NamedTensor> {
     let fewer = usize::try_from(tensor.elements()).ok()?.checked_sub(1)?;
     let values = match tensor.values() {
-        Values::F32(values) => Values::F32(values[..fewer].into()),
-        Values::F64(values) => Values::F64(values[..fewer].into()),
+        TensorValues::F32(values) => TensorValues::F32(values[..fewer].into()),
+        TensorValues::F64(values) => TensorValues::F64(values[..fewer].into()),
         _ => return None,
     };
     NamedTensor::new(tensor.name().clone(), [fewer], values).ok()

@@ -5,7 +5,7 @@ use super::Checksum::{Md5, Sha256};
 
 /// Data set of the catalog.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct CatalogEntry {
     /// Name of the data set.
     pub name: &'static str,
     /// Description of the data set.
@@ -37,7 +37,7 @@ pub struct Remote {
 }
 
 /// Returns the entry of this name.
-pub fn entry(name: &str) -> Option<&'static Entry> {
+pub fn entry(name: &str) -> Option<&'static CatalogEntry> {
     CATALOGUE.iter().find(|entry| entry.name == name)
 }
 
@@ -46,8 +46,8 @@ const fn remote(url: &'static str, file: &'static str, bytes: u64, checksum: Che
 }
 
 /// All entries, by name.
-pub static CATALOGUE: [Entry; 13] = [
-    Entry {
+pub static CATALOGUE: [CatalogEntry; 13] = [
+    CatalogEntry {
         name: "cars196",
         what: "Stanford Cars: 16,185 photographs of 196 models",
         licence: "for research and education only, of ImageNet's terms",
@@ -58,7 +58,7 @@ pub static CATALOGUE: [Entry; 13] = [
         by_hand: "its server no longer exists: get a copy elsewhere (cars_train/, cars_test/, devkit/, cars_test_annos_withlabels.mat), \
                   name its folder with data.path, and `fedcast plan` says how its labels are read",
     },
-    Entry {
+    CatalogEntry {
         name: "cifar10",
         what: "60,000 images of 32 x 32 pixels in 10 classes, binary version",
         licence: "none stated; cite Krizhevsky 2009",
@@ -73,7 +73,7 @@ pub static CATALOGUE: [Entry; 13] = [
         path: "cifar-10-binary.tar.gz",
         by_hand: "",
     },
-    Entry {
+    CatalogEntry {
         name: "cifar100",
         what: "60,000 images of 32 x 32 pixels in 100 classes, binary version",
         licence: "none stated; cite Krizhevsky 2009",
@@ -88,7 +88,7 @@ pub static CATALOGUE: [Entry; 13] = [
         path: "cifar-100-binary.tar.gz",
         by_hand: "",
     },
-    Entry {
+    CatalogEntry {
         name: "cub200",
         what: "Caltech-UCSD Birds 200-2011: 11,788 photographs of 200 species",
         licence: "none stated, images of others; cite Wah et al. 2011",
@@ -103,7 +103,7 @@ pub static CATALOGUE: [Entry; 13] = [
         path: "files/CUB_200_2011",
         by_hand: "",
     },
-    Entry {
+    CatalogEntry {
         name: "domainnet",
         what: "586,575 images of 345 classes in six domains, with its lists of training and test images",
         licence: "for research only: fair use of images of others",
@@ -113,7 +113,7 @@ pub static CATALOGUE: [Entry; 13] = [
         path: "files",
         by_hand: "",
     },
-    Entry {
+    CatalogEntry {
         name: "emnist",
         what: "handwritten letters and digits of 28 x 28 pixels, all six divisions",
         licence: "public domain (NIST); cite Cohen et al. 2017",
@@ -128,7 +128,7 @@ pub static CATALOGUE: [Entry; 13] = [
         path: "files/gzip",
         by_hand: "",
     },
-    Entry {
+    CatalogEntry {
         name: "eurosat",
         what: "27,000 satellite images of 64 x 64 pixels in 10 classes, in color",
         licence: "MIT; cite Helber et al. 2019",
@@ -143,7 +143,7 @@ pub static CATALOGUE: [Entry; 13] = [
         path: "files/2750",
         by_hand: "",
     },
-    Entry {
+    CatalogEntry {
         name: "fashion-mnist",
         what: "70,000 pictures of clothes of 28 x 28 pixels in 10 classes",
         licence: "MIT; cite Xiao et al. 2017",
@@ -153,7 +153,7 @@ pub static CATALOGUE: [Entry; 13] = [
         path: "",
         by_hand: "",
     },
-    Entry {
+    CatalogEntry {
         name: "imagenet-a",
         what: "7,500 photographs of 200 classes that classifiers mistake",
         licence: "MIT (code), images of others; cite Hendrycks et al. 2021",
@@ -168,7 +168,7 @@ pub static CATALOGUE: [Entry; 13] = [
         path: "files/imagenet-a",
         by_hand: "",
     },
-    Entry {
+    CatalogEntry {
         name: "imagenet-r",
         what: "30,000 renditions of 200 classes",
         licence: "MIT (code), images of others; cite Hendrycks et al. 2021",
@@ -183,7 +183,7 @@ pub static CATALOGUE: [Entry; 13] = [
         path: "files/imagenet-r",
         by_hand: "",
     },
-    Entry {
+    CatalogEntry {
         name: "mnist",
         what: "70,000 handwritten digits of 28 x 28 pixels",
         licence: "CC BY-SA 3.0; cite LeCun et al. 1998",
@@ -193,7 +193,7 @@ pub static CATALOGUE: [Entry; 13] = [
         path: "",
         by_hand: "",
     },
-    Entry {
+    CatalogEntry {
         name: "tiny-imagenet",
         what: "110,000 photographs of 64 x 64 pixels in 200 classes, as Stanford's course gives it",
         licence: "for research and education only, of ImageNet's terms",
@@ -208,7 +208,7 @@ pub static CATALOGUE: [Entry; 13] = [
         path: "files/tiny-imagenet-200",
         by_hand: "",
     },
-    Entry {
+    CatalogEntry {
         name: "tinyshakespeare",
         what: "40,000 lines of plays as one text",
         licence: "the plays are in the public domain",

@@ -25,21 +25,24 @@ impl fmt::Display for Checksum {
 
 /// Checksums and size of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sums {
+pub(super) struct FileChecksums {
     pub md5: String,
     pub sha256: String,
 }
 
-impl Sums {
+impl FileChecksums {
     /// Computes the checksums of a file.
-    pub fn of(path: &Path) -> io::Result<Sums> {
+    pub fn of(path: &Path) -> io::Result<FileChecksums> {
         let mut file = std::fs::File::open(path)?;
         let (mut md5, mut sha256) = (Md5::new(), Sha256::new());
         let mut buffer = vec![0; 1 << 20];
         loop {
             let read = file.read(&mut buffer)?;
             if read == 0 {
-                return Ok(Sums { md5: hex(&md5.finalize()), sha256: hex(&sha256.finalize()) });
+                return Ok(FileChecksums {
+                    md5: hex(&md5.finalize()),
+                    sha256: hex(&sha256.finalize()),
+                });
             }
             md5.update(&buffer[..read]);
             sha256.update(&buffer[..read]);
@@ -73,7 +76,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("abc");
         std::fs::write(&path, "abc").unwrap();
-        let sums = Sums::of(&path).unwrap();
+        let sums = FileChecksums::of(&path).unwrap();
         assert!(sums.compare(Checksum::Md5("900150983CD24FB0D6963F7D28E17F72")).is_ok());
         let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert!(sums.compare(Checksum::Sha256(sha)).is_ok());

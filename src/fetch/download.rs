@@ -32,11 +32,11 @@ pub(super) fn download(wanted: &Wanted<'_>, settings: &Settings) -> Result<PathB
     loop {
         let before = length(&part);
         match once(&agent, wanted, &part, &tag, settings)? {
-            Ended::Whole => {
+            AttemptResult::Whole => {
                 let _ = fs::remove_file(&tag);
                 return Ok(part);
             }
-            Ended::Cut(reason) => {
+            AttemptResult::Cut(reason) => {
                 attempt += 1;
                 // No further attempt after a connection that brought no bytes.
                 if attempt == ATTEMPTS || length(&part) == before {
@@ -62,7 +62,7 @@ pub(super) fn place(part: &Path, path: &Path) -> Result<(), FetchError> {
 }
 
 /// Result of an attempt.
-enum Ended {
+enum AttemptResult {
     Whole,
     /// The connection ended before the end of the file.
     Cut(String),
@@ -74,7 +74,7 @@ fn once(
     part: &Path,
     tag: &Path,
     settings: &Settings,
-) -> Result<Ended, FetchError> {
+) -> Result<AttemptResult, FetchError> {
     // If the file has changed on the server, or no tag identifies it, the download starts again.
     let known = fs::read_to_string(tag).ok().filter(|_| length(part) > 0);
     let have = if known.is_some() { length(part) } else { 0 };
@@ -85,7 +85,7 @@ fn once(
     let response = match request.call() {
         Ok(response) => response,
         Err(error) if have > 0 && matches!(error, ureq::Error::Io(_)) => {
-            return Ok(Ended::Cut(error.to_string()));
+            return Ok(AttemptResult::Cut(error.to_string()));
         }
         Err(error) => return Err(unreachable(wanted.url, &error)),
     };
@@ -96,7 +96,7 @@ fn once(
         // The file is complete, or it is longer than the server's.
         StatusCode::RANGE_NOT_SATISFIABLE if have > 0 => {
             if total(response.headers()) == Some(have) {
-                return Ok(Ended::Whole);
+                return Ok(AttemptResult::Whole);
             }
             fs::remove_file(part).map_err(FetchError::disk(part))?;
             return once(agent, wanted, part, tag, settings);
@@ -116,7 +116,7 @@ fn append(
     whole: Option<u64>,
     wanted: &Wanted<'_>,
     settings: &Settings,
-) -> Result<Ended, FetchError> {
+) -> Result<AttemptResult, FetchError> {
     let disk = || FetchError::disk(part);
     let mut file = OpenOptions::new().create(true).append(true).open(part).map_err(disk())?;
     file.set_len(start).map_err(disk())?;
@@ -140,9 +140,11 @@ fn append(
     };
     bar.finish_and_clear();
     Ok(match (ended, whole) {
-        (None, Some(whole)) if have < whole => Ended::Cut(format!("{whole} were announced")),
-        (None, _) => Ended::Whole,
-        (Some(reason), _) => Ended::Cut(reason),
+        (None, Some(whole)) if have < whole => {
+            AttemptResult::Cut(format!("{whole} were announced"))
+        }
+        (None, _) => AttemptResult::Whole,
+        (Some(reason), _) => AttemptResult::Cut(reason),
     })
 }
 

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use hf_hub::api::sync::{ApiBuilder, ApiError, ApiRepo};
 use hf_hub::{Cache, Repo, RepoType};
 
-use super::checksum::Sums;
+use super::checksum::FileChecksums;
 use super::hub_list::{Extent, HubList, lies_in};
 use super::{FetchError, Fetched, HubName, Settings};
 use crate::weights::shards_of;
@@ -224,7 +224,7 @@ fn compared(path: &Path, file: &str, api: &ApiRepo) -> Result<String, FetchError
     if tag.len() != 64 || !tag.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok("the hub publishes no digest of such small files".to_owned());
     }
-    let sums = Sums::of(&blob).map_err(FetchError::disk(&blob))?;
+    let sums = FileChecksums::of(&blob).map_err(FetchError::disk(&blob))?;
     if sums.sha256 == tag {
         return Ok(format!("as published: SHA-256 {tag}"));
     }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::checksum::Sums;
+use super::checksum::FileChecksums;
 use super::download::{Wanted, download, place};
 use super::unpack::{is_archive, unpack};
-use super::{Entry, FetchError, Fetched, Remote, Settings};
+use super::{CatalogEntry, FetchError, Fetched, Remote, Settings};
 use crate::files::{self, Disk, Kind};
 
 /// Name of the folder to which archives are unpacked.
@@ -37,23 +37,23 @@ pub struct RecordedFile {
 }
 
 /// Returns the path of the record of a name, which is outside the folder of its files.
-fn record_of(entry: &Entry, settings: &Settings) -> PathBuf {
+fn record_of(entry: &CatalogEntry, settings: &Settings) -> PathBuf {
     settings.data.join(format!("{}.json", entry.name))
 }
 
 /// Returns the folder of the files of a name.
-pub(super) fn folder(entry: &Entry, settings: &Settings) -> PathBuf {
+pub(super) fn folder(entry: &CatalogEntry, settings: &Settings) -> PathBuf {
     settings.data.join(entry.name)
 }
 
 /// Returns the path that `data.path` takes, or `None` if the data set is not complete.
-pub(super) fn find(entry: &Entry, settings: &Settings) -> Option<PathBuf> {
+pub(super) fn find(entry: &CatalogEntry, settings: &Settings) -> Option<PathBuf> {
     let folder = folder(entry, settings);
     is_whole(entry, &folder, &recorded(&record_of(entry, settings)))
         .then(|| folder.join(entry.path))
 }
 
-fn is_whole(entry: &Entry, folder: &Path, record: &Record) -> bool {
+fn is_whole(entry: &CatalogEntry, folder: &Path, record: &Record) -> bool {
     let has = |remote: &Remote| record.files.iter().any(|file| file.file == remote.file);
     let there = |remote: &Remote| folder.join(remote.file).is_file();
     let files = match entry.unpacked {
@@ -65,7 +65,7 @@ fn is_whole(entry: &Entry, folder: &Path, record: &Record) -> bool {
 }
 
 /// Downloads the missing files of an entry.
-pub(super) fn fetch(entry: &Entry, settings: &Settings) -> Result<Fetched, FetchError> {
+pub(super) fn fetch(entry: &CatalogEntry, settings: &Settings) -> Result<Fetched, FetchError> {
     let folder = folder(entry, settings);
     let name = entry.name.to_owned();
     if entry.files.is_empty() {
@@ -137,7 +137,7 @@ pub(super) fn fetch(entry: &Entry, settings: &Settings) -> Result<Fetched, Fetch
 
 /// Downloads a file, compares it and moves it to its path.
 fn bring(
-    entry: &Entry,
+    entry: &CatalogEntry,
     remote: &Remote,
     target: &Path,
     before: Option<&RecordedFile>,
@@ -152,7 +152,7 @@ fn bring(
         true => target.to_owned(),
         false => download(&Wanted { url: &url, path: target }, settings)?,
     };
-    let sums = Sums::of(&part).map_err(FetchError::disk(&part))?;
+    let sums = FileChecksums::of(&part).map_err(FetchError::disk(&part))?;
     let published = remote.checksum.map(|checksum| (checksum.to_string(), sums.compare(checksum)));
     let compared = match (published, before) {
         (Some((expected, compared)), _) => compared.map_err(|found| (found, expected)),

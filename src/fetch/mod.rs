@@ -31,7 +31,7 @@ mod progress;
 mod settings;
 mod unpack;
 
-pub use catalogue::{CATALOGUE, Entry, Remote, entry};
+pub use catalogue::{CATALOGUE, CatalogEntry, Remote, entry};
 pub use checksum::Checksum;
 pub use error::FetchError;
 pub use known::Record;

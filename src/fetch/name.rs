@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::Path;
 
 use super::FetchError;
-use super::catalogue::{CATALOGUE, Entry, entry};
+use super::catalogue::{CATALOGUE, CatalogEntry, entry};
 
 const HUB: &str = "hf:";
 const DATASETS: &str = "datasets/";
@@ -20,7 +20,7 @@ pub enum Name {
     /// Name on the Hugging Face hub.
     Hub(HubName),
     /// Name in the catalog.
-    Known(&'static Entry),
+    Known(&'static CatalogEntry),
 }
 
 /// Repository on the Hugging Face hub.

@@ -1,7 +1,7 @@
 //! Loops in the widest vectors the machine has, with the same bits on every machine.
 //!
 //! [`wide`] compiles its work for AVX-512 and AVX2 besides the baseline and picks at run time. Only code that the
-//! compiler *inlines* there is compiled so: a [`Work`] has a `run` that is `#[inline(always)]` and made of plain
+//! compiler *inlines* there is compiled so: a [`WideWork`] has a `run` that is `#[inline(always)]` and made of plain
 //! loops. A closure, or the fold of an iterator, is a separate function where it is long, and then is compiled for
 //! the baseline, four times slower and without a sign of it. So [`wide`] takes no closures, and [`each`] and
 //! [`joined`] take short ones only. `cargo bench --bench vectors` measures what the width is worth.
@@ -20,7 +20,7 @@ const LANES: usize = 16;
 pub const PIECE: usize = 1024;
 
 /// Work that [`wide`] runs.
-pub trait Work {
+pub trait WideWork {
     /// Result type.
     type Answer;
 
@@ -30,7 +30,7 @@ pub trait Work {
 
 /// Runs `work` compiled for the best instruction set of the machine.
 #[inline(always)]
-pub fn wide<W: Work>(work: W) -> W::Answer {
+pub fn wide<W: WideWork>(work: W) -> W::Answer {
     #[cfg(target_arch = "x86_64")]
     match Vectors::in_use() {
         // SAFETY: the machine has the features.
@@ -44,13 +44,13 @@ pub fn wide<W: Work>(work: W) -> W::Answer {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq")]
-fn in_avx512<W: Work>(work: W) -> W::Answer {
+fn in_avx512<W: WideWork>(work: W) -> W::Answer {
     work.run()
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn in_avx2<W: Work>(work: W) -> W::Answer {
+fn in_avx2<W: WideWork>(work: W) -> W::Answer {
     work.run()
 }
 
@@ -66,7 +66,7 @@ struct Each<'a, A, B, F> {
     change: F,
 }
 
-impl<A, B, F: Fn(&mut A, &B)> Work for Each<'_, A, B, F> {
+impl<A, B, F: Fn(&mut A, &B)> WideWork for Each<'_, A, B, F> {
     type Answer = ();
 
     #[inline(always)]
@@ -81,21 +81,21 @@ impl<A, B, F: Fn(&mut A, &B)> Work for Each<'_, A, B, F> {
 /// `join` of all pairs. To be short, as for [`each`].
 #[inline(always)]
 pub fn joined(xs: &[f32], ys: &[f32], join: impl Fn(f32, f32) -> f32) -> Vec<f32> {
-    wide(Joined { xs, ys, join })
+    wide(ElementwiseJoin { xs, ys, join })
 }
 
-struct Joined<'a, F> {
+struct ElementwiseJoin<'a, F> {
     xs: &'a [f32],
     ys: &'a [f32],
     join: F,
 }
 
-impl<F: Fn(f32, f32) -> f32> Work for Joined<'_, F> {
+impl<F: Fn(f32, f32) -> f32> WideWork for ElementwiseJoin<'_, F> {
     type Answer = Vec<f32>;
 
     #[inline(always)]
     fn run(self) -> Vec<f32> {
-        let Joined { xs, ys, join } = self;
+        let ElementwiseJoin { xs, ys, join } = self;
         let mut all = Vec::with_capacity(xs.len());
         for (xs, ys) in xs.chunks(PIECE).zip(ys.chunks(PIECE)) {
             for (x, &y) in appended(&mut all, xs).iter_mut().zip(ys) {
@@ -116,7 +116,7 @@ struct AddRows<'a> {
     rows: &'a [f32],
 }
 
-impl Work for AddRows<'_> {
+impl WideWork for AddRows<'_> {
     type Answer = ();
 
     #[inline(always)]

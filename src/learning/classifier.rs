@@ -40,7 +40,7 @@ pub use prompt::{PromptShape, prompt_name};
 use super::LearningError;
 use super::prompting::PromptPool;
 use crate::data::Batch;
-use crate::model::ops::Groups;
+use crate::model::ops::SampleGroups;
 use crate::model::{
     Adaptation, Adjustment, Backbone, ClassHead, Dropout, Drops, FrozenPart, ModelError,
     ParameterSet, Variables, ops,
@@ -125,7 +125,7 @@ impl Classifier {
     fn adaptation_for(
         &self,
         queries: Option<&Tensor>,
-        groups: Option<&Groups>,
+        groups: Option<&SampleGroups>,
     ) -> Result<Adaptation, ModelError> {
         match (&self.pool, queries) {
             (Some(pool), Some(queries)) => pool.adapt(queries, groups),

@@ -23,7 +23,7 @@ use clap::ValueEnum;
 use super::optimizer::lend;
 use super::{Classifier, LearningError, PackBatch};
 use crate::data::Batch;
-use crate::model::ops::{Groups, grouped_cross_entropy};
+use crate::model::ops::{SampleGroups, grouped_cross_entropy};
 use crate::model::{Backbone, FrozenPart, ModelError, Parameter, ParameterSet};
 use crate::numerics::wide::each;
 use crate::scenario::reader::Choice;
@@ -129,8 +129,10 @@ impl FisherPass {
         let (samples, copies) = (batch.len(), self.network.members());
         let (rows, labels) = (self.network.rows(), batch.labels().to_vec());
         let groups = match self.form {
-            FisherForm::Batches => Groups::one(samples),
-            _ => Groups::new((0..copies).map(|at| usize::from(at < samples)).collect::<Vec<_>>()),
+            FisherForm::Batches => SampleGroups::one(samples),
+            _ => SampleGroups::new(
+                (0..copies).map(|at| usize::from(at < samples)).collect::<Vec<_>>(),
+            ),
         };
         let step = PackBatch { batch, groups, steps: vec![0; copies] };
         let logits = self.network.pack_logits(&step, device, None)?.logits;
@@ -155,7 +157,7 @@ impl FisherPass {
         &mut self,
         logits: &Tensor,
         labels: &[u32],
-        groups: &Groups,
+        groups: &SampleGroups,
     ) -> Result<(), LearningError> {
         let losses = grouped_cross_entropy(logits, labels, 0..self.network.rows().len(), groups)?;
         let weights: Vec<f64> = match self.form {

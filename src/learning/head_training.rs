@@ -24,7 +24,7 @@ use std::ops::Range;
 
 use super::{LearningError, OptimizerConfig, Schedule};
 use crate::model::ops::matrix::{Matrix, MatrixMut};
-use crate::numerics::wide::{Work, add_rows, exp, largest, sum_of, sum_of_pairs, wide};
+use crate::numerics::wide::{WideWork, add_rows, exp, largest, sum_of, sum_of_pairs, wide};
 
 /// A linear classifier.
 #[derive(Clone, Debug, PartialEq)]
@@ -242,7 +242,7 @@ struct Softmax<'a> {
     scale: f32,
 }
 
-impl Work for Softmax<'_> {
+impl WideWork for Softmax<'_> {
     type Answer = (f32, f32);
 
     #[inline(always)]

@@ -10,7 +10,7 @@ use candle_core::{DType, Result, Tensor};
 
 use super::LearningError;
 use crate::model::{InputHook, LinearLayer, ops};
-use crate::numerics::regression_mean::Moments;
+use crate::numerics::regression_mean::SecondMoments;
 use crate::numerics::symmetric::Symmetric;
 
 /// Form of the moments of a layer's inputs.
@@ -62,15 +62,15 @@ impl InputMoments {
     ///
     /// # Errors
     /// What the device reports.
-    pub fn finish(&self) -> std::result::Result<BTreeMap<String, Moments>, LearningError> {
+    pub fn finish(&self) -> std::result::Result<BTreeMap<String, SecondMoments>, LearningError> {
         let sums = self.sums.lock();
         let of = |(name, sum): (&String, &Tensor)| {
             let values = sum.flatten_all()?.to_vec1::<f64>()?;
             let moments = match self.form {
-                MomentForm::Diagonal => Moments::Diagonal(values),
+                MomentForm::Diagonal => SecondMoments::Diagonal(values),
                 MomentForm::Full => {
                     let matrix = Symmetric::from_full(sum.dim(0)?, &values);
-                    Moments::Full(matrix.expect("a square matrix"))
+                    SecondMoments::Full(matrix.expect("a square matrix"))
                 }
             };
             Ok((name.clone(), moments))

@@ -5,7 +5,7 @@ use candle_core::Device;
 use super::optimizer::lend;
 use super::{Classifier, LearningError, PackBatch};
 use crate::data::Loader;
-use crate::model::ops::Groups;
+use crate::model::ops::SampleGroups;
 use crate::numerics::streams::StreamKey;
 
 /// Returns the gradient of the mean cross-entropy over all samples of a shard. It is in the order of the network's
@@ -28,7 +28,7 @@ pub fn whole_gradient(
         let batch = batch?;
         let (samples, steps) = (batch.len(), vec![step as u64]);
         let share = samples as f64 / loader.len().max(1) as f64;
-        let batch = PackBatch { batch, groups: Groups::one(samples), steps };
+        let batch = PackBatch { batch, groups: SampleGroups::one(samples), steps };
         let gradients = network.pack_losses(&batch, device, None)?.backward()?;
         for ((name, variable), sum) in variables.iter().zip(&mut sums) {
             let missing = || LearningError::NoGradient { name: name.to_string() };

@@ -16,7 +16,7 @@ use clap::ValueEnum;
 use super::averaging::PackClient;
 use crate::learning::{Classifier, InputMoments, MomentForm};
 use crate::model::{LinearHead, LinearLayer, ParameterSet};
-use crate::numerics::regression_mean::{Moments, regression_mean};
+use crate::numerics::regression_mean::{SecondMoments, regression_mean};
 use crate::numerics::streams::Domain;
 use crate::numerics::symmetric::{Symmetric, packed_len};
 use crate::policy::{
@@ -133,13 +133,13 @@ impl InputStatistics {
     pub(super) fn tensors(
         &self,
         layers: &[Layer],
-        moments: &BTreeMap<String, Moments>,
+        moments: &BTreeMap<String, SecondMoments>,
     ) -> Result<Vec<NamedTensor>, WireError> {
         let tensor = |layer: &Layer| {
             let place = self.place(layer);
             match moments.get(&layer.weight) {
-                Some(Moments::Diagonal(diagonal)) => place.tensor(diagonal),
-                Some(Moments::Full(matrix)) => place.tensor(matrix.packed()),
+                Some(SecondMoments::Diagonal(diagonal)) => place.tensor(diagonal),
+                Some(SecondMoments::Full(matrix)) => place.tensor(matrix.packed()),
                 None => place.tensor(&vec![0.0; self.numbers(layer)]),
             }
         };
@@ -147,26 +147,26 @@ impl InputStatistics {
     }
 
     /// Returns the moments that an upload holds of a layer.
-    pub(super) fn sent(&self, layer: &Layer, update: &Message) -> Result<Moments, WireError> {
+    pub(super) fn sent(&self, layer: &Layer, update: &Message) -> Result<SecondMoments, WireError> {
         let tensor = update.tensor(Kind::Statistics, &layer.moments())?;
         let numbers = tensor.numbers();
         match tensor.shape() {
             [rows, columns] if rows == columns => {
                 let matrix = Symmetric::from_full(*rows, &numbers);
-                matrix.map(Moments::Full).ok_or_else(|| misshapen(layer))
+                matrix.map(SecondMoments::Full).ok_or_else(|| misshapen(layer))
             }
             _ => self.added(layer, &numbers),
         }
     }
 
     /// Returns the moments of a layer as they were added up.
-    fn added(&self, layer: &Layer, numbers: &[f64]) -> Result<Moments, WireError> {
+    fn added(&self, layer: &Layer, numbers: &[f64]) -> Result<SecondMoments, WireError> {
         match self.gamma(layer) == 0.0 {
-            true if numbers.len() == layer.inputs => Ok(Moments::Diagonal(numbers.to_vec())),
+            true if numbers.len() == layer.inputs => Ok(SecondMoments::Diagonal(numbers.to_vec())),
             true => Err(misshapen(layer)),
             false => {
                 let matrix = Symmetric::from_packed(layer.inputs, numbers.to_vec());
-                matrix.map(Moments::Full).ok_or_else(|| misshapen(layer))
+                matrix.map(SecondMoments::Full).ok_or_else(|| misshapen(layer))
             }
         }
     }
@@ -179,7 +179,7 @@ impl InputStatistics {
         &self,
         layer: &Layer,
         aggregate: &Aggregate,
-    ) -> Result<Moments, PolicyError> {
+    ) -> Result<SecondMoments, PolicyError> {
         Ok(self.added(layer, aggregate.sum(&layer.moments())?)?)
     }
 
@@ -192,7 +192,7 @@ impl InputStatistics {
         network: &Classifier,
         member: &PackClient<'_, S>,
         ctx: &RunContext,
-    ) -> Result<BTreeMap<String, Moments>, PolicyError> {
+    ) -> Result<BTreeMap<String, SecondMoments>, PolicyError> {
         let form = |gamma: f64| match gamma == 0.0 {
             true => MomentForm::Diagonal,
             false => MomentForm::Full,
@@ -280,7 +280,7 @@ pub(super) fn answer_in_place_of(parameter: &str, layer: &Layer, upload: &mut Me
 pub(super) fn answers(
     layer: &Layer,
     (weights, outputs): (&[f64], usize),
-    moments: &Moments,
+    moments: &SecondMoments,
 ) -> Result<NamedTensor, WireError> {
     NamedTensor::f64(layer.answers(), [outputs, layer.inputs], moments.after(weights))
 }

@@ -9,7 +9,7 @@ use candle_core::{D, Tensor};
 
 use super::input_hook::{InputHook, LinearLayer};
 use super::lora::LoraBlock;
-use super::ops::Groups;
+use super::ops::SampleGroups;
 use super::{Adapter, Dropout, ModelError, PromptTokens};
 
 /// Extra keys and values of one block's attention, seen by every query of the block. Not projected, not normalized,
@@ -64,7 +64,7 @@ pub struct Adaptation {
     /// Dropout inside adapters, in training.
     pub dropout: Option<Dropout>,
     /// Samples of each member of a pack; `None` where there is no pack.
-    pub groups: Option<Groups>,
+    pub groups: Option<SampleGroups>,
     /// Observer of the inputs of linear layers.
     pub tap: Option<Arc<dyn InputHook>>,
 }
@@ -81,7 +81,7 @@ impl Adaptation {
     }
 
     /// Returns the adaptation for the samples of a pack.
-    pub fn grouped(&self, groups: &Groups) -> Adaptation {
+    pub fn grouped(&self, groups: &SampleGroups) -> Adaptation {
         Adaptation { groups: Some(groups.clone()), ..self.clone() }
     }
 

@@ -8,7 +8,7 @@
 use candle_core::{Result, Tensor, bail};
 
 use super::ModelError;
-use super::ops::{self, Groups};
+use super::ops::{self, SampleGroups};
 use super::parameters::{Parameter, ParameterSet};
 use crate::numerics::distributions::{chance, uniform};
 use crate::numerics::streams::StreamKey;
@@ -49,7 +49,7 @@ pub struct MaskPlace {
 
 impl Dropout {
     /// Applies dropout to `x` `(b, ..)`, whose samples belong to `groups`; `block` sets its masks apart.
-    pub(crate) fn apply(&self, x: &Tensor, block: usize, groups: &Groups) -> Result<Tensor> {
+    pub(crate) fn apply(&self, x: &Tensor, block: usize, groups: &SampleGroups) -> Result<Tensor> {
         if groups.members() != self.places.len() {
             bail!("dropout: masks of {} for {} members", self.places.len(), groups.members());
         }
@@ -72,10 +72,10 @@ impl Adapter {
         &self,
         u: &Tensor,
         block: usize,
-        groups: Option<&Groups>,
+        groups: Option<&SampleGroups>,
         dropout: Option<&Dropout>,
     ) -> Result<Tensor> {
-        let one = Groups::one(u.dim(0)?);
+        let one = SampleGroups::one(u.dim(0)?);
         let groups = groups.unwrap_or(&one);
         let linear = |x: &Tensor, weight: &Tensor, bias: &Tensor| {
             ops::grouped_linear(x, weight, Some(bias), groups)
@@ -200,7 +200,7 @@ mod tests {
     fn masks_differ_by_step_and_block_and_keep_the_mean() -> Result<()> {
         let ones = Tensor::ones((40, 50), candle_core::DType::F32, &Device::Cpu)?;
         let mask = |step, block| {
-            let dropped = dropout(0.1, step).apply(&ones, block, &Groups::one(40))?;
+            let dropped = dropout(0.1, step).apply(&ones, block, &SampleGroups::one(40))?;
             dropped.flatten_all()?.to_vec1::<f32>()
         };
         let base = mask(0, 0)?;
@@ -209,7 +209,7 @@ mod tests {
         let mean = base.iter().sum::<f32>() / base.len() as f32;
         assert!((mean - 1.0).abs() < 0.03, "{mean}");
         assert!(base.iter().all(|v| *v == 0.0 || (*v - 1.0 / 0.9).abs() < 1e-6));
-        assert!(dropout(0.1, 0).apply(&ones, 0, &Groups::new([20, 20])).is_err());
+        assert!(dropout(0.1, 0).apply(&ones, 0, &SampleGroups::new([20, 20])).is_err());
         Ok(())
     }
 

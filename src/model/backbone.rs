@@ -24,7 +24,7 @@ use candle_core::{DType, Device, Tensor, Var};
 
 pub use config::{BackboneConfig, PixelShape};
 
-use super::ops::{Groups, Precision};
+use super::ops::{Precision, SampleGroups};
 use super::{Adaptation, Bert, DeepResNet, DeviceSpec, ModelError, ParameterSet, ResNet, Vit};
 
 /// A feature extractor, frozen or over variables.
@@ -326,7 +326,7 @@ impl From<Bert> for Backbone {
 /// member.
 fn each_alone(
     pixels: &Tensor,
-    groups: &Groups,
+    groups: &SampleGroups,
     features: impl Fn(&Tensor) -> Result<Tensor, ModelError>,
 ) -> Result<Tensor, ModelError> {
     if groups.sizes().contains(&pixels.dim(0)?) {
@@ -394,7 +394,7 @@ mod tests {
         let network: Backbone = ResNet::from_parameters(config, &set)?.into();
         let values: Vec<f32> = (0..3 * 3 * 64).map(|i| (i as f32 * 0.7).sin()).collect();
         let images = Tensor::from_vec(values, (3, 3, 8, 8), &Device::Cpu)?;
-        let groups = Groups::new([1, 0, 2]);
+        let groups = SampleGroups::new([1, 0, 2]);
         let pack = Adaptation::none().grouped(&groups);
         let together = network.features(&images, &pack)?.to_vec2::<f32>()?;
         for run in groups.runs().filter(|run| !run.is_empty()) {

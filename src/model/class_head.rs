@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use super::ModelError;
 use super::cosine_head::CosineHead;
 use super::head::LinearHead;
-use super::ops::Groups;
+use super::ops::SampleGroups;
 use super::parameters::{ParameterSet, Variables};
 use super::prototype_head::PrototypeHead;
 use crate::numerics::streams::StreamKey;
@@ -146,7 +146,11 @@ impl ClassHead {
     ///
     /// # Errors
     /// When the features have another width, or there is not one head per member.
-    pub fn pack_logits(&self, features: &Tensor, members: &Groups) -> Result<Tensor, ModelError> {
+    pub fn pack_logits(
+        &self,
+        features: &Tensor,
+        members: &SampleGroups,
+    ) -> Result<Tensor, ModelError> {
         match self {
             ClassHead::Linear(head) => head.pack_logits(features, members),
             ClassHead::Cosine(head) => head.pack_logits(features, members),

@@ -4,7 +4,7 @@ use candle_core::{D, Device, Tensor, Var};
 
 use super::ModelError;
 use super::head::LinearHead;
-use super::ops::{self, Groups};
+use super::ops::{self, SampleGroups};
 use super::parameters::{Parameter, ParameterSet, Variables};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::StreamKey;
@@ -90,14 +90,18 @@ impl CosineHead {
     /// # Errors
     /// When the features have another width.
     pub fn logits(&self, features: &Tensor) -> Result<Tensor, ModelError> {
-        self.pack_logits(features, &Groups::one(features.dim(0)?))
+        self.pack_logits(features, &SampleGroups::one(features.dim(0)?))
     }
 
     /// [`CosineHead::logits`] for the members of a pack.
     ///
     /// # Errors
     /// When the features have another width, or there is not one head per member.
-    pub fn pack_logits(&self, features: &Tensor, members: &Groups) -> Result<Tensor, ModelError> {
+    pub fn pack_logits(
+        &self,
+        features: &Tensor,
+        members: &SampleGroups,
+    ) -> Result<Tensor, ModelError> {
         let weight = ops::unit_rows(&self.weight)?;
         let cosines = ops::grouped_linear(&ops::unit_rows(features)?, &weight, None, members)?;
         // By sample, so that each member's gradient adds up as it does alone.
@@ -127,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_head_per_member_agrees_with_each_alone() -> std::result::Result<(), ModelError> {
-        let groups = Groups::new([2, 0, 1]);
+        let groups = SampleGroups::new([2, 0, 1]);
         let t = [&draw("f", (3, 6)), &draw("w", (3, 4, 6)), &draw("s", 3)];
         let pack = |t: &[Tensor]| {
             let head = CosineHead { weight: t[1].clone(), sigma: t[2].clone() };
@@ -138,7 +142,7 @@ mod tests {
         for (member, run) in groups.runs().enumerate().filter(|(_, run)| !run.is_empty()) {
             let head = CosineHead { weight: t[1].get(member)?, sigma: t[2].get(member)? };
             let own = t[0].narrow(0, run.start, run.len())?;
-            let alone = head.pack_logits(&own, &Groups::one(run.len()))?;
+            let alone = head.pack_logits(&own, &SampleGroups::one(run.len()))?;
             assert_eq!(together[run], alone.to_vec2::<f32>()?);
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! The example `pretrain` (`tools/pretrain`) made it from procedurally drawn images, which no federated class
 //! is part of; the quickstart needs no download because of it.
 
-use super::ops::Activation;
+use super::ops::PerceptronActivation;
 use super::{ModelError, Vit, VitConfig};
 
 /// timm-named safetensors, f32.
@@ -20,7 +20,7 @@ pub const EMBEDDED_CONFIG: VitConfig = VitConfig {
     heads: 4,
     mlp: 256,
     norm_eps: 1e-6,
-    activation: Activation::Gelu,
+    activation: PerceptronActivation::Gelu,
 };
 
 /// Reads the embedded network.

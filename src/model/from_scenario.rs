@@ -36,10 +36,10 @@ pub fn backbone_config(scenario: &Scenario) -> BackboneConfig {
     }
 }
 
-fn activation(activation: Activation) -> ops::Activation {
+fn activation(activation: Activation) -> ops::PerceptronActivation {
     match activation {
-        Activation::Gelu => ops::Activation::Gelu,
-        Activation::QuickGelu => ops::Activation::QuickGelu,
+        Activation::Gelu => ops::PerceptronActivation::Gelu,
+        Activation::QuickGelu => ops::PerceptronActivation::QuickGelu,
     }
 }
 

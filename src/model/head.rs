@@ -4,7 +4,7 @@ use candle_core::{Device, Tensor};
 use clap::ValueEnum;
 
 use super::ModelError;
-use super::ops::{self, Groups};
+use super::ops::{self, SampleGroups};
 use super::parameters::{Parameter, ParameterSet, Variables};
 use crate::numerics::distributions::{fill_normal, uniform};
 use crate::numerics::streams::StreamKey;
@@ -174,7 +174,11 @@ impl LinearHead {
     ///
     /// # Errors
     /// When the features have another width, or there is not one head per member.
-    pub fn pack_logits(&self, features: &Tensor, members: &Groups) -> Result<Tensor, ModelError> {
+    pub fn pack_logits(
+        &self,
+        features: &Tensor,
+        members: &SampleGroups,
+    ) -> Result<Tensor, ModelError> {
         Ok(ops::grouped_linear(features, &self.weight, Some(&self.bias), members)?)
     }
 }

@@ -14,7 +14,7 @@ use candle_core::{D, Result, Tensor};
 use clap::ValueEnum;
 
 use super::input_hook::LinearLayer;
-use super::ops::{self, Groups};
+use super::ops::{self, SampleGroups};
 use super::parameters::{Parameter, ParameterSet};
 use super::{ModelError, VitConfig};
 use crate::numerics::distributions::uniform;
@@ -121,7 +121,7 @@ pub struct LoraPair {
 
 impl LoraPair {
     /// `B A x` for `x` `(b, n, in)`.
-    fn forward(&self, x: &Tensor, groups: Option<&Groups>) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, groups: Option<&SampleGroups>) -> Result<Tensor> {
         let linear = |x: &Tensor, weight: &Tensor| match groups {
             None => ops::linear(x, weight, None),
             Some(groups) => ops::grouped_linear(x, weight, None, groups),
@@ -144,7 +144,7 @@ impl LoraBlock {
         layer: LinearLayer,
         y: Tensor,
         x: &Tensor,
-        groups: Option<&Groups>,
+        groups: Option<&SampleGroups>,
     ) -> Result<Tensor> {
         let mut y = y;
         for (place, pairs) in self.pairs.iter().filter(|(place, _)| place.layer() == layer) {

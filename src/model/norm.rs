@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use candle_core::{Result, Tensor};
 
-use crate::model::ops::{self, ChannelAffine, ChannelMoments, Statistics};
+use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments};
 
 /// Share of a batch in the running statistics, as PyTorch's default.
 const MOMENTUM: f64 = 0.1;
@@ -59,13 +59,19 @@ impl Norm {
         if self.trains {
             let moments = ops::channel_moments(x)?;
             running.update(&moments)?;
-            return ops::batch_norm(x, affine, Statistics::Batch(&moments), shortcut, rectify);
+            return ops::batch_norm(
+                x,
+                affine,
+                BatchNormStatistics::Batch(&moments),
+                shortcut,
+                rectify,
+            );
         }
         let moments = ChannelMoments {
             mean: running.mean.clone(),
             variance: running.variance.clone(),
             rows: 0,
         };
-        ops::batch_norm(x, affine, Statistics::Running(&moments), shortcut, rectify)
+        ops::batch_norm(x, affine, BatchNormStatistics::Running(&moments), shortcut, rectify)
     }
 }

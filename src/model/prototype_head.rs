@@ -3,7 +3,7 @@
 use candle_core::{D, Device, Tensor};
 
 use super::ModelError;
-use super::ops::{self, Groups};
+use super::ops::{self, SampleGroups};
 use super::parameters::{Parameter, ParameterSet, Variables};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
@@ -79,14 +79,18 @@ impl PrototypeHead {
     /// # Errors
     /// When the features have another width.
     pub fn logits(&self, features: &Tensor) -> Result<Tensor, ModelError> {
-        self.pack_logits(features, &Groups::one(features.dim(0)?))
+        self.pack_logits(features, &SampleGroups::one(features.dim(0)?))
     }
 
     /// [`PrototypeHead::logits`] for the members of a pack, with a head each or one for all.
     ///
     /// # Errors
     /// When the features have another width, or there is neither one head nor one per member.
-    pub fn pack_logits(&self, features: &Tensor, members: &Groups) -> Result<Tensor, ModelError> {
+    pub fn pack_logits(
+        &self,
+        features: &Tensor,
+        members: &SampleGroups,
+    ) -> Result<Tensor, ModelError> {
         let products = ops::grouped_linear(features, &self.prototypes, None, members)?;
         let own = ops::sum(&features.sqr()?, 1)?;
         let squares = ops::sum(&self.prototypes.sqr()?, D::Minus1)?;
@@ -147,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_head_per_member_agrees_with_each_alone() -> std::result::Result<(), ModelError> {
-        let groups = Groups::new([2, 0, 1]);
+        let groups = SampleGroups::new([2, 0, 1]);
         let (f, p) = (draw("f", (3, 6)), draw("p", (3, 4, 6)));
         let together = of(&p).pack_logits(&f, &groups)?.to_vec2::<f32>()?;
         for (member, run) in groups.runs().enumerate().filter(|(_, run)| !run.is_empty()) {

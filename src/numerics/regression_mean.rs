@@ -6,15 +6,16 @@
 //! ```
 //! Weights are `(out, in)`, row-major. `G` is a symmetric matrix or its diagonal, and the pseudo-inverse cuts off what
 //! rounding may have left of an eigenvalue that is zero: a direction in which no client has inputs gets weight zero. Of
-//! a matrix that travelled as f32 that is far more than of one that was added up in f64, see [`Moments::rounding`].
+//! a matrix that travelled as f32 that is far more than of one that was added up in f64, see
+//! [`SecondMoments::rounding`].
 //!
 //! ```
-//! use fedcast::numerics::regression_mean::{Moments, regression_mean};
+//! use fedcast::numerics::regression_mean::{SecondMoments, regression_mean};
 //! // One output, two inputs: clients of weights (1, 5) and (3, 7) that saw them with energies (1, 1) and (3, 0).
-//! let (one, other) = (Moments::Diagonal(vec![1.0, 1.0]), Moments::Diagonal(vec![3.0, 0.0]));
+//! let (one, other) = (SecondMoments::Diagonal(vec![1.0, 1.0]), SecondMoments::Diagonal(vec![3.0, 0.0]));
 //! let mut sum = one.after(&[1.0, 5.0]);
 //! sum.iter_mut().zip(other.after(&[3.0, 7.0])).for_each(|(sum, own)| *sum += own);
-//! let total = Moments::Diagonal(vec![4.0, 1.0]);
+//! let total = SecondMoments::Diagonal(vec![4.0, 1.0]);
 //! assert_eq!(regression_mean(&sum, &total, 0.0)?, [2.5, 5.0]);
 //! # Ok::<(), fedcast::numerics::regression_mean::NotFinite>(())
 //! ```
@@ -36,29 +37,29 @@ pub struct NotFinite;
 
 /// Second moments of the inputs of a layer, summed and not divided.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Moments {
+pub enum SecondMoments {
     /// Moments of every input alone.
     Diagonal(Vec<f64>),
     /// Moments of every pair.
     Full(Symmetric),
 }
 
-impl Moments {
+impl SecondMoments {
     /// Returns the number of inputs.
     pub fn order(&self) -> usize {
         match self {
-            Moments::Diagonal(diagonal) => diagonal.len(),
-            Moments::Full(matrix) => matrix.order(),
+            SecondMoments::Diagonal(diagonal) => diagonal.len(),
+            SecondMoments::Full(matrix) => matrix.order(),
         }
     }
 
     /// Returns the moments with off-diagonal entries times `gamma`; with 0 the diagonal alone.
-    pub fn shrunk(self, gamma: f64) -> Moments {
+    pub fn shrunk(self, gamma: f64) -> SecondMoments {
         match self {
-            Moments::Full(matrix) if gamma == 0.0 => {
-                Moments::Diagonal((0..matrix.order()).map(|i| matrix.at(i, i)).collect())
+            SecondMoments::Full(matrix) if gamma == 0.0 => {
+                SecondMoments::Diagonal((0..matrix.order()).map(|i| matrix.at(i, i)).collect())
             }
-            Moments::Full(matrix) if gamma != 1.0 => {
+            SecondMoments::Full(matrix) if gamma != 1.0 => {
                 let order = matrix.order();
                 let entry = |i: usize, j: usize| match i == j {
                     true => matrix.at(i, j),
@@ -67,7 +68,7 @@ impl Moments {
                 let packed = (0..order).flat_map(|i| (0..=i).map(move |j| (i, j)));
                 let packed = packed.map(|(i, j)| entry(i, j)).collect();
                 let shrunk = Symmetric::from_packed(order, packed);
-                Moments::Full(shrunk.expect("a triangle of the same order"))
+                SecondMoments::Full(shrunk.expect("a triangle of the same order"))
             }
             other => other,
         }
@@ -76,22 +77,22 @@ impl Moments {
     /// Returns `W G`, `(out, in)`.
     pub fn after(&self, weights: &[f64]) -> Vec<f64> {
         match self {
-            Moments::Diagonal(diagonal) => {
+            SecondMoments::Diagonal(diagonal) => {
                 let energies = diagonal.iter().cycle();
                 weights.iter().zip(energies).map(|(weight, energy)| weight * energy).collect()
             }
-            Moments::Full(matrix) => product(weights, square(&matrix.full(), matrix.order())),
+            SecondMoments::Full(matrix) => product(weights, square(&matrix.full(), matrix.order())),
         }
     }
 
     /// Returns the moments `A G A^T` of inputs mapped by `A` `(r, in)`, row-major. With them the regression mean is of
     /// the layers after a common `A`, as LoRM needs it: `B = (sum_m B_m A G_m A^T) (A G A^T)^+`.
-    pub fn through(&self, a: &[f64]) -> Moments {
+    pub fn through(&self, a: &[f64]) -> SecondMoments {
         let inputs = self.order();
         let rank = a.len() / inputs.max(1);
         let through = product(&self.after(a), Matrix::dense(a, rank, inputs).t());
         let matrix = Symmetric::from_full(rank, &through);
-        Moments::Full(matrix.expect("a square matrix of the rank"))
+        SecondMoments::Full(matrix.expect("a square matrix of the rank"))
     }
 
     /// Returns the bound on changes of eigenvalues if every entry was rounded to this precision. It is `|E|_2 <=
@@ -99,14 +100,14 @@ impl Moments {
     /// rounding leaves it diagonal.
     pub fn rounding(&self, precision: f64) -> f64 {
         match self {
-            Moments::Diagonal(_) => 0.0,
-            Moments::Full(matrix) => precision * matrix.trace(),
+            SecondMoments::Diagonal(_) => 0.0,
+            SecondMoments::Full(matrix) => precision * matrix.trace(),
         }
     }
 
-    /// Returns the bound of [`through`](Moments::through) `A`: `precision sum_k (sum_i |A_ki| sqrt G_ii)^2`.
+    /// Returns the bound of [`through`](SecondMoments::through) `A`: `precision sum_k (sum_i |A_ki| sqrt G_ii)^2`.
     pub fn rounding_through(&self, a: &[f64], precision: f64) -> f64 {
-        let Moments::Full(matrix) = self else { return 0.0 };
+        let SecondMoments::Full(matrix) = self else { return 0.0 };
         let lengths: Vec<f64> = (0..matrix.order()).map(|i| matrix.at(i, i).abs().sqrt()).collect();
         let of = |row: &[f64]| row.iter().zip(&lengths).map(|(a, length)| a.abs() * length).sum();
         let squared = |row: &[f64]| -> f64 { f64::powi(of(row), 2) };
@@ -117,20 +118,22 @@ impl Moments {
     ///
     /// # Panics
     /// Where they are of another.
-    pub fn add(&mut self, other: &Moments) {
+    pub fn add(&mut self, other: &SecondMoments) {
         match (self, other) {
-            (Moments::Diagonal(own), Moments::Diagonal(other)) if own.len() == other.len() => {
+            (SecondMoments::Diagonal(own), SecondMoments::Diagonal(other))
+                if own.len() == other.len() =>
+            {
                 own.iter_mut().zip(other).for_each(|(own, other)| *own += other);
             }
-            (Moments::Full(own), Moments::Full(other)) => own.add(other),
+            (SecondMoments::Full(own), SecondMoments::Full(other)) => own.add(other),
             _ => panic!("moments of one layer are of one form"),
         }
     }
 
     fn is_finite(&self) -> bool {
         match self {
-            Moments::Diagonal(diagonal) => diagonal.iter().all(|value| value.is_finite()),
-            Moments::Full(matrix) => matrix.packed().iter().all(|value| value.is_finite()),
+            SecondMoments::Diagonal(diagonal) => diagonal.iter().all(|value| value.is_finite()),
+            SecondMoments::Full(matrix) => matrix.packed().iter().all(|value| value.is_finite()),
         }
     }
 }
@@ -142,21 +145,21 @@ impl Moments {
 /// Values that are not finite.
 pub fn regression_mean(
     numerator: &[f64],
-    moments: &Moments,
+    moments: &SecondMoments,
     rounding: f64,
 ) -> Result<Vec<f64>, NotFinite> {
     if !moments.is_finite() || numerator.iter().any(|value| !value.is_finite()) {
         return Err(NotFinite);
     }
     match moments {
-        Moments::Diagonal(diagonal) => {
+        SecondMoments::Diagonal(diagonal) => {
             let least = least(diagonal.iter().copied(), diagonal.len()).max(rounding);
             let inverse = |energy: &f64| if *energy > least { 1.0 / energy } else { 0.0 };
             let inverse: Vec<f64> = diagonal.iter().map(inverse).collect();
             let inverses = inverse.iter().cycle();
             Ok(numerator.iter().zip(inverses).map(|(sum, inverse)| sum * inverse).collect())
         }
-        Moments::Full(matrix) => {
+        SecondMoments::Full(matrix) => {
             let inverse = pseudo_inverse(matrix, rounding)?;
             Ok(product(numerator, square(&inverse, matrix.order())))
         }

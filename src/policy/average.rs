@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::PolicyError;
 use crate::model::{Parameter, ParameterSet};
 use crate::numerics::robust::Weighted;
-use crate::numerics::wide::{Work, each, wide};
+use crate::numerics::wide::{WideWork, each, wide};
 
 /// Sum over participants of `weight * (value - base)` for every parameter.
 ///
@@ -170,7 +170,7 @@ struct Step<'a> {
     sum: &'a mut [f64],
 }
 
-impl Work for Step<'_> {
+impl WideWork for Step<'_> {
     type Answer = ();
 
     #[inline(always)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{Parameter, ParameterSet};
-use crate::numerics::wide::{Work, each, wide};
+use crate::numerics::wide::{WideWork, each, wide};
 
 /// Weight added to every number, so that numbers with weight at no client get the plain mean.
 const FLOOR: f64 = 1e-12;
@@ -97,7 +97,7 @@ struct Weigh<'a> {
     weights: &'a [f32],
 }
 
-impl Work for Weigh<'_> {
+impl WideWork for Weigh<'_> {
     type Answer = ();
 
     #[inline(always)]

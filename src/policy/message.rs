@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{MessageSpec, TensorSpec, parameter_sections, parameters_of};
 use crate::model::ParameterSet;
-use crate::wire::{Body, Kind, MetaReader, NamedTensor, Section, Values, WireError};
+use crate::wire::{Body, Kind, MetaReader, NamedTensor, Section, TensorValues, WireError};
 
 /// Message between the server and one participant. Cloning shares all values.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +42,7 @@ impl Message {
     pub fn filling(
         layout: &MessageSpec,
         parameters: ParameterSet,
-        values: impl IntoIterator<Item = Values>,
+        values: impl IntoIterator<Item = TensorValues>,
     ) -> Result<Message, WireError> {
         let misfit = |name: &str| WireError::Malformed(format!("`{name}` is not as its layout"));
         let differs = |place: &&TensorSpec| {
@@ -209,14 +209,14 @@ mod tests {
             TensorSpec::new(Kind::Prototypes, "means", &[1, 1], Dtype::F64),
         ];
         let values = || {
-            let number = |values: &[f64]| Values::F64(values.into());
-            vec![Values::U32([1, 2].into()), number(&[0.5]), number(&[4.0])]
+            let number = |values: &[f64]| TensorValues::F64(values.into());
+            vec![TensorValues::U32([1, 2].into()), number(&[0.5]), number(&[4.0])]
         };
         let message = Message::filling(&layout, set(), values())?;
         assert!(message.body().fills(&layout.body()));
         assert_eq!(message.body().meta, [3]);
         assert_eq!(message.tensor(Kind::Prototypes, "means")?.as_f64()?[..], [4.0]);
-        let refused = |parameters: ParameterSet, values: Vec<Values>| {
+        let refused = |parameters: ParameterSet, values: Vec<TensorValues>| {
             Message::filling(&layout, parameters, values).is_err()
         };
         assert!(refused(ParameterSet::new(), values()));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::{KINDS, kind_of};
 use crate::numerics::symmetric::Symmetric;
 use crate::wire::{
-    BodyShape, Dtype, Kind, NamedTensor, SectionShape, TensorShape, Values, WireError,
+    BodyShape, Dtype, Kind, NamedTensor, SectionShape, TensorShape, TensorValues, WireError,
 };
 
 /// Content of a message of one direction in one exchange.
@@ -211,8 +211,8 @@ impl TensorSpec {
             _ => Cow::Borrowed(numbers),
         };
         let values = match self.dtype {
-            Dtype::F32 => Values::F32(all.iter().map(|number| *number as f32).collect()),
-            Dtype::F64 => Values::F64(all.into()),
+            Dtype::F32 => TensorValues::F32(all.iter().map(|number| *number as f32).collect()),
+            Dtype::F64 => TensorValues::F64(all.into()),
             _ => return Err(misfit("is no place for real numbers")),
         };
         NamedTensor::new(Arc::clone(&self.name), &*self.shape, values)

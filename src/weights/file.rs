@@ -13,7 +13,7 @@ use super::numpy::NumpyFile;
 use super::safetensors_file::{self, SafetensorsFile};
 use super::shards::{self, Shards};
 use super::torch::TorchFile;
-use super::{Format, Line, Listing, Values, WeightsError, part};
+use super::{FileTensor, Format, Line, Listing, WeightsError, part};
 use crate::files::{self, Kind};
 
 /// Number of first bytes that identify the format of a file.
@@ -203,7 +203,7 @@ impl<'a> WeightsFile<'a> {
     ///
     /// # Errors
     /// Bytes that are not there, a type that is no weight, NaN or infinity.
-    pub fn read(&mut self, name: &str) -> Result<Values, WeightsError> {
+    pub fn read(&mut self, name: &str) -> Result<FileTensor, WeightsError> {
         let name = &format!("{}{name}", self.below);
         match &mut self.container {
             Container::Safetensors(file) => file.read(&self.origin, name),
@@ -217,7 +217,7 @@ impl<'a> WeightsFile<'a> {
     ///
     /// # Errors
     /// As [`WeightsFile::read`].
-    pub fn made(&mut self, line: &Line) -> Result<Values, WeightsError> {
+    pub fn made(&mut self, line: &Line) -> Result<FileTensor, WeightsError> {
         let parts = line.from.iter().map(|name| self.read(name)).collect::<Result<Vec<_>, _>>()?;
         let made = line.layout.apply(&parts, line.shape.clone());
         match &line.scale {
@@ -284,7 +284,7 @@ pub(super) fn widened(
     kind: &str,
     shape: &[usize],
     data: &[u8],
-) -> Result<Values, WeightsError> {
+) -> Result<FileTensor, WeightsError> {
     let values: Arc<[f32]> = match kind {
         "F32" => collect(data, f32::from_le_bytes),
         "F64" => collect(data, |b| f64::from_le_bytes(b) as f32),
@@ -297,11 +297,15 @@ pub(super) fn widened(
             return Err(WeightsError::Type { file, name, kind });
         }
     };
-    finite(file, name, Values { shape: shape.to_vec(), values })
+    finite(file, name, FileTensor { shape: shape.to_vec(), values })
 }
 
 /// Returns the values if all of them are finite.
-pub(super) fn finite(file: &str, name: &str, tensor: Values) -> Result<Values, WeightsError> {
+pub(super) fn finite(
+    file: &str,
+    name: &str,
+    tensor: FileTensor,
+) -> Result<FileTensor, WeightsError> {
     match tensor.values.iter().position(|value| !value.is_finite()) {
         None => Ok(tensor),
         Some(index) => Err(WeightsError::NotFinite {

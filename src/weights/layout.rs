@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Values, shown};
+use super::{FileTensor, shown};
 
 /// Change to the tensors of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Layout {
     }
 
     /// Returns the tensor that comes of these, whose shapes [`Layout::shape`] has accepted as `shape`.
-    pub(super) fn apply(self, from: &[Values], shape: Vec<usize>) -> Values {
+    pub(super) fn apply(self, from: &[FileTensor], shape: Vec<usize>) -> FileTensor {
         let values: Arc<[f32]> = match (self, from) {
             (Layout::Same, [only]) => Arc::clone(&only.values),
             (Layout::Joined | Layout::JoinedBiases, _) => {
@@ -84,7 +84,7 @@ impl Layout {
             }
             _ => from.iter().flat_map(|part| permuted(part, self.order())).collect(),
         };
-        Values { shape, values }
+        FileTensor { shape, values }
     }
 
     /// Returns the order in which axes of a file come in ours.
@@ -100,7 +100,7 @@ impl Layout {
 }
 
 /// Returns the values of a tensor with its axes in another order.
-fn permuted(tensor: &Values, order: &[usize]) -> Vec<f32> {
+fn permuted(tensor: &FileTensor, order: &[usize]) -> Vec<f32> {
     // How far apart neighbors along an axis lie.
     let step = |axis: usize| tensor.shape[axis + 1..].iter().product::<usize>();
     let mut places = vec![0];
@@ -118,12 +118,12 @@ fn permuted(tensor: &Values, order: &[usize]) -> Vec<f32> {
 mod tests {
     use super::*;
 
-    fn counted(shape: &[usize]) -> Values {
+    fn counted(shape: &[usize]) -> FileTensor {
         let count = shape.iter().product::<usize>();
-        Values { shape: shape.to_vec(), values: (0..count).map(|value| value as f32).collect() }
+        FileTensor { shape: shape.to_vec(), values: (0..count).map(|value| value as f32).collect() }
     }
 
-    fn applied(layout: Layout, from: &[Values]) -> (Vec<usize>, Vec<f32>) {
+    fn applied(layout: Layout, from: &[FileTensor]) -> (Vec<usize>, Vec<f32>) {
         let shapes: Vec<&[usize]> = from.iter().map(|part| part.shape.as_slice()).collect();
         let made = layout.apply(from, layout.shape(&shapes).unwrap());
         assert_eq!(made.shape.iter().product::<usize>(), made.values.len());
@@ -135,7 +135,7 @@ mod tests {
         let two = |shape: &[usize]| {
             let second = counted(shape);
             let more = second.values.iter().map(|value| value + 100.0).collect();
-            [counted(shape), Values { values: more, ..second }]
+            [counted(shape), FileTensor { values: more, ..second }]
         };
         assert_eq!(applied(Layout::Same, &[counted(&[2, 1])]), (vec![2, 1], vec![0.0, 1.0]));
         assert_eq!(

@@ -77,19 +77,22 @@ pub type Listing = BTreeMap<String, Listed>;
 
 /// A tensor out of a file: row-major, widened or narrowed to f32.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Values {
+pub struct FileTensor {
     /// Extents; empty for a scalar.
     pub shape: Vec<usize>,
     /// Row-major.
     pub values: Arc<[f32]>,
 }
 
-impl Values {
+impl FileTensor {
     /// Returns every row times the number of its place in a vector.
-    fn with_rows_scaled(self, by: &Values) -> Values {
+    fn with_rows_scaled(self, by: &FileTensor) -> FileTensor {
         let width = self.values.len() / by.values.len().max(1);
         let scaled = |(place, value): (usize, &f32)| value * by.values[place / width.max(1)];
-        Values { shape: self.shape, values: self.values.iter().enumerate().map(scaled).collect() }
+        FileTensor {
+            shape: self.shape,
+            values: self.values.iter().enumerate().map(scaled).collect(),
+        }
     }
 }
 

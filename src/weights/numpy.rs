@@ -9,7 +9,7 @@ use candle_core::{DType, Error};
 
 use super::advice::convert_npz;
 use super::file::finite;
-use super::{Listed, Listing, Values, WeightsError};
+use super::{FileTensor, Listed, Listing, WeightsError};
 
 /// Largest compression ratio of deflate.
 const INFLATION: u64 = 1_032;
@@ -48,7 +48,7 @@ impl NumpyFile {
     }
 
     /// Reads one array.
-    pub fn read(&mut self, origin: &str, name: &str) -> Result<Values, WeightsError> {
+    pub fn read(&mut self, origin: &str, name: &str) -> Result<FileTensor, WeightsError> {
         let array = self.arrays.get(name).map_err(|error| malformed(origin, &error.to_string()))?;
         let Some(array) = array else {
             return Err(WeightsError::malformed(origin, FORMAT, format!("`{name}` is gone")));
@@ -61,7 +61,7 @@ impl NumpyFile {
             .to_dtype(DType::F32)
             .and_then(|array| array.flatten_all()?.to_vec1::<f32>())
             .map_err(|error| malformed(origin, &error.to_string()))?;
-        let tensor = Values { shape: array.dims().to_vec(), values: values.into() };
+        let tensor = FileTensor { shape: array.dims().to_vec(), values: values.into() };
         finite(origin, name, tensor)
     }
 }

@@ -25,7 +25,7 @@ pub const READ: &str = "plain ones are read: ResNet-18 of any width with a stem 
 pub struct ResNetLooks {
     stages: [usize; 4],
     bottlenecks: bool,
-    stem: Stem,
+    stem: StemKind,
     /// Channels of the first stage, before bottlenecks widen them.
     width: Option<usize>,
     /// Groups of the convolution in the middle of a bottleneck.
@@ -40,7 +40,7 @@ pub struct ResNetLooks {
 
 /// Layers before the first stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Stem {
+enum StemKind {
     /// One convolution of this side.
     Single(usize),
     /// Several convolutions.
@@ -56,9 +56,9 @@ impl ResNetLooks {
         let stages = [1, 2, 3, 4].map(|stage| blocks(shapes, &format!("layer{stage}.")));
         let bottlenecks = shapes.contains_key("layer1.0.conv3.weight");
         let stem = match shape("conv1.weight") {
-            [_, _, side, _] => Stem::Single(*side),
-            _ if shapes.contains_key("conv1.0.weight") => Stem::Deep,
-            _ => Stem::Unknown,
+            [_, _, side, _] => StemKind::Single(*side),
+            _ if shapes.contains_key("conv1.0.weight") => StemKind::Deep,
+            _ => StemKind::Unknown,
         };
         let width = match (shape("conv1.weight"), shape("bn1.weight")) {
             ([width, ..], _) | (_, [width]) => Some(*width),
@@ -85,9 +85,9 @@ impl ResNetLooks {
         let wide_enough = self.width == Some(64);
         match (self.stages, self.bottlenecks, &self.stem) {
             _ if !plain => None,
-            ([2, 2, 2, 2], false, Stem::Single(3 | 7)) => Some("resnet18"),
-            ([3, 4, 6, 3], true, Stem::Single(7)) if wide_enough => Some("resnet50"),
-            ([3, 8, 36, 3], true, Stem::Single(7)) if wide_enough => Some("resnet152"),
+            ([2, 2, 2, 2], false, StemKind::Single(3 | 7)) => Some("resnet18"),
+            ([3, 4, 6, 3], true, StemKind::Single(7)) if wide_enough => Some("resnet50"),
+            ([3, 8, 36, 3], true, StemKind::Single(7)) if wide_enough => Some("resnet152"),
             _ => None,
         }
     }
@@ -96,9 +96,11 @@ impl ResNetLooks {
     pub fn words(&self) -> String {
         let mut with = Vec::new();
         match &self.stem {
-            Stem::Single(side) => with.push(format!("with a stem of {}", shown(&[*side, *side]))),
-            Stem::Deep => with.push("with a stem of several convolutions".to_owned()),
-            Stem::Unknown => {}
+            StemKind::Single(side) => {
+                with.push(format!("with a stem of {}", shown(&[*side, *side])))
+            }
+            StemKind::Deep => with.push("with a stem of several convolutions".to_owned()),
+            StemKind::Unknown => {}
         }
         if self.groups > 1 {
             with.push(format!("with convolutions in {} groups", self.groups));
@@ -143,8 +145,8 @@ impl ResNetLooks {
         };
         let family = if self.attends { format!("SE-{family}") } else { family.to_owned() };
         let letter = match (&self.stem, self.averages) {
-            (Stem::Deep, true) => "d",
-            (Stem::Deep, false) => "c",
+            (StemKind::Deep, true) => "d",
+            (StemKind::Deep, false) => "c",
             _ => "",
         };
         let of_cifar = if of_cifar { " for small images, in three stages" } else { "" };

@@ -8,7 +8,7 @@ use std::io::Read;
 use safetensors::tensor::{Metadata, SafeTensors};
 
 use super::file::widened;
-use super::{Listed, Listing, Values, WeightsError};
+use super::{FileTensor, Listed, Listing, WeightsError};
 
 /// A file in memory, with its index.
 pub(super) struct SafetensorsFile<'a> {
@@ -30,7 +30,7 @@ impl<'a> SafetensorsFile<'a> {
     }
 
     /// Reads one tensor.
-    pub fn read(&self, file: &str, name: &str) -> Result<Values, WeightsError> {
+    pub fn read(&self, file: &str, name: &str) -> Result<FileTensor, WeightsError> {
         let place = self.index.info(name).and_then(|info| {
             let (from, to) = info.data_offsets;
             Some((info, self.bytes.get(self.start + from..self.start + to)?))

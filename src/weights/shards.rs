@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Listing, Values, WeightsError, WeightsFile};
+use super::{FileTensor, Listing, WeightsError, WeightsFile};
 use crate::files::{self, Kind};
 
 const FORMAT: &str = "index of a network in several files";
@@ -40,7 +40,7 @@ impl Shards {
     }
 
     /// Reads one tensor.
-    pub fn read(&mut self, name: &str) -> Result<Values, WeightsError> {
+    pub fn read(&mut self, name: &str) -> Result<FileTensor, WeightsError> {
         self.files[self.places[name]].read(name)
     }
 }

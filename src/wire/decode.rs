@@ -10,7 +10,7 @@ use super::tensor::shape_elements;
 use super::{Body, Codec, Dtype, FrameHeader, Kind, NamedTensor, Section, WireError};
 
 /// A row of the tensor table.
-struct Row {
+struct TensorTableRow {
     name: Arc<str>,
     dtype: Dtype,
     codec: Codec,
@@ -35,7 +35,7 @@ pub fn decode(frame: &[u8]) -> Result<(FrameHeader, Body), WireError> {
         let code = byte(&mut rest)?;
         let kind = Kind::from_code(code)
             .ok_or_else(|| WireError::Malformed(format!("unknown kind {code}")))?;
-        let rows: Result<Vec<Row>, WireError> =
+        let rows: Result<Vec<TensorTableRow>, WireError> =
             (0..varint(&mut rest, "table")?).map(|_| row(&mut rest)).collect();
         table.push((kind, rows?));
     }
@@ -62,7 +62,7 @@ pub fn decode(frame: &[u8]) -> Result<(FrameHeader, Body), WireError> {
     Ok((header, Body::new(meta, sections)))
 }
 
-fn row(rest: &mut &[u8]) -> Result<Row, WireError> {
+fn row(rest: &mut &[u8]) -> Result<TensorTableRow, WireError> {
     let length = varint(rest, "table")?;
     let name = std::str::from_utf8(take(rest, length, "table")?)
         .map_err(|_| WireError::Malformed("a tensor's name is not UTF-8".into()))?;
@@ -82,7 +82,7 @@ fn row(rest: &mut &[u8]) -> Result<Row, WireError> {
         )));
     }
     let length = usize::try_from(length).map_err(|_| WireError::Truncated("data"))?;
-    Ok(Row { name: name.into(), dtype, codec, shape, length })
+    Ok(TensorTableRow { name: name.into(), dtype, codec, shape, length })
 }
 
 fn varint(rest: &mut &[u8], part: &'static str) -> Result<u64, WireError> {

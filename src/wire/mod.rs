@@ -43,4 +43,4 @@ pub use shape::{BodyShape, SectionShape, TensorShape};
 pub use size::{FrameSize, KindBytes};
 pub use tensor::NamedTensor;
 pub use transmit::{transmit, verify};
-pub use values::{Dtype, Values};
+pub use values::{Dtype, TensorValues};

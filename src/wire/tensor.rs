@@ -10,14 +10,14 @@
 
 use std::sync::Arc;
 
-use super::{Dtype, TensorShape, Values, WireError};
+use super::{Dtype, TensorShape, TensorValues, WireError};
 
 /// A tensor with a name that is unique within its section.
 #[derive(Clone, Debug)]
 pub struct NamedTensor {
     name: Arc<str>,
     shape: Vec<usize>,
-    values: Values,
+    values: TensorValues,
 }
 
 impl NamedTensor {
@@ -28,7 +28,7 @@ impl NamedTensor {
     pub fn new(
         name: impl Into<Arc<str>>,
         shape: impl Into<Vec<usize>>,
-        values: Values,
+        values: TensorValues,
     ) -> Result<NamedTensor, WireError> {
         let tensor = NamedTensor { name: name.into(), shape: shape.into(), values };
         let elements = shape_elements(&tensor.shape);
@@ -42,7 +42,7 @@ impl NamedTensor {
                 got: tensor.values.bytes(),
             });
         }
-        if let Values::Bits(bytes) = &tensor.values
+        if let TensorValues::Bits(bytes) = &tensor.values
             && !elements.is_multiple_of(8)
             && bytes.last().is_some_and(|last| last >> (elements % 8) != 0)
         {
@@ -57,7 +57,7 @@ impl NamedTensor {
         shape: impl Into<Vec<usize>>,
         values: impl Into<Arc<[f32]>>,
     ) -> Result<NamedTensor, WireError> {
-        NamedTensor::new(name, shape, Values::F32(values.into()))
+        NamedTensor::new(name, shape, TensorValues::F32(values.into()))
     }
 
     /// Creates a tensor of f64 values.
@@ -66,7 +66,7 @@ impl NamedTensor {
         shape: impl Into<Vec<usize>>,
         values: impl Into<Arc<[f64]>>,
     ) -> Result<NamedTensor, WireError> {
-        NamedTensor::new(name, shape, Values::F64(values.into()))
+        NamedTensor::new(name, shape, TensorValues::F64(values.into()))
     }
 
     /// Creates a tensor of u32 values.
@@ -75,7 +75,7 @@ impl NamedTensor {
         shape: impl Into<Vec<usize>>,
         values: impl Into<Arc<[u32]>>,
     ) -> Result<NamedTensor, WireError> {
-        NamedTensor::new(name, shape, Values::U32(values.into()))
+        NamedTensor::new(name, shape, TensorValues::U32(values.into()))
     }
 
     pub fn name(&self) -> &Arc<str> {
@@ -88,7 +88,7 @@ impl NamedTensor {
     }
 
     /// Returns the values, row-major.
-    pub fn values(&self) -> &Values {
+    pub fn values(&self) -> &TensorValues {
         &self.values
     }
 
@@ -132,7 +132,7 @@ impl NamedTensor {
     /// Returns the values as f32, shared; [`WireError::Type`] if they are of another type.
     pub fn as_f32(&self) -> Result<&Arc<[f32]>, WireError> {
         match &self.values {
-            Values::F32(v) => Ok(v),
+            TensorValues::F32(v) => Ok(v),
             _ => Err(self.not(Dtype::F32)),
         }
     }
@@ -140,7 +140,7 @@ impl NamedTensor {
     /// Returns the values as f64.
     pub fn as_f64(&self) -> Result<&Arc<[f64]>, WireError> {
         match &self.values {
-            Values::F64(v) => Ok(v),
+            TensorValues::F64(v) => Ok(v),
             _ => Err(self.not(Dtype::F64)),
         }
     }
@@ -148,7 +148,7 @@ impl NamedTensor {
     /// Returns the values as u32.
     pub fn as_u32(&self) -> Result<&Arc<[u32]>, WireError> {
         match &self.values {
-            Values::U32(v) => Ok(v),
+            TensorValues::U32(v) => Ok(v),
             _ => Err(self.not(Dtype::U32)),
         }
     }
@@ -156,7 +156,7 @@ impl NamedTensor {
     /// Returns the values as u64.
     pub fn as_u64(&self) -> Result<&Arc<[u64]>, WireError> {
         match &self.values {
-            Values::U64(v) => Ok(v),
+            TensorValues::U64(v) => Ok(v),
             _ => Err(self.not(Dtype::U64)),
         }
     }

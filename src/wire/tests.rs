@@ -22,28 +22,28 @@ fn plan() -> impl Strategy<Value = CodecPlan> {
 }
 
 /// Values of any type; floats that every codec can carry.
-fn values(dtype: Dtype, elements: usize) -> BoxedStrategy<Values> {
+fn values(dtype: Dtype, elements: usize) -> BoxedStrategy<TensorValues> {
     let n = elements;
     match dtype {
-        Dtype::F32 => vec(-6e4f32..6e4, n).prop_map(|v| Values::F32(v.into())).boxed(),
-        Dtype::F64 => vec(any::<f64>(), n).prop_map(|v| Values::F64(v.into())).boxed(),
+        Dtype::F32 => vec(-6e4f32..6e4, n).prop_map(|v| TensorValues::F32(v.into())).boxed(),
+        Dtype::F64 => vec(any::<f64>(), n).prop_map(|v| TensorValues::F64(v.into())).boxed(),
         Dtype::F16 => vec(any::<u16>().prop_map(f16::from_bits), n)
-            .prop_map(|v| Values::F16(v.into()))
+            .prop_map(|v| TensorValues::F16(v.into()))
             .boxed(),
         Dtype::Bf16 => vec(any::<u16>().prop_map(bf16::from_bits), n)
-            .prop_map(|v| Values::Bf16(v.into()))
+            .prop_map(|v| TensorValues::Bf16(v.into()))
             .boxed(),
-        Dtype::I8 => vec(any::<i8>(), n).prop_map(|v| Values::I8(v.into())).boxed(),
-        Dtype::U8 => vec(any::<u8>(), n).prop_map(|v| Values::U8(v.into())).boxed(),
-        Dtype::U32 => vec(any::<u32>(), n).prop_map(|v| Values::U32(v.into())).boxed(),
-        Dtype::U64 => vec(any::<u64>(), n).prop_map(|v| Values::U64(v.into())).boxed(),
-        Dtype::I64 => vec(any::<i64>(), n).prop_map(|v| Values::I64(v.into())).boxed(),
+        Dtype::I8 => vec(any::<i8>(), n).prop_map(|v| TensorValues::I8(v.into())).boxed(),
+        Dtype::U8 => vec(any::<u8>(), n).prop_map(|v| TensorValues::U8(v.into())).boxed(),
+        Dtype::U32 => vec(any::<u32>(), n).prop_map(|v| TensorValues::U32(v.into())).boxed(),
+        Dtype::U64 => vec(any::<u64>(), n).prop_map(|v| TensorValues::U64(v.into())).boxed(),
+        Dtype::I64 => vec(any::<i64>(), n).prop_map(|v| TensorValues::I64(v.into())).boxed(),
         Dtype::Bits => vec(any::<u8>(), n.div_ceil(8))
             .prop_map(move |mut v| {
                 if let Some(last) = v.last_mut().filter(|_| !n.is_multiple_of(8)) {
                     *last &= (1 << (n % 8)) - 1;
                 }
-                Values::Bits(v.into())
+                TensorValues::Bits(v.into())
             })
             .boxed(),
     }

@@ -7,7 +7,7 @@ use bytemuck::NoUninit;
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
-use crate::numerics::wide::{Work, wide};
+use crate::numerics::wide::{WideWork, wide};
 
 /// The type of a tensor's elements. The discriminants are part of the frame format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -98,7 +98,7 @@ impl Dtype {
 
 /// The values of a tensor, row-major, shared: cloning copies a pointer.
 #[derive(Clone, Debug)]
-pub enum Values {
+pub enum TensorValues {
     /// 32-bit floats.
     F32(Arc<[f32]>),
     /// 64-bit floats.
@@ -121,36 +121,36 @@ pub enum Values {
     Bits(Arc<[u8]>),
 }
 
-impl Values {
+impl TensorValues {
     /// Returns the element type.
     pub fn dtype(&self) -> Dtype {
         match self {
-            Values::F32(_) => Dtype::F32,
-            Values::F64(_) => Dtype::F64,
-            Values::F16(_) => Dtype::F16,
-            Values::Bf16(_) => Dtype::Bf16,
-            Values::I8(_) => Dtype::I8,
-            Values::U8(_) => Dtype::U8,
-            Values::U32(_) => Dtype::U32,
-            Values::U64(_) => Dtype::U64,
-            Values::I64(_) => Dtype::I64,
-            Values::Bits(_) => Dtype::Bits,
+            TensorValues::F32(_) => Dtype::F32,
+            TensorValues::F64(_) => Dtype::F64,
+            TensorValues::F16(_) => Dtype::F16,
+            TensorValues::Bf16(_) => Dtype::Bf16,
+            TensorValues::I8(_) => Dtype::I8,
+            TensorValues::U8(_) => Dtype::U8,
+            TensorValues::U32(_) => Dtype::U32,
+            TensorValues::U64(_) => Dtype::U64,
+            TensorValues::I64(_) => Dtype::I64,
+            TensorValues::Bits(_) => Dtype::Bits,
         }
     }
 
     /// Returns every value as f64; bits as zeros and ones.
     pub fn numbers(&self) -> Vec<f64> {
         match self {
-            Values::F32(v) => v.iter().map(|x| f64::from(*x)).collect(),
-            Values::F64(v) => v.to_vec(),
-            Values::F16(v) => v.iter().map(|x| x.to_f64()).collect(),
-            Values::Bf16(v) => v.iter().map(|x| x.to_f64()).collect(),
-            Values::I8(v) => v.iter().map(|x| f64::from(*x)).collect(),
-            Values::U8(v) => v.iter().map(|x| f64::from(*x)).collect(),
-            Values::U32(v) => v.iter().map(|x| f64::from(*x)).collect(),
-            Values::U64(v) => v.iter().map(|x| *x as f64).collect(),
-            Values::I64(v) => v.iter().map(|x| *x as f64).collect(),
-            Values::Bits(v) => v
+            TensorValues::F32(v) => v.iter().map(|x| f64::from(*x)).collect(),
+            TensorValues::F64(v) => v.to_vec(),
+            TensorValues::F16(v) => v.iter().map(|x| x.to_f64()).collect(),
+            TensorValues::Bf16(v) => v.iter().map(|x| x.to_f64()).collect(),
+            TensorValues::I8(v) => v.iter().map(|x| f64::from(*x)).collect(),
+            TensorValues::U8(v) => v.iter().map(|x| f64::from(*x)).collect(),
+            TensorValues::U32(v) => v.iter().map(|x| f64::from(*x)).collect(),
+            TensorValues::U64(v) => v.iter().map(|x| *x as f64).collect(),
+            TensorValues::I64(v) => v.iter().map(|x| *x as f64).collect(),
+            TensorValues::Bits(v) => v
                 .iter()
                 .flat_map(|byte| (0..8).map(move |bit| f64::from(byte >> bit & 1)))
                 .collect(),
@@ -160,15 +160,15 @@ impl Values {
     /// Returns the bytes held, before any codec.
     pub fn bytes(&self) -> u64 {
         (match self {
-            Values::F32(v) => std::mem::size_of_val(&v[..]),
-            Values::F64(v) => std::mem::size_of_val(&v[..]),
-            Values::F16(v) => std::mem::size_of_val(&v[..]),
-            Values::Bf16(v) => std::mem::size_of_val(&v[..]),
-            Values::I8(v) => v.len(),
-            Values::U8(v) | Values::Bits(v) => v.len(),
-            Values::U32(v) => std::mem::size_of_val(&v[..]),
-            Values::U64(v) => std::mem::size_of_val(&v[..]),
-            Values::I64(v) => std::mem::size_of_val(&v[..]),
+            TensorValues::F32(v) => std::mem::size_of_val(&v[..]),
+            TensorValues::F64(v) => std::mem::size_of_val(&v[..]),
+            TensorValues::F16(v) => std::mem::size_of_val(&v[..]),
+            TensorValues::Bf16(v) => std::mem::size_of_val(&v[..]),
+            TensorValues::I8(v) => v.len(),
+            TensorValues::U8(v) | TensorValues::Bits(v) => v.len(),
+            TensorValues::U32(v) => std::mem::size_of_val(&v[..]),
+            TensorValues::U64(v) => std::mem::size_of_val(&v[..]),
+            TensorValues::I64(v) => std::mem::size_of_val(&v[..]),
         }) as u64
     }
 
@@ -178,50 +178,59 @@ impl Values {
     pub fn visit_le(&self, mut take: impl FnMut(&[u8])) -> bool {
         let take = &mut take;
         match self {
-            Values::F32(v) => pieces(v, f32::to_le_bytes, all_finite_f32, take),
-            Values::F64(v) => pieces(v, f64::to_le_bytes, all_finite_f64, take),
-            Values::F16(v) => pieces(v, f16::to_le_bytes, all_finite_f16, take),
-            Values::Bf16(v) => pieces(v, bf16::to_le_bytes, all_finite_bf16, take),
-            Values::I8(v) => pieces(v, i8::to_le_bytes, |_| true, take),
-            Values::U8(v) | Values::Bits(v) => pieces(v, u8::to_le_bytes, |_| true, take),
-            Values::U32(v) => pieces(v, u32::to_le_bytes, |_| true, take),
-            Values::U64(v) => pieces(v, u64::to_le_bytes, |_| true, take),
-            Values::I64(v) => pieces(v, i64::to_le_bytes, |_| true, take),
+            TensorValues::F32(v) => pieces(v, f32::to_le_bytes, all_finite_f32, take),
+            TensorValues::F64(v) => pieces(v, f64::to_le_bytes, all_finite_f64, take),
+            TensorValues::F16(v) => pieces(v, f16::to_le_bytes, all_finite_f16, take),
+            TensorValues::Bf16(v) => pieces(v, bf16::to_le_bytes, all_finite_bf16, take),
+            TensorValues::I8(v) => pieces(v, i8::to_le_bytes, |_| true, take),
+            TensorValues::U8(v) | TensorValues::Bits(v) => {
+                pieces(v, u8::to_le_bytes, |_| true, take)
+            }
+            TensorValues::U32(v) => pieces(v, u32::to_le_bytes, |_| true, take),
+            TensorValues::U64(v) => pieces(v, u64::to_le_bytes, |_| true, take),
+            TensorValues::I64(v) => pieces(v, i64::to_le_bytes, |_| true, take),
         }
     }
 
-    /// Reads the output of [`Values::visit_le`]; `None` if the bytes are no whole number of elements.
-    pub fn from_le(dtype: Dtype, bytes: &[u8]) -> Option<Values> {
+    /// Reads the output of [`TensorValues::visit_le`]; `None` if the bytes are no whole number of elements.
+    pub fn from_le(dtype: Dtype, bytes: &[u8]) -> Option<TensorValues> {
         Some(match dtype {
-            Dtype::F32 => Values::F32(elements(bytes, f32::from_le_bytes)?),
-            Dtype::F64 => Values::F64(elements(bytes, f64::from_le_bytes)?),
-            Dtype::F16 => Values::F16(elements(bytes, f16::from_le_bytes)?),
-            Dtype::Bf16 => Values::Bf16(elements(bytes, bf16::from_le_bytes)?),
-            Dtype::I8 => Values::I8(elements(bytes, i8::from_le_bytes)?),
-            Dtype::U8 => Values::U8(bytes.into()),
-            Dtype::U32 => Values::U32(elements(bytes, u32::from_le_bytes)?),
-            Dtype::U64 => Values::U64(elements(bytes, u64::from_le_bytes)?),
-            Dtype::I64 => Values::I64(elements(bytes, i64::from_le_bytes)?),
-            Dtype::Bits => Values::Bits(bytes.into()),
+            Dtype::F32 => TensorValues::F32(elements(bytes, f32::from_le_bytes)?),
+            Dtype::F64 => TensorValues::F64(elements(bytes, f64::from_le_bytes)?),
+            Dtype::F16 => TensorValues::F16(elements(bytes, f16::from_le_bytes)?),
+            Dtype::Bf16 => TensorValues::Bf16(elements(bytes, bf16::from_le_bytes)?),
+            Dtype::I8 => TensorValues::I8(elements(bytes, i8::from_le_bytes)?),
+            Dtype::U8 => TensorValues::U8(bytes.into()),
+            Dtype::U32 => TensorValues::U32(elements(bytes, u32::from_le_bytes)?),
+            Dtype::U64 => TensorValues::U64(elements(bytes, u64::from_le_bytes)?),
+            Dtype::I64 => TensorValues::I64(elements(bytes, i64::from_le_bytes)?),
+            Dtype::Bits => TensorValues::Bits(bytes.into()),
         })
     }
 
     /// Returns true if both have the same element type and the same bits.
     ///
     /// NaN equals the same NaN; -0 differs from 0.
-    pub fn same_bits(&self, other: &Values) -> bool {
+    pub fn same_bits(&self, other: &TensorValues) -> bool {
         match (self, other) {
-            (Values::F32(a), Values::F32(b)) => {
+            (TensorValues::F32(a), TensorValues::F32(b)) => {
                 Arc::ptr_eq(a, b) || same(a, b, |x, y| x.to_bits() == y.to_bits())
             }
-            (Values::F64(a), Values::F64(b)) => same(a, b, |x, y| x.to_bits() == y.to_bits()),
-            (Values::F16(a), Values::F16(b)) => same(a, b, |x, y| x.to_bits() == y.to_bits()),
-            (Values::Bf16(a), Values::Bf16(b)) => same(a, b, |x, y| x.to_bits() == y.to_bits()),
-            (Values::I8(a), Values::I8(b)) => a == b,
-            (Values::U8(a), Values::U8(b)) | (Values::Bits(a), Values::Bits(b)) => a == b,
-            (Values::U32(a), Values::U32(b)) => a == b,
-            (Values::U64(a), Values::U64(b)) => a == b,
-            (Values::I64(a), Values::I64(b)) => a == b,
+            (TensorValues::F64(a), TensorValues::F64(b)) => {
+                same(a, b, |x, y| x.to_bits() == y.to_bits())
+            }
+            (TensorValues::F16(a), TensorValues::F16(b)) => {
+                same(a, b, |x, y| x.to_bits() == y.to_bits())
+            }
+            (TensorValues::Bf16(a), TensorValues::Bf16(b)) => {
+                same(a, b, |x, y| x.to_bits() == y.to_bits())
+            }
+            (TensorValues::I8(a), TensorValues::I8(b)) => a == b,
+            (TensorValues::U8(a), TensorValues::U8(b))
+            | (TensorValues::Bits(a), TensorValues::Bits(b)) => a == b,
+            (TensorValues::U32(a), TensorValues::U32(b)) => a == b,
+            (TensorValues::U64(a), TensorValues::U64(b)) => a == b,
+            (TensorValues::I64(a), TensorValues::I64(b)) => a == b,
             _ => false,
         }
     }
@@ -271,7 +280,7 @@ struct Carries<'a, T, C> {
     carry: C,
 }
 
-impl<T: Copy, B: Default + BitOr<Output = B>, C: Fn(T) -> B> Work for Carries<'_, T, C> {
+impl<T: Copy, B: Default + BitOr<Output = B>, C: Fn(T) -> B> WideWork for Carries<'_, T, C> {
     type Answer = B;
 
     #[inline(always)]
@@ -318,7 +327,7 @@ mod tests {
     /// The extreme values of every type are finite; NaN and infinities are found at every place.
     #[test]
     fn one_value_that_is_not_finite_is_found() {
-        fn check<T: Copy>(values: impl Fn(Vec<T>) -> Values, finite: &[T], others: [T; 3]) {
+        fn check<T: Copy>(values: impl Fn(Vec<T>) -> TensorValues, finite: &[T], others: [T; 3]) {
             let whole: Vec<T> = finite.iter().copied().cycle().take(70).collect();
             assert!(values(whole.clone()).is_finite());
             for other in others {
@@ -331,16 +340,16 @@ mod tests {
         }
         let (nan, infinity) = (f32::NAN, f32::INFINITY);
         let finite = [0.0, -0.0, f32::MAX, f32::MIN, f32::from_bits(1), f32::MIN_POSITIVE, -1.5];
-        check(|v| Values::F32(v.into()), &finite, [nan, infinity, -infinity]);
+        check(|v| TensorValues::F32(v.into()), &finite, [nan, infinity, -infinity]);
         let finite = [0.0, -0.0, f64::MAX, f64::MIN, f64::from_bits(1), f64::MIN_POSITIVE, -1.5];
         let (nan, infinity) = (f64::NAN, f64::INFINITY);
-        check(|v| Values::F64(v.into()), &finite, [nan, infinity, -infinity]);
+        check(|v| TensorValues::F64(v.into()), &finite, [nan, infinity, -infinity]);
         let finite = [f16::ZERO, f16::MAX, f16::MIN, f16::from_bits(1)];
         let others = [f16::NAN, f16::INFINITY, f16::NEG_INFINITY];
-        check(|v| Values::F16(v.into()), &finite, others);
+        check(|v| TensorValues::F16(v.into()), &finite, others);
         let finite = [bf16::ZERO, bf16::MAX, bf16::MIN, bf16::from_bits(1)];
         let others = [bf16::NAN, bf16::INFINITY, bf16::NEG_INFINITY];
-        check(|v| Values::Bf16(v.into()), &finite, others);
-        assert!(Values::U32([u32::MAX].into()).is_finite());
+        check(|v| TensorValues::Bf16(v.into()), &finite, others);
+        assert!(TensorValues::U32([u32::MAX].into()).is_finite());
     }
 }

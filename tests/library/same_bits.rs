@@ -8,7 +8,7 @@ use fedcast::model::ops::{self, Precision};
 use fedcast::numerics::dense::{Cholesky, Eigen};
 use fedcast::numerics::distributions::{dirichlet, fill_normal, log_gamma_draw, normal};
 use fedcast::numerics::projection::Projection;
-use fedcast::numerics::regression_mean::{Moments, regression_mean};
+use fedcast::numerics::regression_mean::{SecondMoments, regression_mean};
 use fedcast::numerics::ridge::{Penalty, ridge};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::numerics::symmetric::{Gram, Symmetric};
@@ -108,7 +108,7 @@ fn dense_algebra(digests: &mut Digests) {
         digests.doubles(&format!("eigenvectors of {order}"), &all);
         let head = ridge(&matrix, &right, Penalty::Relative(0.01), 0).unwrap();
         digests.doubles(&format!("ridge head of {order}"), &head.weights);
-        let mean = regression_mean(&right, &Moments::Full(matrix), 0.0).unwrap();
+        let mean = regression_mean(&right, &SecondMoments::Full(matrix), 0.0).unwrap();
         digests.doubles(&format!("regression mean of {order}"), &mean);
     }
     digests.doubles("random features", &Projection::draw(3, 37, 90).apply(&doubles(11 * 37, 6)));

@@ -59,7 +59,7 @@ use fedcast::policy::{
     RoundWork, Stage, TensorSpec, UploadMeta, one_participant_per_client, parameters_of,
 };
 use fedcast::quantity::{ClientId, Round};
-use fedcast::wire::{Body, Kind, Values};
+use fedcast::wire::{Body, Kind, TensorValues};
 use toys::watched::Engine;
 use toys::{facts, first_exchange, lab, rows_of};
 
@@ -112,7 +112,7 @@ fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterS
         one_participant_per_client(&Stage::of(Arc::clone(&view), 3), &[ClientId(0)]).remove(0);
     let meta = UploadMeta::timely(participant, Round(0));
     let fold = |(value, samples): &(f32, u32)| {
-        let samples = Values::U32([*samples].into());
+        let samples = TensorValues::U32([*samples].into());
         let update = Message::filling(&upload, filled(&upload, *value), [samples]).unwrap();
         Aggregate::of(&meta, (&sent, &download), (update, &upload)).unwrap()
     };

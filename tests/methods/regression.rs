@@ -12,7 +12,7 @@ use fedcast::methods::regression::Unseen;
 use fedcast::model::{
     Factor, LinearHead, LinearLayer, LoraPlace, Parameter, ParameterSet, is_lora, lora_name,
 };
-use fedcast::numerics::regression_mean::{Moments, regression_mean};
+use fedcast::numerics::regression_mean::{SecondMoments, regression_mean};
 use fedcast::numerics::symmetric::Symmetric;
 use fedcast::policy::{
     ClassCounts, ExchangeFacts, Message, MessageKind, Method, Predictor, parameters_of,
@@ -151,11 +151,11 @@ fn what_nobody_sees_is_a_matter_of_the_key() {
         run.task(0, &[first[..3].to_vec().into(), second[..1].to_vec().into()], 1);
         let (before, uploads) = round(&run, 0);
         let before = wide(&before, LinearHead::WEIGHT);
-        let mut total = Moments::Full(Symmetric::zeros(16));
+        let mut total = SecondMoments::Full(Symmetric::zeros(16));
         let mut products = vec![0.0; before.len()];
         for upload in &uploads {
             let all = moments(upload, LinearHead::WEIGHT);
-            let own = Moments::Full(Symmetric::from_full(16, &all).unwrap());
+            let own = SecondMoments::Full(Symmetric::from_full(16, &all).unwrap());
             total.add(&own);
             let mut weights = wide(&set(upload), LinearHead::WEIGHT);
             if unseen == Unseen::Keep {
@@ -291,7 +291,7 @@ fn lorm_merges_by_what_enters_each_layer() {
     let mut size = 0f64;
     for upload in &second {
         let all = moments(upload, LinearHead::WEIGHT);
-        let own = Moments::Full(Symmetric::from_full(16, &all).unwrap());
+        let own = SecondMoments::Full(Symmetric::from_full(16, &all).unwrap());
         let gap: Vec<f64> = wide(&set(upload), LinearHead::WEIGHT)
             .iter()
             .zip(&merged)

@@ -166,11 +166,11 @@ fn take<'a>(rest: &mut &'a [u8], length: u64) -> Result<&'a [u8], String> {
 mod tests {
     use super::*;
     use crate::quantity::TaskId;
-    use crate::wire::{NamedTensor, Section, Values};
+    use crate::wire::{NamedTensor, Section, TensorValues};
 
     fn body(value: f32) -> Body {
         let weights = NamedTensor::f32("w", [2], vec![value, f32::NAN]).unwrap();
-        let steps = NamedTensor::new("steps", [1], Values::U64(vec![9].into())).unwrap();
+        let steps = NamedTensor::new("steps", [1], TensorValues::U64(vec![9].into())).unwrap();
         Body::new(vec![1, 2], vec![Section::new(Kind::Weights, vec![weights, steps])])
     }
 

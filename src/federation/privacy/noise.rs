@@ -11,7 +11,7 @@
 
 use crate::numerics::distributions::standard_normal;
 use crate::numerics::streams::{Domain, StreamKey};
-use crate::wire::{Body, Kind, NamedTensor, Section, Values, WireError};
+use crate::wire::{Body, Kind, NamedTensor, Section, TensorValues, WireError};
 
 /// Tensors that noise is added to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,17 +125,23 @@ impl Noise {
 }
 
 /// Returns the sum, of the type of the values. Bits and bytes have no room for noise and stay as they are.
-fn plus(values: &Values, eps: &[f64]) -> Values {
+fn plus(values: &TensorValues, eps: &[f64]) -> TensorValues {
     fn each<T: Copy>(values: &[T], eps: &[f64], add: impl Fn(T, f64) -> T) -> std::sync::Arc<[T]> {
         values.iter().zip(eps).map(|(value, eps)| add(*value, *eps)).collect()
     }
     match values {
-        Values::F32(v) => Values::F32(each(v, eps, |x, e| (f64::from(x) + e) as f32)),
-        Values::F64(v) => Values::F64(each(v, eps, |x, e| x + e)),
+        TensorValues::F32(v) => TensorValues::F32(each(v, eps, |x, e| (f64::from(x) + e) as f32)),
+        TensorValues::F64(v) => TensorValues::F64(each(v, eps, |x, e| x + e)),
         // Casts from floats saturate: below zero is zero.
-        Values::U32(v) => Values::U32(each(v, eps, |x, e| (f64::from(x) + e).round() as u32)),
-        Values::U64(v) => Values::U64(each(v, eps, |x, e| (x as f64 + e).round() as u64)),
-        Values::I64(v) => Values::I64(each(v, eps, |x, e| (x as f64 + e).round() as i64)),
+        TensorValues::U32(v) => {
+            TensorValues::U32(each(v, eps, |x, e| (f64::from(x) + e).round() as u32))
+        }
+        TensorValues::U64(v) => {
+            TensorValues::U64(each(v, eps, |x, e| (x as f64 + e).round() as u64))
+        }
+        TensorValues::I64(v) => {
+            TensorValues::I64(each(v, eps, |x, e| (x as f64 + e).round() as i64))
+        }
         other => other.clone(),
     }
 }

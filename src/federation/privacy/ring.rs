@@ -17,7 +17,7 @@
 use thiserror::Error;
 
 pub use crate::scenario::Modulus;
-use crate::wire::{Body, Dtype, NamedTensor, Section, Values, WireError};
+use crate::wire::{Body, Dtype, NamedTensor, Section, TensorValues, WireError};
 
 impl Modulus {
     /// Returns the type of masked tensors.
@@ -101,8 +101,8 @@ impl FixedPoint {
     /// Returns ring elements as they travel, in the layout of `like`.
     pub(super) fn pack(&self, words: &[u64], like: &Body) -> Result<Body, WireError> {
         fill(words, like, |words| match self.modulus {
-            Modulus::Bits32 => Values::U32(words.iter().map(|word| *word as u32).collect()),
-            Modulus::Bits64 => Values::U64(words.into()),
+            Modulus::Bits32 => TensorValues::U32(words.iter().map(|word| *word as u32).collect()),
+            Modulus::Bits64 => TensorValues::U64(words.into()),
         })
     }
 
@@ -123,7 +123,7 @@ impl FixedPoint {
     /// Returns the numbers of a sum, as f64 in the layout of `like`.
     pub(super) fn numbers(&self, words: &[u64], like: &Body) -> Result<Body, WireError> {
         fill(words, like, |words| {
-            Values::F64(words.iter().map(|word| self.decode(*word)).collect())
+            TensorValues::F64(words.iter().map(|word| self.decode(*word)).collect())
         })
     }
 }
@@ -132,7 +132,7 @@ impl FixedPoint {
 fn fill(
     mut words: &[u64],
     like: &Body,
-    values: impl Fn(&[u64]) -> Values,
+    values: impl Fn(&[u64]) -> TensorValues,
 ) -> Result<Body, WireError> {
     let mut sections = Vec::with_capacity(like.sections.len());
     for section in &like.sections {

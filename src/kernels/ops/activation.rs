@@ -8,7 +8,7 @@ use super::quick_gelu::QuickGelu;
 
 /// Activation between the layers of a perceptron.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Activation {
+pub enum PerceptronActivation {
     /// [`gelu`](super::gelu()), as timm and Hugging Face have it in ViT, DeiT and DINO.
     #[default]
     Gelu,
@@ -16,47 +16,47 @@ pub enum Activation {
     QuickGelu,
 }
 
-impl Activation {
+impl PerceptronActivation {
     /// Applies the activation to every entry of `x` (any shape).
     ///
     /// # Errors
     /// Only what candle itself reports.
     pub fn of(self, x: &Tensor) -> Result<Tensor> {
         match self {
-            Activation::Gelu => pointwise::apply(Gelu, x),
-            Activation::QuickGelu => pointwise::apply(QuickGelu, x),
+            PerceptronActivation::Gelu => pointwise::apply(Gelu, x),
+            PerceptronActivation::QuickGelu => pointwise::apply(QuickGelu, x),
         }
     }
 
     /// Returns the activation of all entries of a tensor without history, on any device.
     pub(super) fn composed_value(self, x: &Tensor) -> Result<Tensor> {
         match self {
-            Activation::Gelu => pointwise::composed_value(Gelu, x),
-            Activation::QuickGelu => pointwise::composed_value(QuickGelu, x),
+            PerceptronActivation::Gelu => pointwise::composed_value(Gelu, x),
+            PerceptronActivation::QuickGelu => pointwise::composed_value(QuickGelu, x),
         }
     }
 
     /// Returns the gradient of all entries `x` from that of the result, on any device.
     pub(super) fn composed_gradient(self, x: &Tensor, g: &Tensor) -> Result<Tensor> {
         match self {
-            Activation::Gelu => pointwise::composed_gradient(Gelu, x, g),
-            Activation::QuickGelu => pointwise::composed_gradient(QuickGelu, x, g),
+            PerceptronActivation::Gelu => pointwise::composed_gradient(Gelu, x, g),
+            PerceptronActivation::QuickGelu => pointwise::composed_gradient(QuickGelu, x, g),
         }
     }
 
     /// That of every value, in a new vector.
     pub(super) fn values(self, x: &[f32]) -> Vec<f32> {
         match self {
-            Activation::Gelu => pointwise::values(Gelu, x),
-            Activation::QuickGelu => pointwise::values(QuickGelu, x),
+            PerceptronActivation::Gelu => pointwise::values(Gelu, x),
+            PerceptronActivation::QuickGelu => pointwise::values(QuickGelu, x),
         }
     }
 
     /// Returns the gradient of every value `x` from that of the result.
     pub(super) fn slopes(self, x: &[f32], g: &[f32]) -> Vec<f32> {
         match self {
-            Activation::Gelu => pointwise::gradient(Gelu, x, g),
-            Activation::QuickGelu => pointwise::gradient(QuickGelu, x, g),
+            PerceptronActivation::Gelu => pointwise::gradient(Gelu, x, g),
+            PerceptronActivation::QuickGelu => pointwise::gradient(QuickGelu, x, g),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use candle_core::{Result, Tensor};
 
-use super::groups::Groups;
+use super::groups::SampleGroups;
 use super::layer_norm::layer_norm;
 use super::linear::{grouped_linear_at, linear_at};
 use super::matrix::Precision;
@@ -24,7 +24,7 @@ impl Affine {
     ///
     /// # Errors
     /// When the shapes do not fit.
-    pub fn linear(&self, x: &Tensor, groups: Option<&Groups>) -> Result<Tensor> {
+    pub fn linear(&self, x: &Tensor, groups: Option<&SampleGroups>) -> Result<Tensor> {
         match groups {
             None => linear_at(self.precision, x, &self.weight, Some(&self.bias)),
             Some(groups) => {

@@ -15,7 +15,7 @@ use candle_core::{CpuStorage, CustomOp1, CustomOp3, D, Layout, Result, Shape, Te
 
 use super::attention_composed::composed;
 use super::attention_kernel::{Geometry, PrefixValues};
-use super::groups::Groups;
+use super::groups::SampleGroups;
 use super::matrix::Precision;
 use super::storage::{lent, served, tensor_like, values};
 
@@ -55,12 +55,12 @@ pub fn attention_at(
 pub(super) fn members_of(
     batch: usize,
     prefix: Option<(&Tensor, &Tensor)>,
-    said: Option<&Groups>,
-) -> Groups {
+    said: Option<&SampleGroups>,
+) -> SampleGroups {
     match (said, prefix) {
         (Some(members), _) => members.clone(),
-        (None, Some((keys, _))) if keys.rank() == 3 => Groups::each(batch),
-        (None, _) => Groups::one(batch),
+        (None, Some((keys, _))) if keys.rank() == 3 => SampleGroups::each(batch),
+        (None, _) => SampleGroups::one(batch),
     }
 }
 
@@ -74,7 +74,7 @@ pub fn grouped_attention(
     heads: usize,
     prefix: Option<(&Tensor, &Tensor)>,
     queries: usize,
-    members: &Groups,
+    members: &SampleGroups,
 ) -> Result<Tensor> {
     grouped_attention_at(Precision::F32, packed, heads, prefix, queries, members)
 }
@@ -89,17 +89,17 @@ pub fn grouped_attention_at(
     heads: usize,
     prefix: Option<(&Tensor, &Tensor)>,
     queries: usize,
-    members: &Groups,
+    members: &SampleGroups,
 ) -> Result<Tensor> {
     let geometry =
         Geometry { precision, ..geometry(packed.shape(), heads, prefix, queries, members)? };
     match prefix {
         None if served(&[packed]) => {
-            packed.contiguous()?.apply_op1(Attention::new(geometry, packed.track_op()))
+            packed.contiguous()?.apply_op1(AttentionOp::new(geometry, packed.track_op()))
         }
         Some((keys, values)) if served(&[packed, keys, values]) => {
             let tracked = packed.track_op() || keys.track_op() || values.track_op();
-            let op = Attention::new(geometry, tracked);
+            let op = AttentionOp::new(geometry, tracked);
             packed.contiguous()?.apply_op3(&keys.contiguous()?, &values.contiguous()?, op)
         }
         _ => composed(packed, prefix, geometry),
@@ -111,7 +111,7 @@ pub(super) fn geometry(
     heads: usize,
     prefix: Option<(&Tensor, &Tensor)>,
     queries: usize,
-    members: &Groups,
+    members: &SampleGroups,
 ) -> Result<Geometry> {
     let (batch, tokens, packed_width) = packed.dims3()?;
     let width = packed_width / 3;
@@ -147,16 +147,16 @@ pub(super) fn geometry(
     Ok(Geometry { batch, tokens, queries, width, heads, prefix, members, precision })
 }
 
-struct Attention {
+struct AttentionOp {
     geometry: Geometry,
     /// True if a backward pass may follow.
     tracked: bool,
     probabilities: Mutex<Vec<f32>>,
 }
 
-impl Attention {
-    fn new(geometry: Geometry, tracked: bool) -> Attention {
-        Attention { geometry, tracked, probabilities: Mutex::new(Vec::new()) }
+impl AttentionOp {
+    fn new(geometry: Geometry, tracked: bool) -> AttentionOp {
+        AttentionOp { geometry, tracked, probabilities: Mutex::new(Vec::new()) }
     }
 
     fn run(&self, packed: &[f32], prefix: PrefixValues<'_>) -> (CpuStorage, Shape) {
@@ -167,7 +167,7 @@ impl Attention {
     }
 }
 
-impl CustomOp1 for Attention {
+impl CustomOp1 for AttentionOp {
     fn name(&self) -> &'static str {
         "attention"
     }
@@ -185,7 +185,7 @@ impl CustomOp1 for Attention {
     }
 }
 
-impl CustomOp3 for Attention {
+impl CustomOp3 for AttentionOp {
     fn name(&self) -> &'static str {
         "attention-with-prefix"
     }
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_prefix_per_member_agrees_with_the_composition_and_with_the_members_alone() -> Result<()> {
-        let (packed, members) = (draw("packs", (4, 5, 24)), Groups::new([1, 0, 3]));
+        let (packed, members) = (draw("packs", (4, 5, 24)), SampleGroups::new([1, 0, 3]));
         let (keys, values) = (draw("keys", (3, 3, 8)), draw("v", (3, 3, 8)));
         for queries in [5, 1] {
             let inputs = [&packed, &keys, &values];

@@ -46,7 +46,7 @@ pub(super) struct Operands {
 /// Contiguous queries `(b, h, q, c)`, keys and values `(b, h, L + n, c)`.
 ///
 /// On a GPU, keys and values have zeros behind them.
-struct Heads {
+struct AttentionHeads {
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -87,7 +87,7 @@ impl Operands {
     /// Returns the probabilities `(b, h, q, L + n)` in the type of the queries.
     ///
     /// On a GPU there are zeros behind them.
-    fn probabilities(&self, Heads { q, k, .. }: &Heads) -> Result<Tensor> {
+    fn probabilities(&self, AttentionHeads { q, k, .. }: &AttentionHeads) -> Result<Tensor> {
         if self.on_gpu() {
             return gpu::softmax(&product(q, &k.t()?)?, self.shape().attended(), self.scale());
         }
@@ -133,7 +133,7 @@ impl Operands {
         t.transpose(1, 2)?.contiguous()?.reshape((batch, length, self.geometry.width))
     }
 
-    fn heads(&self) -> Result<Heads> {
+    fn heads(&self) -> Result<AttentionHeads> {
         if self.on_gpu() {
             return self.gpu_heads();
         }
@@ -152,10 +152,10 @@ impl Operands {
             };
             (k, v) = (before(&k, keys)?, before(&v, values)?);
         }
-        Ok(Heads { q, k, v })
+        Ok(AttentionHeads { q, k, v })
     }
 
-    fn gpu_heads(&self) -> Result<Heads> {
+    fn gpu_heads(&self) -> Result<AttentionHeads> {
         let (packed, of) = (&self.packed, self.shape());
         let Geometry { width, queries, tokens, ref members, .. } = self.geometry;
         let members = self.prefix.as_ref().map(|_| members.index(packed.device())).transpose()?;
@@ -164,7 +164,7 @@ impl Operands {
             let prefix = prefix.as_ref().zip(members.as_ref());
             gpu::split(packed, &of, (first, tokens, of.padded()), prefix)
         };
-        Ok(Heads {
+        Ok(AttentionHeads {
             q: gpu::split(packed, &of, (0, queries, queries), None)?,
             k: attended(width, self.prefix.as_ref().map(|(keys, _)| keys))?,
             v: attended(2 * width, self.prefix.as_ref().map(|(_, values)| values))?,

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use candle_core::{CpuStorage, Layout, Result, Tensor};
 
-use super::groups::Groups;
+use super::groups::SampleGroups;
 use super::matrix::{Matrix, MatrixMut, Precision};
 use super::storage::{tensor_like, values};
-use crate::wide::{Work, softmax, sum_of_pairs, wide};
+use crate::wide::{WideWork, softmax, sum_of_pairs, wide};
 
 /// Sizes of one call.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Geometry {
     /// Prefix keys (and values) in front of the sequence's own; 0 without a prefix.
     pub prefix: usize,
     /// Samples of each prefix.
-    pub members: Groups,
+    pub members: SampleGroups,
     /// Precision of the kernel's products.
     pub precision: Precision,
 }
@@ -72,24 +72,24 @@ impl Gradients {
 }
 
 /// Samples that see the same prefix.
-struct Group {
+struct PrefixGroup {
     member: usize,
     samples: Range<usize>,
 }
 
 /// Consecutive query rows from those of a sample on.
-struct Rows {
+struct QueryRows {
     sample: usize,
     rows: usize,
 }
 
 /// Every row of scores becomes probabilities.
-struct Softmax<'a> {
+struct AttentionSoftmax<'a> {
     scores: &'a mut [f32],
     span: usize,
 }
 
-impl Work for Softmax<'_> {
+impl WideWork for AttentionSoftmax<'_> {
     type Answer = ();
 
     #[inline(always)]
@@ -107,7 +107,7 @@ struct ThroughSoftmax<'a> {
     span: usize,
 }
 
-impl Work for ThroughSoftmax<'_> {
+impl WideWork for ThroughSoftmax<'_> {
     type Answer = ();
 
     #[inline(always)]
@@ -147,19 +147,19 @@ impl Geometry {
     }
 
     /// Returns the samples of each member.
-    fn runs(&self) -> impl Iterator<Item = Group> {
+    fn runs(&self) -> impl Iterator<Item = PrefixGroup> {
         let runs = self.members.runs().enumerate().filter(|(_, run)| !run.is_empty());
-        runs.map(|(member, samples)| Group { member, samples })
+        runs.map(|(member, samples)| PrefixGroup { member, samples })
     }
 
     /// Samples whose scores of a head are made and used before those of others. One by one they stay in the cache; in
     /// `f32` all of a member go together, whose bits depend on how many rows meet its prefix.
-    fn pieces(&self) -> Vec<Group> {
+    fn pieces(&self) -> Vec<PrefixGroup> {
         match self.precision {
             Precision::F32 => self.runs().collect(),
             Precision::Bf16 => {
-                let each = |Group { member, samples }: Group| {
-                    samples.map(move |sample| Group { member, samples: sample..sample + 1 })
+                let each = |PrefixGroup { member, samples }: PrefixGroup| {
+                    samples.map(move |sample| PrefixGroup { member, samples: sample..sample + 1 })
                 };
                 self.runs().flat_map(each).collect()
             }
@@ -168,10 +168,12 @@ impl Geometry {
 
     /// Returns the rows that meet the prefix in one product. These are all queries where every token asks (they lie
     /// at equal distances then), otherwise those of one sample.
-    fn askers(&self, Group { samples, .. }: &Group) -> Vec<Rows> {
+    fn askers(&self, PrefixGroup { samples, .. }: &PrefixGroup) -> Vec<QueryRows> {
         match self.queries == self.tokens {
-            true => vec![Rows { sample: samples.start, rows: samples.len() * self.queries }],
-            false => samples.clone().map(|sample| Rows { sample, rows: self.queries }).collect(),
+            true => vec![QueryRows { sample: samples.start, rows: samples.len() * self.queries }],
+            false => {
+                samples.clone().map(|sample| QueryRows { sample, rows: self.queries }).collect()
+            }
         }
     }
 
@@ -252,7 +254,7 @@ impl Geometry {
     fn asked<'s, 'a>(
         &self,
         all: &'s mut Vec<f32>,
-        piece: &Group,
+        piece: &PrefixGroup,
         scale: f32,
         q: impl Fn(usize, usize) -> Matrix<'a>,
         (prefix, k): (Option<Matrix<'_>>, impl Fn(usize, usize) -> Matrix<'a>),
@@ -262,7 +264,7 @@ impl Geometry {
         let scores = &mut all.spare_capacity_mut()[..more];
         let first = |sample: usize| (sample - piece.samples.start) * self.sample_scores();
         if let Some(prefix) = prefix {
-            for Rows { sample, rows } in self.askers(piece) {
+            for QueryRows { sample, rows } in self.askers(piece) {
                 let scores = &mut scores[first(sample)..];
                 let to = MatrixMut::unwritten(scores, rows, self.prefix, self.span());
                 to.at(self.precision).set(scale, q(sample, rows), prefix.t());
@@ -299,7 +301,7 @@ impl Geometry {
                 let of_prefix = |data| self.prefix(data, head, piece.member);
                 let keys = (of_prefix(prefix.keys), part(1));
                 let scores = self.asked(&mut kept, piece, self.scale(), part(0), keys);
-                wide(Softmax { scores, span: self.span() });
+                wide(AttentionSoftmax { scores, span: self.span() });
                 let scores = |sample: usize| {
                     &scores[(sample - piece.samples.start) * self.sample_scores()..]
                 };
@@ -309,7 +311,7 @@ impl Geometry {
                     mixed.set(1.0, weights, part(2)(sample, self.tokens));
                 }
                 if let Some(values) = of_prefix(prefix.values) {
-                    for Rows { sample, rows } in self.askers(piece) {
+                    for QueryRows { sample, rows } in self.askers(piece) {
                         let weights = self.towards_prefix(scores(sample), rows);
                         let mixed = self.output_mut(&mut output, head, sample, rows);
                         mixed.add(1.0, weights, values);
@@ -365,7 +367,7 @@ impl Geometry {
                     set(2, self.tokens, 1.0, p.t(), g(sample, self.queries));
                 }
                 if let Some(keys) = of_prefix(prefix.keys) {
-                    for Rows { sample, rows } in self.askers(piece) {
+                    for QueryRows { sample, rows } in self.askers(piece) {
                         let ds = self.towards_prefix(&slopes[(sample - start) * each..], rows);
                         let by_queries = self.packed_mut(by_packed, 0, head, sample, rows);
                         by_queries.add(self.scale(), ds, keys);
@@ -374,7 +376,7 @@ impl Geometry {
             }
             let Some([by_keys, by_values]) = &mut by_prefix else { continue };
             for run in self.runs() {
-                for Rows { sample, rows } in self.askers(&run) {
+                for QueryRows { sample, rows } in self.askers(&run) {
                     let ds = self.towards_prefix(&all_slopes[sample * each..], rows);
                     let p = self.towards_prefix(&probabilities[sample * each..], rows);
                     let (by_keys, by_values) = (

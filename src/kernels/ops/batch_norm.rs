@@ -16,7 +16,7 @@ use super::storage::{lend, served, tensor_like, values, wide_type};
 
 /// Statistics that normalize `x`.
 #[derive(Clone, Copy, Debug)]
-pub enum Statistics<'a> {
+pub enum BatchNormStatistics<'a> {
     /// The moments of this very batch, as [`channel_moments`](super::channel_moments()) gives them.
     Batch(&'a ChannelMoments),
     /// Moments of the past, constants.
@@ -41,12 +41,12 @@ pub struct ChannelAffine<'a> {
 pub fn batch_norm(
     x: &Tensor,
     affine: ChannelAffine<'_>,
-    statistics: Statistics<'_>,
+    statistics: BatchNormStatistics<'_>,
     residual: Option<&Tensor>,
     rectify: bool,
 ) -> Result<Tensor> {
     let ChannelAffine { weight, bias, eps } = affine;
-    let (Statistics::Batch(moments) | Statistics::Running(moments)) = statistics;
+    let (BatchNormStatistics::Batch(moments) | BatchNormStatistics::Running(moments)) = statistics;
     let channels = x.dims().last().copied().unwrap_or(0);
     let small = [weight, bias, &moments.mean, &moments.variance];
     if small.iter().any(|t| t.dims() != [channels])
@@ -70,7 +70,7 @@ pub fn batch_norm(
     let op = BatchNorm {
         mean: moments.mean.to_vec1()?,
         rstd: moments.variance.to_vec1()?.into_iter().map(inverse_deviation).collect(),
-        through_moments: matches!(statistics, Statistics::Batch(_)),
+        through_moments: matches!(statistics, BatchNormStatistics::Batch(_)),
         rectify,
     };
     // One operand of both, since an op takes three.
@@ -86,17 +86,17 @@ pub fn batch_norm(
 fn composition(
     x: &Tensor,
     ChannelAffine { weight, bias, eps }: ChannelAffine<'_>,
-    statistics: Statistics<'_>,
+    statistics: BatchNormStatistics<'_>,
     residual: Option<&Tensor>,
     rectify: bool,
 ) -> Result<Tensor> {
     let wide = wide_type(x.dtype());
     let broad = x.to_dtype(wide)?;
     let (mean, variance) = match statistics {
-        Statistics::Running(moments) => {
+        BatchNormStatistics::Running(moments) => {
             (moments.mean.to_dtype(wide)?, moments.variance.to_dtype(wide)?)
         }
-        Statistics::Batch(_) => {
+        BatchNormStatistics::Batch(_) => {
             let rows = broad.reshape(((), weight.elem_count()))?;
             let mean = stock::mean(&rows, 0)?;
             let variance = stock::mean(&rows.broadcast_sub(&mean)?.sqr()?, 0)?;
@@ -121,7 +121,7 @@ struct BatchNorm {
 }
 
 /// The gradients of everything.
-struct Gradients {
+struct BatchNormGradients {
     /// Gradient of the input, in the shape of `x`.
     input: Vec<f32>,
     /// Weight, then bias.
@@ -157,7 +157,7 @@ impl BatchNorm {
         if self.rectify && y < 0.0 { 0.0 } else { y }
     }
 
-    fn backward(&self, x: &[f32], affine: &[f32], y: &[f32], g: &[f32]) -> Gradients {
+    fn backward(&self, x: &[f32], affine: &[f32], y: &[f32], g: &[f32]) -> BatchNormGradients {
         let channels = self.mean.len();
         let below = if self.rectify { below(y, g) } else { Vec::new() };
         let u = if self.rectify { &below[..] } else { g };
@@ -178,7 +178,7 @@ impl BatchNorm {
                 },
             ));
         }
-        Gradients { input, affine: sums, below }
+        BatchNormGradients { input, affine: sums, below }
     }
 
     /// `sum u z` and `sum u` of every channel, in blocks, so that long sums lose no digits.
@@ -207,7 +207,13 @@ impl BatchNorm {
         by_weight.iter().chain(&by_bias).map(|sum| *sum as f32).collect()
     }
 
-    fn gradients(&self, x: &Tensor, affine: &Tensor, y: &Tensor, g: &Tensor) -> Result<Gradients> {
+    fn gradients(
+        &self,
+        x: &Tensor,
+        affine: &Tensor,
+        y: &Tensor,
+        g: &Tensor,
+    ) -> Result<BatchNormGradients> {
         lend(x, |x| lend(affine, |a| lend(y, |y| lend(g, |g| Ok(self.backward(x, a, y, g))))))
     }
 }
@@ -235,7 +241,8 @@ impl CustomOp2 for BatchNorm {
         result: &Tensor,
         g: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        let Gradients { input, affine: of_affine, .. } = self.gradients(x, affine, result, g)?;
+        let BatchNormGradients { input, affine: of_affine, .. } =
+            self.gradients(x, affine, result, g)?;
         let input = x.track_op().then(|| tensor_like(input, x)).transpose()?;
         Ok((input, affine.track_op().then(|| tensor_like(of_affine, affine)).transpose()?))
     }
@@ -268,7 +275,8 @@ impl CustomOp3 for BatchNorm {
         result: &Tensor,
         g: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let Gradients { input, affine: of_affine, below } = self.gradients(x, affine, result, g)?;
+        let BatchNormGradients { input, affine: of_affine, below } =
+            self.gradients(x, affine, result, g)?;
         let input = x.track_op().then(|| tensor_like(input, x)).transpose()?;
         let of_affine = affine.track_op().then(|| tensor_like(of_affine, affine)).transpose()?;
         let of_residual = match (residual.track_op(), self.rectify) {
@@ -293,7 +301,8 @@ mod tests {
     /// `t` is `x`, weight, bias and perhaps a residual.
     fn apply(t: &[Tensor], fixed: Option<&ChannelMoments>, rectify: bool) -> Result<Tensor> {
         let own = channel_moments(&t[0])?;
-        let statistics = fixed.map_or(Statistics::Batch(&own), Statistics::Running);
+        let statistics =
+            fixed.map_or(BatchNormStatistics::Batch(&own), BatchNormStatistics::Running);
         let affine = ChannelAffine { weight: &t[1], bias: &t[2], eps: EPS };
         batch_norm(&t[0], affine, statistics, t.get(3), rectify)
     }

@@ -6,7 +6,7 @@
 use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor, bail};
 
 use super::storage::{of_values, served, values};
-use crate::wide::{Work, appended, sum_of, sum_of_pairs, wide};
+use crate::wide::{WideWork, appended, sum_of, sum_of_pairs, wide};
 
 /// Multiplies every row of `x` `(n, d)` with its number among `factors` `(n)`.
 ///
@@ -46,18 +46,18 @@ enum ByRow {
 }
 
 /// Rows joined with their numbers, in a new vector.
-struct Joined<'a> {
+struct ByRowForward<'a> {
     op: ByRow,
     x: &'a [f32],
     numbers: &'a [f32],
 }
 
-impl Work for Joined<'_> {
+impl WideWork for ByRowForward<'_> {
     type Answer = Vec<f32>;
 
     #[inline(always)]
     fn run(self) -> Vec<f32> {
-        let Joined { op, x, numbers } = self;
+        let ByRowForward { op, x, numbers } = self;
         let width = x.len() / numbers.len().max(1);
         let mut all = Vec::with_capacity(x.len());
         for (row, &number) in x.chunks_exact(width.max(1)).zip(numbers) {
@@ -80,7 +80,7 @@ struct OfNumbers<'a> {
     rows: usize,
 }
 
-impl Work for OfNumbers<'_> {
+impl WideWork for OfNumbers<'_> {
     type Answer = Vec<f32>;
 
     #[inline(always)]
@@ -115,7 +115,7 @@ impl CustomOp2 for ByRow {
         numbers_layout: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         let (x, numbers) = (values(x, x_layout)?, values(numbers, numbers_layout)?);
-        let y = wide(Joined { op: *self, x, numbers });
+        let y = wide(ByRowForward { op: *self, x, numbers });
         Ok((CpuStorage::F32(y), x_layout.shape().clone()))
     }
 
@@ -130,7 +130,7 @@ impl CustomOp2 for ByRow {
             _ if !x.track_op() => None,
             ByRow::Term => Some(g.clone()),
             ByRow::Factor => {
-                let of = |x: &[f32], numbers: &[f32]| wide(Joined { op: *self, x, numbers });
+                let of = |x: &[f32], numbers: &[f32]| wide(ByRowForward { op: *self, x, numbers });
                 Some(of_values((g, numbers), x, of)?)
             }
         };

@@ -10,8 +10,8 @@ use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor};
 use super::linear::linear;
 use super::matrix::{Matrix, MatrixMut};
 use super::storage::{lent, served, tensor_like, values};
-use super::unfold::Geometry;
-use super::winograd::{Gradients, Winograd};
+use super::unfold::ConvolutionGeometry;
+use super::winograd::{ConvolutionGradients, Winograd};
 
 /// Convolves `x` `(b, h, w, c)` with `weight` `(out, c, kh, kw)` (PyTorch's layout).
 ///
@@ -21,7 +21,7 @@ use super::winograd::{Gradients, Winograd};
 /// # Errors
 /// When the shapes do not fit.
 pub fn conv2d(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Result<Tensor> {
-    let geometry = Geometry::new(x.dims(), weight.dims(), stride, padding)?;
+    let geometry = ConvolutionGeometry::new(x.dims(), weight.dims(), stride, padding)?;
     if served(&[x, weight]) {
         x.contiguous()?.apply_op2(&weight.contiguous()?, Conv2d(geometry))
     } else {
@@ -31,8 +31,8 @@ pub fn conv2d(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Res
 
 /// Windows side by side, and one product: candle's own convolution has a slow gradient of its input on
 /// every device and no `bf16` on the CPU.
-fn composition(x: &Tensor, weight: &Tensor, geometry: Geometry) -> Result<Tensor> {
-    let Geometry { samples, outputs, .. } = geometry;
+fn composition(x: &Tensor, weight: &Tensor, geometry: ConvolutionGeometry) -> Result<Tensor> {
+    let ConvolutionGeometry { samples, outputs, .. } = geometry;
     let [height, width] = geometry.output();
     let rows = Tensor::cat(&taps(x, geometry)?, 3)?.contiguous()?;
     let weight = weight.permute((0, 2, 3, 1))?.contiguous()?.reshape((outputs, ()))?;
@@ -42,8 +42,8 @@ fn composition(x: &Tensor, weight: &Tensor, geometry: Geometry) -> Result<Tensor
 
 /// Returns the values of all windows at each place of a window, by lines. They are `(b, h', w', c)` each, zero beyond
 /// the edge.
-pub(super) fn taps(x: &Tensor, geometry: Geometry) -> Result<Vec<Tensor>> {
-    let Geometry { kernel: [kh, kw], stride, padding, .. } = geometry;
+pub(super) fn taps(x: &Tensor, geometry: ConvolutionGeometry) -> Result<Vec<Tensor>> {
+    let ConvolutionGeometry { kernel: [kh, kw], stride, padding, .. } = geometry;
     let [height, width] = geometry.output();
     // Room for the last window and for the rest of the last step.
     let (below, beside) = (height * stride + kh, width * stride + kw);
@@ -71,12 +71,12 @@ fn every(x: &Tensor, dim: usize, from: usize, count: usize, stride: usize) -> Re
     x.reshape(shape)?.narrow(dim + 1, 0, 1)?.squeeze(dim + 1)?.contiguous()
 }
 
-struct Conv2d(Geometry);
+struct Conv2d(ConvolutionGeometry);
 
 impl Conv2d {
     /// `(out, c, kh, kw)` to `(out, kh, kw, c)`, the order of an unfolded row.
     fn channels_last(&self, weight: &[f32]) -> Vec<f32> {
-        let Geometry { channels, kernel: [kh, kw], .. } = self.0;
+        let ConvolutionGeometry { channels, kernel: [kh, kw], .. } = self.0;
         let mut turned = Vec::with_capacity(weight.len());
         for filter in weight.chunks_exact(channels * kh * kw) {
             for at in 0..kh * kw {
@@ -88,7 +88,7 @@ impl Conv2d {
 
     /// Reverses [`Conv2d::channels_last`].
     fn channels_first(&self, weight: &[f32]) -> Vec<f32> {
-        let Geometry { channels, kernel: [kh, kw], .. } = self.0;
+        let ConvolutionGeometry { channels, kernel: [kh, kw], .. } = self.0;
         let mut turned = Vec::with_capacity(weight.len());
         for filter in weight.chunks_exact(channels * kh * kw) {
             for channel in 0..channels {
@@ -102,7 +102,7 @@ impl Conv2d {
         if let Some(tiles) = Winograd::of(self.0) {
             return tiles.forward(x, weight);
         }
-        let Geometry { samples, outputs, .. } = self.0;
+        let ConvolutionGeometry { samples, outputs, .. } = self.0;
         let ([height, width], window) = (self.0.output(), self.0.window());
         let weight = self.channels_last(weight);
         let mut y = vec![0f32; samples * height * width * outputs];
@@ -121,10 +121,16 @@ impl Conv2d {
     }
 
     /// Returns the gradients of input and weight, where they are wanted.
-    fn backward(&self, x: &[f32], weight: &[f32], g: &[f32], wanted: [bool; 2]) -> Gradients {
+    fn backward(
+        &self,
+        x: &[f32],
+        weight: &[f32],
+        g: &[f32],
+        wanted: [bool; 2],
+    ) -> ConvolutionGradients {
         match Winograd::of(self.0) {
             Some(tiles) => tiles.backward(x, weight, g, wanted),
-            None => Gradients {
+            None => ConvolutionGradients {
                 input: wanted[0].then(|| self.gradient_of_input(weight, g)),
                 weight: wanted[1].then(|| self.gradient_of_weight(x, g)),
             },
@@ -132,7 +138,7 @@ impl Conv2d {
     }
 
     fn gradient_of_input(&self, weight: &[f32], g: &[f32]) -> Vec<f32> {
-        let Geometry { samples, height, width: columns, channels, outputs, .. } = self.0;
+        let ConvolutionGeometry { samples, height, width: columns, channels, outputs, .. } = self.0;
         let ([_, width], window) = (self.0.output(), self.0.window());
         let weight = self.channels_last(weight);
         let mut gradient = vec![0f32; samples * height * columns * channels];

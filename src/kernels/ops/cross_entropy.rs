@@ -9,10 +9,10 @@ use std::ops::Range;
 
 use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Result, Shape, Tensor, bail};
 
-use super::groups::Groups;
+use super::groups::SampleGroups;
 use super::stock::{self, log, sum_of_rows};
 use super::storage::{lend, served, tensor_like, values};
-use crate::wide::{Work, exp, largest, sum_of, wide};
+use crate::wide::{WideWork, exp, largest, sum_of, wide};
 
 /// Returns the mean cross-entropy of `logits` `(b, C)` on the columns `columns`.
 ///
@@ -22,10 +22,10 @@ use crate::wide::{Work, exp, largest, sum_of, wide};
 /// When the columns are empty or beyond `C`, the batch is empty, or a label lies outside
 /// the columns.
 pub fn cross_entropy(logits: &Tensor, labels: &[u32], columns: Range<usize>) -> Result<Tensor> {
-    let groups = Groups::one(labels.len());
+    let groups = SampleGroups::one(labels.len());
     check(logits, labels, &columns, &groups)?;
     match served(&[logits]) {
-        true => logits.contiguous()?.apply_op1(CrossEntropy::new(labels, columns, groups, ())),
+        true => logits.contiguous()?.apply_op1(CrossEntropyOp::new(labels, columns, groups, ())),
         false => composition(logits, labels, columns, &groups)?.reshape(()),
     }
 }
@@ -39,17 +39,22 @@ pub fn grouped_cross_entropy(
     logits: &Tensor,
     labels: &[u32],
     columns: Range<usize>,
-    groups: &Groups,
+    groups: &SampleGroups,
 ) -> Result<Tensor> {
     check(logits, labels, &columns, groups)?;
     if !served(&[logits]) {
         return composition(logits, labels, columns, groups);
     }
-    let op = CrossEntropy::new(labels, columns, groups.clone(), groups.members());
+    let op = CrossEntropyOp::new(labels, columns, groups.clone(), groups.members());
     logits.contiguous()?.apply_op1(op)
 }
 
-fn check(logits: &Tensor, labels: &[u32], columns: &Range<usize>, groups: &Groups) -> Result<()> {
+fn check(
+    logits: &Tensor,
+    labels: &[u32],
+    columns: &Range<usize>,
+    groups: &SampleGroups,
+) -> Result<()> {
     let (batch, classes) = logits.dims2()?;
     if columns.is_empty() || columns.end > classes || batch == 0 {
         bail!("cross-entropy: columns {columns:?} of logits {:?}", logits.shape());
@@ -68,7 +73,7 @@ fn composition(
     logits: &Tensor,
     labels: &[u32],
     columns: Range<usize>,
-    groups: &Groups,
+    groups: &SampleGroups,
 ) -> Result<Tensor> {
     let slice = logits.narrow(1, columns.start, columns.len())?;
     let slice = if slice.dtype() == DType::F64 { slice } else { slice.to_dtype(DType::F32)? };
@@ -88,22 +93,22 @@ fn composition(
     zeros.index_add(&groups.index(logits.device())?, &(each * shares)?, 0)
 }
 
-struct CrossEntropy {
+struct CrossEntropyOp {
     labels: Vec<u32>,
     columns: Range<usize>,
-    groups: Groups,
+    groups: SampleGroups,
     /// Of the result.
     shape: Shape,
 }
 
-impl CrossEntropy {
+impl CrossEntropyOp {
     fn new(
         labels: &[u32],
         columns: Range<usize>,
-        groups: Groups,
+        groups: SampleGroups,
         shape: impl Into<Shape>,
-    ) -> CrossEntropy {
-        CrossEntropy { labels: labels.to_vec(), columns, groups, shape: shape.into() }
+    ) -> CrossEntropyOp {
+        CrossEntropyOp { labels: labels.to_vec(), columns, groups, shape: shape.into() }
     }
 }
 
@@ -117,7 +122,7 @@ struct Slopes<'a> {
     scale: f32,
 }
 
-impl Work for Slopes<'_> {
+impl WideWork for Slopes<'_> {
     type Answer = ();
 
     #[inline(always)]
@@ -140,7 +145,7 @@ impl Work for Slopes<'_> {
     }
 }
 
-impl CustomOp1 for CrossEntropy {
+impl CustomOp1 for CrossEntropyOp {
     fn name(&self) -> &'static str {
         "cross-entropy"
     }
@@ -224,7 +229,7 @@ mod tests {
     #[test]
     fn members_have_losses_of_their_own() -> Result<()> {
         let z = (draw("z", (4, 9)) * 3.0)?;
-        let groups = Groups::new([1, 0, 3]);
+        let groups = SampleGroups::new([1, 0, 3]);
         let op = |t: &[Tensor]| grouped_cross_entropy(&t[0], &LABELS, 3..7, &groups);
         agrees_everywhere(&[&z], op);
         finite_difference(&[&z], op);

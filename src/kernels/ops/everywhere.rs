@@ -13,14 +13,14 @@ const LABELS: [u32; 4] = [3, 5, 4, 3];
 /// An op as a function of nothing but its operands.
 type Op = fn(&[Tensor]) -> Result<Tensor>;
 
-fn groups() -> Groups {
-    Groups::new([1, 0, 3])
+fn groups() -> SampleGroups {
+    SampleGroups::new([1, 0, 3])
 }
 
 fn normalised(t: &[Tensor]) -> Result<Tensor> {
     let own = channel_moments(&t[0])?;
     let affine = ChannelAffine { weight: &t[1], bias: &t[2], eps: 1e-5 };
-    batch_norm(&t[0], affine, Statistics::Batch(&own), t.get(3), false)
+    batch_norm(&t[0], affine, BatchNormStatistics::Batch(&own), t.get(3), false)
 }
 
 /// Name, shapes of the operands, and the op; one line per public op.

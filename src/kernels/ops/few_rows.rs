@@ -4,7 +4,7 @@
 //! by many rows. With a batch of ten that costs more than the product itself; here each row of `W` is
 //! read once, where it lies.
 
-use crate::wide::{Work, wide};
+use crate::wide::{WideWork, wide};
 
 /// Lanes of every sum: fixed, so that no vector width shows in a result.
 const LANES: usize = 16;
@@ -27,7 +27,7 @@ struct Product<'a> {
     inputs: usize,
 }
 
-impl Work for Product<'_> {
+impl WideWork for Product<'_> {
     type Answer = ();
 
     #[inline(always)]

@@ -13,30 +13,30 @@ use candle_core::{Device, Result, Tensor, bail};
 /// Consecutive samples of a batch, one run per member; a run may be empty.
 ///
 /// ```
-/// use fedcast_kernels::ops::Groups;
-/// let groups = Groups::new([2, 0, 3]);
+/// use fedcast_kernels::ops::SampleGroups;
+/// let groups = SampleGroups::new([2, 0, 3]);
 /// assert_eq!((groups.members(), groups.samples()), (3, 5));
 /// assert!(groups.runs().eq([0..2, 2..2, 2..5]));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Groups {
+pub struct SampleGroups {
     sizes: Arc<[usize]>,
 }
 
-impl Groups {
+impl SampleGroups {
     /// Runs of these lengths.
-    pub fn new(sizes: impl Into<Arc<[usize]>>) -> Groups {
-        Groups { sizes: sizes.into() }
+    pub fn new(sizes: impl Into<Arc<[usize]>>) -> SampleGroups {
+        SampleGroups { sizes: sizes.into() }
     }
 
     /// Returns groups in which all samples are one member's.
-    pub fn one(samples: usize) -> Groups {
-        Groups::new([samples])
+    pub fn one(samples: usize) -> SampleGroups {
+        SampleGroups::new([samples])
     }
 
     /// Returns groups of one sample each.
-    pub fn each(samples: usize) -> Groups {
-        Groups::new(vec![1; samples])
+    pub fn each(samples: usize) -> SampleGroups {
+        SampleGroups::new(vec![1; samples])
     }
 
     /// Members, those without a sample included.
@@ -98,14 +98,14 @@ mod tests {
 
     #[test]
     fn samples_know_their_member() -> Result<()> {
-        let index = Groups::new([2, 0, 1]).index(&Device::Cpu)?;
+        let index = SampleGroups::new([2, 0, 1]).index(&Device::Cpu)?;
         assert_eq!(index.to_vec1::<u32>()?, [0, 0, 2]);
-        let starts = Groups::new([2, 0, 1]).starts(&Device::Cpu)?;
+        let starts = SampleGroups::new([2, 0, 1]).starts(&Device::Cpu)?;
         assert_eq!(starts.to_vec1::<u32>()?, [0, 2, 2, 3]);
-        assert_eq!(Groups::each(3), Groups::new([1, 1, 1]));
-        assert_eq!(Groups::one(4).equal_size(), Some(4));
-        assert_eq!(Groups::new([1, 2]).equal_size(), None);
-        assert!(Groups::one(4).fit("op", 5).is_err());
+        assert_eq!(SampleGroups::each(3), SampleGroups::new([1, 1, 1]));
+        assert_eq!(SampleGroups::one(4).equal_size(), Some(4));
+        assert_eq!(SampleGroups::new([1, 2]).equal_size(), None);
+        assert!(SampleGroups::one(4).fit("op", 5).is_err());
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use super::gpu;
 use super::stock::{self, mean_of_rows};
 use super::storage::{lend, served, tensor_like, values, wide_type};
 use super::with_gradient::with_gradients;
-use crate::wide::{Work, appended, sum_of, sum_of_pairs, wide};
+use crate::wide::{WideWork, appended, sum_of, sum_of_pairs, wide};
 
 /// Normalizes the rows of `x` `(.., d)`; `weight` and `bias` `(d)` may be frozen or trained.
 ///
@@ -125,19 +125,19 @@ fn moments(row: &[f32], eps: f32) -> (f32, f32) {
 }
 
 /// Normalized rows of `x`.
-pub(super) struct Forward<'a> {
+pub(super) struct LayerNormForward<'a> {
     pub x: &'a [f32],
     pub weight: &'a [f32],
     pub bias: &'a [f32],
     pub eps: f32,
 }
 
-impl Work for Forward<'_> {
+impl WideWork for LayerNormForward<'_> {
     type Answer = Vec<f32>;
 
     #[inline(always)]
     fn run(self) -> Vec<f32> {
-        let Forward { x, weight, bias, eps } = self;
+        let LayerNormForward { x, weight, bias, eps } = self;
         let mut y = Vec::with_capacity(x.len());
         for row in x.chunks_exact(weight.len()) {
             let (mean, rstd) = moments(row, eps);
@@ -157,7 +157,7 @@ pub(super) struct ByInput<'a> {
     pub eps: f32,
 }
 
-impl Work for ByInput<'_> {
+impl WideWork for ByInput<'_> {
     type Answer = Vec<f32>;
 
     #[inline(always)]
@@ -190,7 +190,7 @@ struct ByAffine<'a> {
     eps: f32,
 }
 
-impl Work for ByAffine<'_> {
+impl WideWork for ByAffine<'_> {
     type Answer = ();
 
     #[inline(always)]
@@ -253,7 +253,7 @@ impl CustomOp3 for LayerNorm {
         bias_layout: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         let (weight, bias) = (values(weight, weight_layout)?, values(bias, bias_layout)?);
-        let y = wide(Forward { x: values(x, x_layout)?, weight, bias, eps: self.eps });
+        let y = wide(LayerNormForward { x: values(x, x_layout)?, weight, bias, eps: self.eps });
         Ok((CpuStorage::F32(y), x_layout.shape().clone()))
     }
 

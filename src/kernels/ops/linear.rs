@@ -9,8 +9,8 @@ use candle_core::{CpuStorage, CustomOp2, CustomOp3, D, Layout, Result, Shape, Te
 
 use super::few_rows;
 use super::gpu;
-use super::groups::Groups;
-use super::matrix::{Factor, Matrix, MatrixMut, Precision, append_product};
+use super::groups::SampleGroups;
+use super::matrix::{Matrix, MatrixMut, Precision, RightFactor, append_product};
 use super::stock::{self, product};
 use super::storage::{lend, served, tensor_like, values};
 use super::with_gradient::with_gradients;
@@ -39,7 +39,7 @@ pub fn linear_at(
         return unfit(x, weight, bias);
     }
     let all = 0..x.elem_count() / inputs.max(1);
-    match run(x, weight, bias, Linear { runs: vec![all], precision })? {
+    match run(x, weight, bias, LinearOp { runs: vec![all], precision })? {
         Some(y) => Ok(y),
         None => composed(x, weight, bias),
     }
@@ -54,7 +54,7 @@ pub fn grouped_linear(
     x: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-    groups: &Groups,
+    groups: &SampleGroups,
 ) -> Result<Tensor> {
     grouped_linear_at(Precision::F32, x, weight, bias, groups)
 }
@@ -68,7 +68,7 @@ pub fn grouped_linear_at(
     x: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-    groups: &Groups,
+    groups: &SampleGroups,
 ) -> Result<Tensor> {
     let batch = x.dim(0)?;
     groups.fit("linear", batch)?;
@@ -85,7 +85,7 @@ pub fn grouped_linear_at(
     }
     let rows = x.elem_count() / (inputs * batch).max(1);
     let runs = groups.runs().map(|run| run.start * rows..run.end * rows).collect();
-    match run(x, weight, bias, Linear { runs, precision })? {
+    match run(x, weight, bias, LinearOp { runs, precision })? {
         Some(y) => Ok(y),
         None if own.is_none() => composed(x, weight, bias),
         None => grouped_composed(x, weight, bias, groups),
@@ -102,7 +102,7 @@ fn unfit<T>(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<T> {
 }
 
 /// Our kernel, where it serves the operands.
-fn run(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, op: Linear) -> Result<Option<Tensor>> {
+fn run(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, op: LinearOp) -> Result<Option<Tensor>> {
     match bias {
         Some(bias) if served(&[x, weight, bias]) => {
             x.contiguous()?.apply_op3(&weight.contiguous()?, &bias.contiguous()?, op).map(Some)
@@ -174,7 +174,7 @@ fn grouped_composed(
     x: &Tensor,
     weight: &Tensor,
     bias: Option<&Tensor>,
-    groups: &Groups,
+    groups: &SampleGroups,
 ) -> Result<Tensor> {
     let (members, outputs, inputs) = weight.dims3()?;
     if groups.equal_size().is_some() {
@@ -197,7 +197,7 @@ fn grouped_composed(
 }
 
 /// One product per run of rows, each with the shape it has when its member is alone.
-struct Linear {
+struct LinearOp {
     runs: Vec<Range<usize>>,
     precision: Precision,
 }
@@ -220,7 +220,7 @@ fn part(values: &[f32], len: usize, member: usize, own: bool) -> &[f32] {
 
 /// A layer of as many inputs.
 #[derive(Clone, Copy)]
-pub(super) struct Layer<'a> {
+pub(super) struct LinearWeights<'a> {
     pub weight: &'a [f32],
     pub bias: Option<&'a [f32]>,
     pub inputs: usize,
@@ -231,8 +231,8 @@ pub(super) fn append_rows(
     y: &mut Vec<f32>,
     precision: Precision,
     x: &[f32],
-    Layer { weight, bias, inputs }: Layer<'_>,
-    factor: &Factor<'_>,
+    LinearWeights { weight, bias, inputs }: LinearWeights<'_>,
+    factor: &RightFactor<'_>,
 ) {
     let rows = x.len() / inputs.max(1);
     if precision == Precision::F32 && few_rows::applies(rows, weight) {
@@ -246,7 +246,7 @@ pub(super) fn append_rows(
     append_product(y, precision, bias, Matrix::dense(x, rows, inputs), factor);
 }
 
-impl Linear {
+impl LinearOp {
     fn forward(
         &self,
         x: &[f32],
@@ -263,8 +263,8 @@ impl Linear {
             let x = &x[run.start * inputs..run.end * inputs];
             let weight = part(weight, outputs * inputs, member, own);
             let bias = bias.map(|bias| part(bias, outputs, member, own));
-            let factor = Factor::Plain(Matrix::dense(weight, outputs, inputs).t());
-            append_rows(&mut y, self.precision, x, Layer { weight, bias, inputs }, &factor);
+            let factor = RightFactor::Plain(Matrix::dense(weight, outputs, inputs).t());
+            append_rows(&mut y, self.precision, x, LinearWeights { weight, bias, inputs }, &factor);
         }
         let mut shape = x_shape.dims().to_vec();
         if let Some(last) = shape.last_mut() {
@@ -284,7 +284,7 @@ impl Linear {
                 for (member, run) in self.runs.iter().enumerate().filter(|(_, r)| !r.is_empty()) {
                     let weight = part(weight, outputs * inputs, member, own);
                     let g = Matrix::dense(&g[run.start * outputs..], run.len(), outputs);
-                    let weight = Factor::Plain(Matrix::dense(weight, outputs, inputs));
+                    let weight = RightFactor::Plain(Matrix::dense(weight, outputs, inputs));
                     append_product(&mut gradient, self.precision, None, g, &weight);
                 }
                 Ok(())
@@ -350,7 +350,7 @@ impl Linear {
     }
 }
 
-impl CustomOp2 for Linear {
+impl CustomOp2 for LinearOp {
     fn name(&self) -> &'static str {
         "linear"
     }
@@ -377,7 +377,7 @@ impl CustomOp2 for Linear {
     }
 }
 
-impl CustomOp3 for Linear {
+impl CustomOp3 for LinearOp {
     fn name(&self) -> &'static str {
         "linear"
     }
@@ -446,7 +446,7 @@ mod tests {
     #[test]
     fn a_layer_per_member_agrees_with_the_composition_and_finite_differences() {
         for sizes in [[2, 2], [3, 1], [0, 4]] {
-            let groups = Groups::new(sizes);
+            let groups = SampleGroups::new(sizes);
             let inputs = [&draw("x", (4, 2, 7)), &draw("w", (2, 3, 7)), &draw("b", (2, 3))];
             let op = |t: &[Tensor]| grouped_linear(&t[0], &t[1], Some(&t[2]), &groups);
             agrees_everywhere(&inputs, op);
@@ -457,7 +457,7 @@ mod tests {
     /// Forward and all gradients, also where a member alone has a single row.
     #[test]
     fn a_member_gets_the_bits_it_gets_alone() -> Result<()> {
-        let (x, groups) = (draw("x", (8, 64)), Groups::new([1, 5, 2]));
+        let (x, groups) = (draw("x", (8, 64)), SampleGroups::new([1, 5, 2]));
         for own in [true, false] {
             let stack: &[usize] = if own { &[3] } else { &[] };
             let shaped = |rest: &[usize]| [stack, rest].concat();

@@ -75,26 +75,26 @@ impl<'a> MatrixMut<'a> {
 }
 
 /// A right factor, for one product or for many.
-pub(super) enum Factor<'a> {
+pub(super) enum RightFactor<'a> {
     /// As it lies in memory.
     Plain(Matrix<'a>),
     /// As products in `bf16` read it.
     Packed(Panels<'a>),
 }
 
-impl<'a> Factor<'a> {
+impl<'a> RightFactor<'a> {
     /// Returns a factor for many products of a precision; `buffer` may hold it.
     pub(super) fn new(matrix: Matrix<'a>, precision: Precision, buffer: &'a mut Vec<u32>) -> Self {
         match precision {
-            Precision::F32 => Factor::Plain(matrix),
-            Precision::Bf16 => Factor::Packed(Panels::pack(matrix, buffer)),
+            Precision::F32 => RightFactor::Plain(matrix),
+            Precision::Bf16 => RightFactor::Packed(Panels::pack(matrix, buffer)),
         }
     }
 
     fn columns(&self) -> usize {
         match self {
-            Factor::Plain(matrix) => matrix.columns(),
-            Factor::Packed(panels) => panels.columns(),
+            RightFactor::Plain(matrix) => matrix.columns(),
+            RightFactor::Packed(panels) => panels.columns(),
         }
     }
 }
@@ -105,7 +105,7 @@ pub(super) fn append_product(
     precision: Precision,
     row: Option<&[f32]>,
     a: Matrix<'_>,
-    b: &Factor<'_>,
+    b: &RightFactor<'_>,
 ) {
     let (rows, columns) = (a.rows(), b.columns());
     let to = values.len() + rows * columns;
@@ -114,8 +114,8 @@ pub(super) fn append_product(
     let onto = row.map_or(Onto::Nothing, Onto::Row);
     let target = Target::unwritten(data, rows, columns, columns);
     match b {
-        Factor::Plain(b) => MatrixMut { target, precision }.multiply(onto, 1.0, a, *b),
-        Factor::Packed(b) => bf16::multiply_packed(target, onto, 1.0, a, b),
+        RightFactor::Plain(b) => MatrixMut { target, precision }.multiply(onto, 1.0, a, *b),
+        RightFactor::Packed(b) => bf16::multiply_packed(target, onto, 1.0, a, b),
     }
     // SAFETY: the product has written every one of them.
     unsafe { values.set_len(to) }

@@ -7,7 +7,7 @@ use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 
 use super::conv2d::taps;
 use super::storage::{lend, served, tensor_like, values};
-use super::unfold::Geometry;
+use super::unfold::ConvolutionGeometry;
 use crate::wide::each;
 
 /// Computes the maximum over windows of `kernel x kernel` of `x` `(b, h, w, c)`. Steps are `stride`, with `padding`
@@ -27,8 +27,16 @@ pub fn max_pool(x: &Tensor, kernel: usize, stride: usize, padding: usize) -> Res
         );
     }
     let kernel = [kernel, kernel];
-    let geometry =
-        Geometry { samples, height, width, channels, outputs: channels, kernel, stride, padding };
+    let geometry = ConvolutionGeometry {
+        samples,
+        height,
+        width,
+        channels,
+        outputs: channels,
+        kernel,
+        stride,
+        padding,
+    };
     if served(&[x]) {
         x.contiguous()?.apply_op1(MaxPool(geometry))
     } else {
@@ -40,7 +48,7 @@ pub fn max_pool(x: &Tensor, kernel: usize, stride: usize, padding: usize) -> Res
 const LOWEST: f64 = -1e30;
 
 /// Computes the sum over the taps of a window, each times 1 if it is the first largest, else 0.
-fn composition(x: &Tensor, geometry: Geometry) -> Result<Tensor> {
+fn composition(x: &Tensor, geometry: ConvolutionGeometry) -> Result<Tensor> {
     let inside = taps(&x.detach().ones_like()?, geometry)?;
     let taps = taps(x, geometry)?;
     let mut values = Vec::with_capacity(taps.len());
@@ -68,12 +76,20 @@ fn composition(x: &Tensor, geometry: Geometry) -> Result<Tensor> {
     }
 }
 
-struct MaxPool(Geometry);
+struct MaxPool(ConvolutionGeometry);
 
 impl MaxPool {
     /// Visits every output pixel with the input pixels of its window, by lines.
     fn windows(&self, mut visit: impl FnMut(usize, &[usize])) {
-        let Geometry { samples, height, width, kernel: [kernel, _], stride, padding, .. } = self.0;
+        let ConvolutionGeometry {
+            samples,
+            height,
+            width,
+            kernel: [kernel, _],
+            stride,
+            padding,
+            ..
+        } = self.0;
         let [lines, places] = self.0.output();
         let range = |at: usize, size: usize| {
             (at * stride).saturating_sub(padding)..(at * stride + kernel - padding).min(size)
@@ -101,7 +117,7 @@ impl CustomOp1 for MaxPool {
 
     fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         let x = values(x, layout)?;
-        let Geometry { samples, channels, .. } = self.0;
+        let ConvolutionGeometry { samples, channels, .. } = self.0;
         let [lines, places] = self.0.output();
         let mut y = vec![0f32; samples * lines * places * channels];
         self.windows(|to, pixels| {

@@ -38,7 +38,7 @@
 //! The `_at` forms of linear layer and attention take a [`Precision`] of products.
 //!
 //! The `grouped_` forms of linear layer, attention and cross-entropy serve the members of a pack in
-//! one call: [`Groups`] says whose sample is whose.
+//! one call: [`SampleGroups`] says whose sample is whose.
 //!
 //! ```
 //! use candle_core::{Device, Tensor, Var};
@@ -94,11 +94,11 @@ mod unit_rows;
 mod winograd;
 mod with_gradient;
 
-pub use activation::Activation;
+pub use activation::PerceptronActivation;
 pub use add_columns::add_columns;
 pub use affine::Affine;
 pub use attention::{attention, attention_at, grouped_attention, grouped_attention_at};
-pub use batch_norm::{ChannelAffine, Statistics, batch_norm};
+pub use batch_norm::{BatchNormStatistics, ChannelAffine, batch_norm};
 pub use by_row::{scale_rows, shift_rows};
 pub use channel_moments::{ChannelMoments, channel_moments};
 pub use conv2d::conv2d;
@@ -106,7 +106,7 @@ pub use cross_entropy::{cross_entropy, grouped_cross_entropy};
 pub use elementary::{exp, log};
 pub use frozen::{Attended, frozen_attention, frozen_perceptron};
 pub use gelu::gelu;
-pub use groups::Groups;
+pub use groups::SampleGroups;
 pub use layer_norm::layer_norm;
 pub use linear::{grouped_linear, grouped_linear_at, linear, linear_at};
 pub use matrix::Precision;

@@ -7,7 +7,7 @@ use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 use super::gpu;
 use super::storage::{self, of_values, served, wide_type};
 use super::with_gradient::with_gradient;
-use crate::wide::{PIECE, Work, appended, wide};
+use crate::wide::{PIECE, WideWork, appended, wide};
 
 /// Kernels of a function on a GPU.
 #[derive(Clone, Copy)]
@@ -77,7 +77,7 @@ pub(super) fn composed_gradient<F: Pointwise>(
 
 /// Returns the function of every value, in a new vector.
 pub(super) fn values<F: Pointwise>(function: F, x: &[f32]) -> Vec<f32> {
-    wide(Values { function, x })
+    wide(PointwiseValues { function, x })
 }
 
 /// Returns the gradient of every value `x` from that of the result.
@@ -85,12 +85,12 @@ pub(super) fn gradient<F: Pointwise>(function: F, x: &[f32], g: &[f32]) -> Vec<f
     wide(Gradient { function, x, g })
 }
 
-struct Values<'a, F> {
+struct PointwiseValues<'a, F> {
     function: F,
     x: &'a [f32],
 }
 
-impl<F: Pointwise> Work for Values<'_, F> {
+impl<F: Pointwise> WideWork for PointwiseValues<'_, F> {
     type Answer = Vec<f32>;
 
     #[inline(always)]
@@ -111,7 +111,7 @@ struct Gradient<'a, F> {
     g: &'a [f32],
 }
 
-impl<F: Pointwise> Work for Gradient<'_, F> {
+impl<F: Pointwise> WideWork for Gradient<'_, F> {
     type Answer = Vec<f32>;
 
     #[inline(always)]

@@ -6,7 +6,7 @@ use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
 
 use super::stock;
 use super::storage::{of_values, served, values};
-use crate::wide::{self, Work, appended, sum_of_pairs, wide};
+use crate::wide::{self, WideWork, appended, sum_of_pairs, wide};
 
 /// Turns the rows of `x` `(.., d)` into probabilities.
 ///
@@ -14,20 +14,20 @@ use crate::wide::{self, Work, appended, sum_of_pairs, wide};
 /// When `x` has no dimension.
 pub fn softmax(x: &Tensor) -> Result<Tensor> {
     let width = x.dim(D::Minus1)?;
-    if served(&[x]) { x.contiguous()?.apply_op1(Softmax { width }) } else { stock::softmax(x) }
+    if served(&[x]) { x.contiguous()?.apply_op1(SoftmaxOp { width }) } else { stock::softmax(x) }
 }
 
-struct Softmax {
+struct SoftmaxOp {
     width: usize,
 }
 
 /// The probabilities of every row, in a new vector.
-struct Forward<'a> {
+struct SoftmaxForward<'a> {
     x: &'a [f32],
     width: usize,
 }
 
-impl Work for Forward<'_> {
+impl WideWork for SoftmaxForward<'_> {
     type Answer = Vec<f32>;
 
     #[inline(always)]
@@ -41,18 +41,18 @@ impl Work for Forward<'_> {
 }
 
 /// The gradient of the scores from that of the probabilities `p`.
-struct Backward<'a> {
+struct SoftmaxBackward<'a> {
     p: &'a [f32],
     g: &'a [f32],
     width: usize,
 }
 
-impl Work for Backward<'_> {
+impl WideWork for SoftmaxBackward<'_> {
     type Answer = Vec<f32>;
 
     #[inline(always)]
     fn run(self) -> Vec<f32> {
-        let Backward { p, g, width } = self;
+        let SoftmaxBackward { p, g, width } = self;
         let mut all = Vec::with_capacity(p.len());
         for (p, g) in p.chunks_exact(width.max(1)).zip(g.chunks_exact(width.max(1))) {
             let mean = sum_of_pairs(p, g, |p, g| p * g);
@@ -64,18 +64,18 @@ impl Work for Backward<'_> {
     }
 }
 
-impl CustomOp1 for Softmax {
+impl CustomOp1 for SoftmaxOp {
     fn name(&self) -> &'static str {
         "softmax"
     }
 
     fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let p = wide(Forward { x: values(x, layout)?, width: self.width });
+        let p = wide(SoftmaxForward { x: values(x, layout)?, width: self.width });
         Ok((CpuStorage::F32(p), layout.shape().clone()))
     }
 
     fn bwd(&self, _x: &Tensor, result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
-        let of = |p: &[f32], g: &[f32]| wide(Backward { p, g, width: self.width });
+        let of = |p: &[f32], g: &[f32]| wide(SoftmaxBackward { p, g, width: self.width });
         of_values((result, g), result, of).map(Some)
     }
 }

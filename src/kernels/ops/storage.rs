@@ -13,13 +13,13 @@ thread_local! {
 /// operations, and optimizers step on the device. This is how the path of a GPU is tested
 /// without one.
 pub fn without_kernels<R>(work: impl FnOnce() -> R) -> R {
-    struct Restore(bool);
-    impl Drop for Restore {
+    struct KernelsOffGuard(bool);
+    impl Drop for KernelsOffGuard {
         fn drop(&mut self) {
             KERNELS_OFF.set(self.0);
         }
     }
-    let _restore = Restore(KERNELS_OFF.replace(true));
+    let _restore = KernelsOffGuard(KERNELS_OFF.replace(true));
     work()
 }
 

@@ -10,7 +10,7 @@ use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
 use super::stock;
 use super::storage::{served, values};
-use crate::wide::{Work, add_rows, sum_of, wide};
+use crate::wide::{WideWork, add_rows, sum_of, wide};
 
 /// Sums `x` over `dim`, which the result does not have.
 ///
@@ -60,7 +60,7 @@ struct OfRows<'a> {
     width: usize,
 }
 
-impl Work for OfRows<'_> {
+impl WideWork for OfRows<'_> {
     type Answer = Vec<f32>;
 
     #[inline(always)]

@@ -9,14 +9,14 @@ use std::ops::Range;
 
 use candle_core::{Result, bail};
 
-use crate::wide::{Work, wide};
+use crate::wide::{WideWork, wide};
 
 /// Values of unfolded rows held at a time (4 MB).
 const PANEL: usize = 1 << 20;
 
 /// The sizes of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Geometry {
+pub(super) struct ConvolutionGeometry {
     pub samples: usize,
     pub height: usize,
     pub width: usize,
@@ -30,12 +30,17 @@ pub(super) struct Geometry {
     pub padding: usize,
 }
 
-impl Geometry {
+impl ConvolutionGeometry {
     /// Returns the geometry of the shapes `(b, h, w, c)` and `(out, c, kh, kw)`.
     ///
     /// # Errors
     /// When channels differ, a size is zero or a window is larger than the padded image.
-    pub fn new(x: &[usize], weight: &[usize], stride: usize, padding: usize) -> Result<Geometry> {
+    pub fn new(
+        x: &[usize],
+        weight: &[usize],
+        stride: usize,
+        padding: usize,
+    ) -> Result<ConvolutionGeometry> {
         let (&[samples, height, width, channels], &[outputs, inputs, kh, kw]) = (x, weight) else {
             bail!("conv2d: input {x:?} should be (b, h, w, c), weight {weight:?} (out, c, kh, kw)")
         };
@@ -46,7 +51,16 @@ impl Geometry {
                 "conv2d: input {x:?}, weight {weight:?}, stride {stride} and padding {padding} do not fit"
             );
         }
-        Ok(Geometry { samples, height, width, channels, outputs, kernel, stride, padding })
+        Ok(ConvolutionGeometry {
+            samples,
+            height,
+            width,
+            channels,
+            outputs,
+            kernel,
+            stride,
+            padding,
+        })
     }
 
     /// Height and width of the output.
@@ -94,7 +108,7 @@ impl Geometry {
 
     /// Line `ky` of the window at an output pixel.
     #[inline(always)]
-    fn run(&self, line: usize, column: usize, ky: usize) -> Run {
+    fn run(&self, line: usize, column: usize, ky: usize) -> WindowLine {
         let height = self.output()[0];
         let (sample, top) = (line / height, (line % height) * self.stride + ky);
         // Positions count from the padding's edge; the image begins at `padding`.
@@ -102,28 +116,28 @@ impl Geometry {
         let from = left.max(self.padding);
         let to = (left + self.kernel[1]).min(self.width + self.padding).max(from);
         if top < self.padding || top >= self.height + self.padding || from == to {
-            return Run { skipped: 0, inside: 0..0 };
+            return WindowLine { skipped: 0, inside: 0..0 };
         }
         let start = (sample * self.height + top - self.padding) * self.width;
         let at = |column: usize| (start + column - self.padding) * self.channels;
-        Run { skipped: (from - left) * self.channels, inside: at(from)..at(to) }
+        WindowLine { skipped: (from - left) * self.channels, inside: at(from)..at(to) }
     }
 }
 
 /// Consecutive values of an image that are one line of a window, behind `skipped` values of padding.
-struct Run {
+struct WindowLine {
     skipped: usize,
     inside: Range<usize>,
 }
 
 struct Fold<'a> {
-    geometry: &'a Geometry,
+    geometry: &'a ConvolutionGeometry,
     rows: &'a [f32],
     lines: Range<usize>,
     x: &'a mut [f32],
 }
 
-impl Work for Fold<'_> {
+impl WideWork for Fold<'_> {
     type Answer = ();
 
     #[inline(always)]
@@ -151,8 +165,8 @@ impl Work for Fold<'_> {
 mod tests {
     use super::*;
 
-    fn geometry(stride: usize, padding: usize, kernel: usize) -> Geometry {
-        Geometry::new(&[2, 3, 4, 2], &[1, 2, kernel, kernel], stride, padding).unwrap()
+    fn geometry(stride: usize, padding: usize, kernel: usize) -> ConvolutionGeometry {
+        ConvolutionGeometry::new(&[2, 3, 4, 2], &[1, 2, kernel, kernel], stride, padding).unwrap()
     }
 
     #[test]
@@ -189,7 +203,7 @@ mod tests {
 
     #[test]
     fn panels_cover_every_line_once() {
-        let g = Geometry::new(&[70, 8, 8, 256], &[3, 256, 3, 3], 1, 1).unwrap();
+        let g = ConvolutionGeometry::new(&[70, 8, 8, 256], &[3, 256, 3, 3], 1, 1).unwrap();
         let panels: Vec<_> = g.panels().collect();
         assert!(panels.len() > 2);
         assert_eq!(

@@ -7,7 +7,7 @@ use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
 
 use super::stock;
 use super::storage::{of_values, served, values, wide_type};
-use crate::wide::{Work, appended, sum_of, sum_of_pairs, wide};
+use crate::wide::{WideWork, appended, sum_of, sum_of_pairs, wide};
 
 /// Length below which a row is no longer divided by its length.
 const SHORTEST: f64 = 1e-12;
@@ -42,12 +42,12 @@ struct UnitRows {
 }
 
 /// Every row over its length, in a new vector.
-struct Forward<'a> {
+struct UnitRowsForward<'a> {
     x: &'a [f32],
     width: usize,
 }
 
-impl Work for Forward<'_> {
+impl WideWork for UnitRowsForward<'_> {
     type Answer = Vec<f32>;
 
     #[inline(always)]
@@ -64,18 +64,18 @@ impl Work for Forward<'_> {
 }
 
 /// The gradient of `x` from that of the unit rows.
-struct Backward<'a> {
+struct UnitRowsBackward<'a> {
     x: &'a [f32],
     g: &'a [f32],
     width: usize,
 }
 
-impl Work for Backward<'_> {
+impl WideWork for UnitRowsBackward<'_> {
     type Answer = Vec<f32>;
 
     #[inline(always)]
     fn run(self) -> Vec<f32> {
-        let Backward { x, g, width } = self;
+        let UnitRowsBackward { x, g, width } = self;
         let mut all = Vec::with_capacity(x.len());
         for (x, g) in x.chunks_exact(width.max(1)).zip(g.chunks_exact(width.max(1))) {
             let (length, divides) = length(x);
@@ -94,12 +94,12 @@ impl CustomOp1 for UnitRows {
     }
 
     fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let y = wide(Forward { x: values(x, layout)?, width: self.width });
+        let y = wide(UnitRowsForward { x: values(x, layout)?, width: self.width });
         Ok((CpuStorage::F32(y), layout.shape().clone()))
     }
 
     fn bwd(&self, x: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
-        let of = |x: &[f32], g: &[f32]| wide(Backward { x, g, width: self.width });
+        let of = |x: &[f32], g: &[f32]| wide(UnitRowsBackward { x, g, width: self.width });
         of_values((x, g), x, of).map(Some)
     }
 }

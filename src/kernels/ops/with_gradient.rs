@@ -24,7 +24,7 @@ pub(super) fn with_gradient(
     if !x.track_op() {
         return Ok(value);
     }
-    x.apply_op1(Given::new(value, Box::new(move |g| Ok([backward(g)?]))))
+    x.apply_op1(ValueWithGradient::new(value, Box::new(move |g| Ok([backward(g)?]))))
 }
 
 /// [`with_gradient`] of three operands.
@@ -37,18 +37,18 @@ pub(super) fn with_gradients(
         return Ok(value);
     }
     let [x, y, z] = operands;
-    x.apply_op3(y, z, Given::new(value, Box::new(backward)))
+    x.apply_op3(y, z, ValueWithGradient::new(value, Box::new(backward)))
 }
 
-struct Given<const N: usize> {
+struct ValueWithGradient<const N: usize> {
     /// Handed over by the forward pass.
     value: Mutex<Option<Tensor>>,
     backward: Backward<N>,
 }
 
-impl<const N: usize> Given<N> {
-    fn new(value: Tensor, backward: Backward<N>) -> Given<N> {
-        Given { value: Mutex::new(Some(value)), backward }
+impl<const N: usize> ValueWithGradient<N> {
+    fn new(value: Tensor, backward: Backward<N>) -> ValueWithGradient<N> {
+        ValueWithGradient { value: Mutex::new(Some(value)), backward }
     }
 
     fn take(&self) -> Result<Tensor> {
@@ -77,7 +77,7 @@ impl<const N: usize> Given<N> {
     }
 }
 
-impl CustomOp1 for Given<1> {
+impl CustomOp1 for ValueWithGradient<1> {
     fn name(&self) -> &'static str {
         "given"
     }
@@ -96,7 +96,7 @@ impl CustomOp1 for Given<1> {
     }
 }
 
-impl CustomOp3 for Given<3> {
+impl CustomOp3 for ValueWithGradient<3> {
     fn name(&self) -> &'static str {
         "given"
     }

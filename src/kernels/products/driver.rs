@@ -11,7 +11,7 @@
 //! The order is a matter of speed alone: every entry is one chain in its kernel.
 
 use super::instruction_set::{InstructionSet, Tile, Vector};
-use super::packing::{Parts, pack_left, pack_right, with_room};
+use super::packing::{EvenParts, pack_left, pack_right, with_room};
 use super::view::{Onto, Strided};
 use super::{Real, block_len};
 
@@ -23,7 +23,7 @@ const COLUMNS_IN_PLACE_BYTES: usize = 256 << 10;
 const PACKED_TILES: usize = 16;
 
 /// A product: `c = scale * a b` onto something.
-pub struct Task<T> {
+pub struct ProductTask<T> {
     pub(super) rows: usize,
     pub(super) columns: usize,
     pub(super) inner: usize,
@@ -51,7 +51,7 @@ impl<T> Strided<T> {
 ///
 /// # Safety
 /// The machine has the instructions of `I`, and the pointers of the task may be read and written as it says.
-pub(super) unsafe fn run<T: Real, I: InstructionSet<T>>(task: &Task<T>) {
+pub(super) unsafe fn run<T: Real, I: InstructionSet<T>>(task: &ProductTask<T>) {
     if task.rows == 0 || task.columns == 0 {
         return;
     }
@@ -59,7 +59,7 @@ pub(super) unsafe fn run<T: Real, I: InstructionSet<T>>(task: &Task<T>) {
         // SAFETY: as the caller promises.
         return unsafe { write_summand(task) };
     }
-    let plan = Plan::of::<T, I>(task);
+    let plan = ProductPlan::of::<T, I>(task);
     let lanes = I::Vector::LANES;
     let left = if plan.packs_left { PACKED_TILES * plan.apart } else { 0 };
     let right = plan.block * task.columns.next_multiple_of(lanes);
@@ -67,13 +67,13 @@ pub(super) unsafe fn run<T: Real, I: InstructionSet<T>>(task: &Task<T>) {
         for first in (0..task.inner).step_by(plan.block) {
             let inner = plan.block.min(task.inner - first);
             // SAFETY: as the caller promises; there is room for what is packed.
-            unsafe { Block { task, plan: &plan, first, inner, packed_a, packed_b }.run::<I>() }
+            unsafe { InnerBlock { task, plan: &plan, first, inner, packed_a, packed_b }.run::<I>() }
         }
     });
 }
 
 /// Writes a product of nothing: zeros, or what is added to.
-unsafe fn write_summand<T: Real>(task: &Task<T>) {
+unsafe fn write_summand<T: Real>(task: &ProductTask<T>) {
     for row in 0..task.rows {
         for column in 0..task.columns {
             // SAFETY: as the caller promises.
@@ -90,7 +90,7 @@ unsafe fn write_summand<T: Real>(task: &Task<T>) {
 }
 
 /// Sizes of blocks and pieces, and the factors that are packed.
-struct Plan {
+struct ProductPlan {
     /// Places of a block of the inner dimension.
     block: usize,
     /// Rows that are worked on together, and columns.
@@ -102,8 +102,8 @@ struct Plan {
     apart: usize,
 }
 
-impl Plan {
-    fn of<T: Real, I: InstructionSet<T>>(task: &Task<T>) -> Plan {
+impl ProductPlan {
+    fn of<T: Real, I: InstructionSet<T>>(task: &ProductTask<T>) -> ProductPlan {
         let block = block_len(task.inner);
         let lanes = I::Vector::LANES;
         let fitting = PIECE_BYTES / size_of::<T>() / block / lanes;
@@ -112,7 +112,7 @@ impl Plan {
             && task.columns <= 6 * lanes
             && task.rows * block * size_of::<T>() <= COLUMNS_IN_PLACE_BYTES;
         let packs_left = task.a.column_stride != 1 && !columns_stay;
-        Plan {
+        ProductPlan {
             block,
             rows: if packs_left { PACKED_TILES * I::ROWS } else { task.rows },
             columns: fitting.max(I::VECTORS) * lanes,
@@ -124,9 +124,9 @@ impl Plan {
 }
 
 /// One block of the inner dimension.
-struct Block<'a, T> {
-    task: &'a Task<T>,
-    plan: &'a Plan,
+struct InnerBlock<'a, T> {
+    task: &'a ProductTask<T>,
+    plan: &'a ProductPlan,
     /// First place of the block, and their number.
     first: usize,
     inner: usize,
@@ -134,18 +134,18 @@ struct Block<'a, T> {
     packed_b: *mut T,
 }
 
-impl<T: Real> Block<'_, T> {
+impl<T: Real> InnerBlock<'_, T> {
     /// # Safety
     /// As for [`run`], with room for packed factors.
     unsafe fn run<I: InstructionSet<T>>(&self) {
-        let Block { task, plan, inner, .. } = *self;
+        let InnerBlock { task, plan, inner, .. } = *self;
         // SAFETY: all offsets stay inside of the matrices and of the room for packed factors.
         unsafe {
             for (column, vectors) in self.panels::<I>(0, task.columns) {
                 self.pack_panel::<I>(column, vectors * I::Vector::LANES);
             }
             for top in (0..task.rows).step_by(plan.rows) {
-                let tiles = Parts::new(plan.rows.min(task.rows - top), I::ROWS);
+                let tiles = EvenParts::new(plan.rows.min(task.rows - top), I::ROWS);
                 let a = task.a.at(top, self.first);
                 if plan.packs_left {
                     pack_left(&a, tiles, inner, self.packed_a, plan.apart);
@@ -223,7 +223,7 @@ impl<T: Real> Block<'_, T> {
         let pieces = self.plan.columns;
         (left..left + columns).step_by(pieces).flat_map(move |start| {
             let vectors = pieces.min(left + columns - start).div_ceil(I::Vector::LANES);
-            let parts = Parts::new(vectors, I::VECTORS).iter();
+            let parts = EvenParts::new(vectors, I::VECTORS).iter();
             parts.map(move |(first, vectors)| (start + first * I::Vector::LANES, vectors))
         })
     }

@@ -37,7 +37,7 @@ mod view;
 
 use std::mem::MaybeUninit;
 
-use driver::Task;
+use driver::ProductTask;
 pub use view::{Matrix, Onto, Target};
 
 use crate::vectors::Vectors;
@@ -59,13 +59,13 @@ pub trait Real: Copy + 'static {
     ///
     /// # Safety
     /// The machine has the instructions, and the pointers of the task may be read and written as its shapes and strides say.
-    unsafe fn run(vectors: Vectors, task: &Task<Self>);
+    unsafe fn run(vectors: Vectors, task: &ProductTask<Self>);
 }
 
 impl Real for f32 {
     const ZERO: f32 = 0.0;
 
-    unsafe fn run(vectors: Vectors, task: &Task<f32>) {
+    unsafe fn run(vectors: Vectors, task: &ProductTask<f32>) {
         // SAFETY: as the caller promises.
         unsafe {
             match vectors {
@@ -82,7 +82,7 @@ impl Real for f32 {
 impl Real for f64 {
     const ZERO: f64 = 0.0;
 
-    unsafe fn run(vectors: Vectors, task: &Task<f64>) {
+    unsafe fn run(vectors: Vectors, task: &ProductTask<f64>) {
         // SAFETY: as the caller promises.
         unsafe {
             match vectors {
@@ -137,7 +137,7 @@ impl<T: Real> Target<'_, T> {
             Onto::Itself => assert!(self.written, "there are no values to be added to"),
             Onto::Row(row) => assert_eq!(row.len(), self.columns, "a row of another width"),
         }
-        let task = Task {
+        let task = ProductTask {
             rows: self.rows,
             columns: self.columns,
             inner: a.columns,

@@ -11,16 +11,16 @@ const MAX_KEPT_BYTES: usize = 16 << 20;
 
 /// Division of a whole into parts of limited size, as even as they can be.
 #[derive(Clone, Copy)]
-pub(super) struct Parts {
+pub(super) struct EvenParts {
     each: usize,
     larger: usize,
     count: usize,
 }
 
-impl Parts {
-    pub fn new(whole: usize, most: usize) -> Parts {
+impl EvenParts {
+    pub fn new(whole: usize, most: usize) -> EvenParts {
         let count = whole.div_ceil(most);
-        Parts { each: whole / count, larger: whole % count, count }
+        EvenParts { each: whole / count, larger: whole % count, count }
     }
 
     /// Returns the start and the length of every part.
@@ -35,9 +35,9 @@ impl Parts {
 
 /// Memory for packed factors: grows as it is asked for, and is kept by its thread.
 #[derive(Default)]
-struct Buffer(Vec<u64>);
+struct PackingBuffer(Vec<u64>);
 
-impl Buffer {
+impl PackingBuffer {
     /// Returns room for `len` numbers that begins at a cache line.
     fn room<T>(&mut self, len: usize) -> *mut T {
         let words = (len * size_of::<T>()).div_ceil(8) + 8;
@@ -57,7 +57,7 @@ impl Buffer {
 }
 
 thread_local! {
-    static BUFFERS: RefCell<[Buffer; 2]> = RefCell::default();
+    static BUFFERS: RefCell<[PackingBuffer; 2]> = RefCell::default();
 }
 
 /// Lends `work` buffers of `left` and `right` numbers for packed factors, of any values.
@@ -109,7 +109,7 @@ pub(super) unsafe fn pack_right<T: Real, I: InstructionSet<T>>(
 /// The rows of all tiles and `inner` columns can be read at `a`, and `apart` values written at `to` for every tile.
 pub(super) unsafe fn pack_left<T: Real>(
     a: &Strided<T>,
-    tiles: Parts,
+    tiles: EvenParts,
     inner: usize,
     to: *mut T,
     apart: usize,

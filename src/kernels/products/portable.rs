@@ -2,7 +2,7 @@
 //! rounded function, some ten times slower, where it has not.
 
 use super::Real;
-use super::driver::{self, Task};
+use super::driver::{self, ProductTask};
 use super::instruction_set::{InstructionSet, Kernel, Tile, Vector, compute, of_rows};
 
 const LANES: usize = 16;
@@ -19,12 +19,12 @@ struct PortableInAvx2;
 struct Lanes<T>([T; LANES]);
 
 /// Arithmetic of [`Lanes`].
-pub(super) trait Scalar: Real {
+pub(super) trait LaneFloat: Real {
     fn times(self, other: Self) -> Self;
     fn fused(self, other: Self, addend: Self) -> Self;
 }
 
-impl Scalar for f32 {
+impl LaneFloat for f32 {
     #[inline(always)]
     fn times(self, other: f32) -> f32 {
         self * other
@@ -36,7 +36,7 @@ impl Scalar for f32 {
     }
 }
 
-impl Scalar for f64 {
+impl LaneFloat for f64 {
     #[inline(always)]
     fn times(self, other: f64) -> f64 {
         self * other
@@ -52,7 +52,7 @@ impl Scalar for f64 {
 ///
 /// # Safety
 /// As for [`Real::run`].
-pub(super) unsafe fn run<T: Scalar>(task: &Task<T>) {
+pub(super) unsafe fn run<T: LaneFloat>(task: &ProductTask<T>) {
     #[cfg(target_arch = "x86_64")]
     if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma") {
         // SAFETY: as the caller promises, and the machine has the instructions.
@@ -62,7 +62,7 @@ pub(super) unsafe fn run<T: Scalar>(task: &Task<T>) {
     unsafe { driver::run::<T, Portable>(task) }
 }
 
-impl<T: Scalar> InstructionSet<T> for Portable {
+impl<T: LaneFloat> InstructionSet<T> for Portable {
     type Vector = Lanes<T>;
     const ROWS: usize = 4;
     const VECTORS: usize = 1;
@@ -78,14 +78,14 @@ impl<T: Scalar> InstructionSet<T> for Portable {
 }
 
 #[cfg(target_arch = "x86_64")]
-impl<T: Scalar> InstructionSet<T> for PortableInAvx2 {
+impl<T: LaneFloat> InstructionSet<T> for PortableInAvx2 {
     type Vector = Lanes<T>;
     const ROWS: usize = 4;
     const VECTORS: usize = 1;
 
     unsafe fn kernel<const R: usize, const V: usize, const BY_COLUMNS: bool>(tile: &Tile<T>) {
         #[target_feature(enable = "avx2,fma")]
-        unsafe fn in_avx2<T: Scalar, const R: usize, const V: usize, const BY_COLUMNS: bool>(
+        unsafe fn in_avx2<T: LaneFloat, const R: usize, const V: usize, const BY_COLUMNS: bool>(
             tile: &Tile<T>,
         ) {
             // SAFETY: as the caller promises.
@@ -101,7 +101,7 @@ impl<T: Scalar> InstructionSet<T> for PortableInAvx2 {
 }
 
 // SAFETY of all functions below: as the caller promises, see `Vector`.
-impl<T: Scalar> Vector<T> for Lanes<T> {
+impl<T: LaneFloat> Vector<T> for Lanes<T> {
     const LANES: usize = LANES;
 
     #[inline(always)]

@@ -15,7 +15,7 @@ impl Draw {
     /// Returns numbers of both signs over 12 binary orders.
     ///
     /// With `wild` there are zeros, infinities and not-a-numbers among them.
-    fn values<T: Checked>(&mut self, len: usize, wild: bool) -> Vec<T> {
+    fn values<T: ReferenceFloat>(&mut self, len: usize, wild: bool) -> Vec<T> {
         let mut one = || {
             let size = (self.below(2001) as f64 / 1000.0 - 1.0) * 2f64.powi(self.below(12) as i32);
             match if wild { self.below(200) } else { 200 } {
@@ -31,7 +31,7 @@ impl Draw {
     }
 }
 
-trait Checked: Real {
+trait ReferenceFloat: Real {
     fn of(value: f64) -> Self;
     fn fma(self, by: Self, onto: Self) -> Self;
     fn times(self, by: Self) -> Self;
@@ -39,7 +39,7 @@ trait Checked: Real {
 }
 
 /// Bits of a number; every not-a-number counts as one, as CPUs differ in its sign.
-impl Checked for f32 {
+impl ReferenceFloat for f32 {
     fn of(value: f64) -> f32 {
         value as f32
     }
@@ -57,7 +57,7 @@ impl Checked for f32 {
     }
 }
 
-impl Checked for f64 {
+impl ReferenceFloat for f64 {
     fn of(value: f64) -> f64 {
         value
     }
@@ -76,7 +76,7 @@ impl Checked for f64 {
 }
 
 /// Returns an entry of a product by the rule.
-fn entry<T: Checked>(scale: T, a: &[T], b: &[T], onto: Option<T>) -> T {
+fn entry<T: ReferenceFloat>(scale: T, a: &[T], b: &[T], onto: Option<T>) -> T {
     let k = a.len();
     if k == 0 {
         return onto.unwrap_or(T::ZERO);
@@ -94,7 +94,7 @@ fn entry<T: Checked>(scale: T, a: &[T], b: &[T], onto: Option<T>) -> T {
 }
 
 /// A factor of a drawn layout: rows or columns that are neighbors, with gaps, or neither.
-struct Drawn<T> {
+struct RandomFactor<T> {
     data: Vec<T>,
     start: usize,
     stride: usize,
@@ -103,14 +103,14 @@ struct Drawn<T> {
     transposed: bool,
 }
 
-impl<T: Checked> Drawn<T> {
-    fn new(draw: &mut Draw, rows: usize, columns: usize, wild: bool) -> Drawn<T> {
+impl<T: ReferenceFloat> RandomFactor<T> {
+    fn new(draw: &mut Draw, rows: usize, columns: usize, wild: bool) -> RandomFactor<T> {
         let (transposed, start) = (draw.below(2) == 0, draw.below(4));
         let gap = if draw.below(2) == 0 { 0 } else { draw.below(9) };
         let (lines, len) = if transposed { (columns, rows) } else { (rows, columns) };
         let stride = len + gap;
         let data = draw.values(start + lines * stride, wild);
-        Drawn { data, start, stride, rows, columns, transposed }
+        RandomFactor { data, start, stride, rows, columns, transposed }
     }
 
     fn view(&self) -> Matrix<'_, T> {
@@ -138,7 +138,7 @@ fn drawn_size(draw: &mut Draw, small: usize, large: usize) -> usize {
 /// Compares products of random shapes, layouts, scales and summands with the rule.
 ///
 /// All vector widths of this machine are tested.
-fn holds_for<T: Checked + std::fmt::Debug>(seed: u64, count: usize, wild: bool) {
+fn holds_for<T: ReferenceFloat + std::fmt::Debug>(seed: u64, count: usize, wild: bool) {
     let mut draw = Draw(seed);
     for case in 0..count {
         let (m, n) = (drawn_size(&mut draw, 20, 140), drawn_size(&mut draw, 60, 200));
@@ -146,7 +146,10 @@ fn holds_for<T: Checked + std::fmt::Debug>(seed: u64, count: usize, wild: bool) 
             0 => [0, 1, 511, 512, 513, 1024, 1025, 1100, 1537][draw.below(9)],
             _ => draw.below(90),
         };
-        let (a, b) = (Drawn::<T>::new(&mut draw, m, k, wild), Drawn::new(&mut draw, k, n, wild));
+        let (a, b) = (
+            RandomFactor::<T>::new(&mut draw, m, k, wild),
+            RandomFactor::new(&mut draw, k, n, wild),
+        );
         let scale = [T::of(1.0), T::of(0.125), T::of(-3.7)][draw.below(3)];
         let (row, kind, stride) = (draw.values(n, wild), draw.below(4), n + draw.below(3));
         let before: Vec<T> = draw.values(m * stride, wild);

@@ -7,7 +7,7 @@ use crate::learning::{InputMoments, MomentForm};
 use crate::model::vit::golden::lora::{adapted, filled};
 use crate::model::vit::golden::{flat, on_both_paths, small_vit, stored};
 use crate::model::{Adaptation, InputHook, LinearLayer, ModelError};
-use crate::numerics::regression_mean::Moments;
+use crate::numerics::regression_mean::SecondMoments;
 
 /// Second moments of the inputs of the layers of block 1, whole and diagonal.
 ///
@@ -34,20 +34,24 @@ fn golden_moments_of_inputs() -> Result<(), ModelError> {
         };
         let (full, diagonal) = (tapped(MomentForm::Full)?, tapped(MomentForm::Diagonal)?);
         assert_eq!((full.len(), diagonal.len()), (16, 16));
-        let Moments::Full(qkv) = &full["blocks.1.attn.qkv.weight"] else { panic!("a matrix") };
+        let SecondMoments::Full(qkv) = &full["blocks.1.attn.qkv.weight"] else {
+            panic!("a matrix")
+        };
         golden.assert_close("gram.attn.qkv", &qkv.full());
-        let Moments::Diagonal(fc2) = &diagonal["blocks.1.mlp.fc2.weight"] else {
+        let SecondMoments::Diagonal(fc2) = &diagonal["blocks.1.mlp.fc2.weight"] else {
             panic!("a vector")
         };
         golden.assert_close("gram.mlp.fc2.diag", fc2);
         for (name, matrix) in &full {
-            let Moments::Diagonal(own) = matrix.clone().shrunk(0.0) else { panic!("a vector") };
-            let Moments::Diagonal(alone) = &diagonal[name] else { panic!("a vector") };
+            let SecondMoments::Diagonal(own) = matrix.clone().shrunk(0.0) else {
+                panic!("a vector")
+            };
+            let SecondMoments::Diagonal(alone) = &diagonal[name] else { panic!("a vector") };
             let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-5 * (1.0 + b.abs());
             assert!(own.iter().zip(alone).all(near), "{name}");
         }
         // 4 images of 17 tokens with a layer norm before: in the last block too, energies are of all of them.
-        let Moments::Diagonal(last) = &diagonal["blocks.3.mlp.fc1.weight"] else {
+        let SecondMoments::Diagonal(last) = &diagonal["blocks.3.mlp.fc1.weight"] else {
             panic!("a vector")
         };
         let cls_alone = 4.0 * 48.0 * 1.5;

@@ -2,7 +2,7 @@
 
 use super::TrainingPlan;
 use crate::data::{Batch, Batches, DataError, Loader};
-use crate::model::ops::Groups;
+use crate::model::ops::SampleGroups;
 use crate::numerics::streams::{Domain, StreamKey};
 
 /// Training data of one member of a pack.
@@ -20,7 +20,7 @@ pub struct PackBatch {
     /// One member's samples behind the other's.
     pub batch: Batch,
     /// Members that the samples belong to; a member without a batch has none.
-    pub groups: Groups,
+    pub groups: SampleGroups,
     /// Each member's own count of steps, from 0.
     pub steps: Vec<u64>,
 }

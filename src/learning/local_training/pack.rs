@@ -16,7 +16,7 @@ use super::{TrainingPlan, TrainingReport};
 use crate::data::Batch;
 use crate::learning::optimizer::{Stride, clip_factor, clip_factors, member_norms, squares_there};
 use crate::learning::{LearningError, Optimizer};
-use crate::model::ops::{self, Groups};
+use crate::model::ops::{self, SampleGroups};
 
 /// Trains the members of a pack together.
 ///
@@ -177,7 +177,8 @@ impl<'a> MemberPack<'a> {
         }
         let sizes: Vec<usize> = turns.iter().map(|turn| turn.map_or(0, |t| t.samples)).collect();
         let steps = turns.iter().map(|turn| turn.map_or(0, |t| t.step)).collect();
-        let batch = PackBatch { batch: Batch::join(batches)?, groups: Groups::new(sizes), steps };
+        let batch =
+            PackBatch { batch: Batch::join(batches)?, groups: SampleGroups::new(sizes), steps };
         Ok(Some(UpcomingBatch { batch, turns }))
     }
 

@@ -1,7 +1,7 @@
 //! Adam (Kingma and Ba 2015) and AdamW (Loshchilov and Hutter 2019), as in `torch.optim`.
 
 use super::{MomentsMut, Stride};
-use crate::numerics::wide::{Work, wide};
+use crate::numerics::wide::{WideWork, wide};
 
 /// Place where the weight decay enters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,7 +93,7 @@ struct AdamStep<'a> {
     stride: f32,
 }
 
-impl Work for AdamStep<'_> {
+impl WideWork for AdamStep<'_> {
     type Answer = ();
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! SGD with heavy-ball momentum and coupled weight decay, as `torch.optim.SGD`.
 
 use super::{MomentsMut, Stride};
-use crate::numerics::wide::{Work, each, wide};
+use crate::numerics::wide::{WideWork, each, wide};
 
 /// `b <- momentum b + (g + decay v)`, `v <- v - rate b`; without momentum `b` is the bracket.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +43,7 @@ struct Heavy<'a> {
     decay: f32,
 }
 
-impl Work for Heavy<'_> {
+impl WideWork for Heavy<'_> {
     type Answer = ();
 
     #[inline(always)]

@@ -8,7 +8,7 @@ use super::*;
 use crate::data::Batch;
 use crate::golden::Golden;
 use crate::learning::{Classifier, PackBatch};
-use crate::model::ops::Groups;
+use crate::model::ops::SampleGroups;
 use crate::model::vit::golden::small_vit;
 use crate::model::{
     Backbone, FrozenPart, Parameter, ParameterSet, Pooling, PromptPosition, testing,
@@ -59,7 +59,7 @@ impl GoldenSetting {
         let prompting: Arc<dyn Prompting> = Arc::new(prompting);
         let model = Classifier::pack_with(&self.backbone, received, 4..8, Some(prompting)).unwrap();
         let batch = self.batch();
-        let groups = Groups::one(batch.len());
+        let groups = SampleGroups::one(batch.len());
         let step = PackBatch { batch, groups, steps: vec![0] };
         let outputs = model.pack_outputs(&step, &testing::device(), None).unwrap();
         let grads = outputs.losses.sum_all().unwrap().backward().unwrap();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor};
 
 use super::{PromptTensors, Prompting};
-use crate::model::ops::Groups;
+use crate::model::ops::SampleGroups;
 use crate::model::{
     Adaptation, ModelError, Parameter, ParameterSet, Prefix, PromptTokens, Variables,
 };
@@ -108,7 +108,7 @@ impl PromptPool {
     pub fn adapt(
         &self,
         queries: &Tensor,
-        groups: Option<&Groups>,
+        groups: Option<&SampleGroups>,
     ) -> Result<Adaptation, ModelError> {
         let mut parts = Vec::new();
         for (member, run) in runs(queries, groups)? {
@@ -120,7 +120,11 @@ impl PromptPool {
     }
 
     /// Returns the addition to each member's loss, `(members)`, or `[]` without a pack; `None` for nothing.
-    pub fn losses(&self, queries: &Tensor, groups: &Groups) -> Result<Option<Tensor>, ModelError> {
+    pub fn losses(
+        &self,
+        queries: &Tensor,
+        groups: &SampleGroups,
+    ) -> Result<Option<Tensor>, ModelError> {
         let mut losses = vec![None; groups.members()];
         for (member, run) in runs(queries, Some(groups))? {
             let own = queries.narrow(0, run.start, run.len())?;
@@ -139,7 +143,7 @@ impl PromptPool {
 /// Returns the samples of every member that has one.
 fn runs(
     queries: &Tensor,
-    groups: Option<&Groups>,
+    groups: Option<&SampleGroups>,
 ) -> Result<Vec<(usize, Range<usize>)>, ModelError> {
     Ok(match groups {
         None => vec![(0, 0..queries.dim(0)?)],

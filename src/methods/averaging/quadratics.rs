@@ -18,7 +18,7 @@ use crate::learning::losses::Linear;
 use crate::learning::optimizer::{clip_factor, global_norm};
 use crate::learning::{Classifier, PackBatch};
 use crate::methods::parts::AveragingMethod;
-use crate::model::ops::Groups;
+use crate::model::ops::SampleGroups;
 use crate::model::{Backbone, Parameter, ParameterSet, PixelShape};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
@@ -233,7 +233,7 @@ impl<C: AveragingMethod> World<C> {
             labels: vec![0],
             samples: vec![0],
         };
-        let batch = PackBatch { groups: Groups::one(1), batch, steps: vec![0] };
+        let batch = PackBatch { groups: SampleGroups::one(1), batch, steps: vec![0] };
         let (mut rates, mut norms) = (0.0, Vec::new());
         for Step { rate, noise } in steps {
             let w = flat(&network.parameters().unwrap());

@@ -7,7 +7,7 @@ use super::C2Prompt;
 use super::moments::{ClientTaskMoments, Gaussians};
 use crate::model::ParameterSet;
 use crate::policy::{Message, MessageSpec, TensorSpec};
-use crate::wire::Values::{F32, U32};
+use crate::wire::TensorValues::{F32, U32};
 use crate::wire::{Dtype, Kind, WireError};
 
 const MEANS: &str = "means";

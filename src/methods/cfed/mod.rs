@@ -55,7 +55,7 @@ use crate::policy::{
 };
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{
-    Body, BodyShape, Dtype, Kind, NamedTensor, Section, SectionShape, TensorShape, Values,
+    Body, BodyShape, Dtype, Kind, NamedTensor, Section, SectionShape, TensorShape, TensorValues,
 };
 
 /// Name of a shard that is sent.
@@ -258,7 +258,7 @@ impl DownloadExtras<TeacherCycle> for Cfed {
         let unsized_images = || PolicyError::Unsupported(unknown.to_owned());
         let [channels, rows, columns] =
             auxiliary.split().image_shape().ok_or_else(unsized_images)?;
-        let bytes = Values::U8(auxiliary.bytes(&samples)?.into());
+        let bytes = TensorValues::U8(auxiliary.bytes(&samples)?.into());
         let images = NamedTensor::new(SURROGATE, [samples.len(), channels, rows, columns], bytes)?;
         let body = Body::new(Vec::new(), vec![Section::new(Kind::Exemplars, vec![images])]);
         Ok(vec![Arc::new(Asset::new(SURROGATE, 0, Kind::Exemplars, body))])

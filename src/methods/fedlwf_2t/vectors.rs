@@ -3,7 +3,7 @@
 use super::*;
 use crate::golden::Golden;
 use crate::learning::PackBatch;
-use crate::model::ops::Groups;
+use crate::model::ops::SampleGroups;
 use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
 
 fn head(golden: &Golden, name: &str) -> ParameterSet {
@@ -28,7 +28,7 @@ fn golden_own_loss_of_two_teachers() {
     let (rows, shape) = (labels.len(), golden.shape("lwf2t.x"));
     let values = golden.f32("lwf2t.x");
     let batch = Batch::Features { values, shape, labels, samples: vec![0; rows] };
-    let step = PackBatch { groups: Groups::one(rows), batch, steps: vec![0] };
+    let step = PackBatch { groups: SampleGroups::one(rows), batch, steps: vec![0] };
     let pass = TrainingStep { model: &model, step: &step, device: &Device::Cpu, dropout: None };
     let loss = FedLwf2tObjective { share: 0.2, columns: 3..5, lessons }.losses(&pass).unwrap();
     let weight = model.variables().iter().find(|(name, _)| &**name == LinearHead::WEIGHT);
@@ -63,7 +63,7 @@ fn golden_losses_of_two_teachers() {
         labels: golden.labels("labels"),
         samples: vec![0; samples],
     };
-    let step = PackBatch { groups: Groups::one(samples), batch, steps: vec![0] };
+    let step = PackBatch { groups: SampleGroups::one(samples), batch, steps: vec![0] };
     let pass = TrainingStep { model: &model, step: &step, device: &Device::Cpu, dropout: None };
     let loss =
         FedLwf2tObjective { share: 0.33, columns: 0..classes, lessons }.losses(&pass).unwrap();

@@ -7,7 +7,7 @@ use crate::data::Batch;
 use crate::golden::Golden;
 use crate::learning::PackBatch;
 use crate::methods::parts::AveragingMethod;
-use crate::model::ops::{self, Groups};
+use crate::model::ops::{self, SampleGroups};
 use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
 use crate::policy::ParameterAverage;
 use candle_core::{Device, Var};
@@ -43,7 +43,7 @@ fn golden_fedproto_client() {
         labels: labels.clone(),
         samples: vec![0; samples],
     };
-    let step = PackBatch { groups: Groups::one(samples), batch, steps: vec![0] };
+    let step = PackBatch { groups: SampleGroups::one(samples), batch, steps: vec![0] };
     let FedProto { weight, distance, .. } = FedProto::default();
     let proto = flagged(&golden, "proto", "known");
     let learn = |known: ClassPrototypes| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::methods::averaging::ServerState;
 use crate::methods::regression::{Layer, PRECISION};
 use crate::model::{Factor, LoraPlace, ModelError, Parameter, ParameterSet, lora_name};
-use crate::numerics::regression_mean::{Moments, NotFinite, regression_mean};
+use crate::numerics::regression_mean::{NotFinite, SecondMoments, regression_mean};
 use crate::numerics::symmetric::Symmetric;
 use crate::policy::{Asset, parameter_sections};
 use crate::wire::{Body, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError};
@@ -23,7 +23,7 @@ pub struct Tasks {
     /// `A_s G_s` of every task, by name of weight; none where no client reported.
     products: Vec<Option<BTreeMap<String, Vec<f64>>>>,
     /// `sum_s G_s`, by name of weight.
-    total: BTreeMap<String, Moments>,
+    total: BTreeMap<String, SecondMoments>,
     /// The pairs of the tasks before the current one.
     earlier: Option<Arc<Asset>>,
 }
@@ -89,7 +89,7 @@ impl Tasks {
     }
 
     /// Adds what reports of the current task say: of every layer `A_t G_t` and `G_t`.
-    pub fn report(&mut self, layers: impl IntoIterator<Item = (String, Vec<f64>, Moments)>) {
+    pub fn report(&mut self, layers: impl IntoIterator<Item = (String, Vec<f64>, SecondMoments)>) {
         let mut products = BTreeMap::new();
         for (weight, product, moments) in layers {
             match self.total.get_mut(&weight) {
@@ -179,8 +179,8 @@ impl Saved for Tasks {
         }
         for (weight, total) in &self.total {
             let (form, values) = match total {
-                Moments::Diagonal(diagonal) => ("diagonal", diagonal.as_slice()),
-                Moments::Full(matrix) => ("full", matrix.packed()),
+                SecondMoments::Diagonal(diagonal) => ("diagonal", diagonal.as_slice()),
+                SecondMoments::Full(matrix) => ("full", matrix.packed()),
             };
             tensors.push(vector(format!("{TOTAL}/{form}/{weight}"), values));
         }
@@ -220,7 +220,7 @@ impl Saved for Tasks {
                 TOTAL => {
                     let values = tensor.as_f64()?.to_vec();
                     let total = match which {
-                        "diagonal" => Moments::Diagonal(values),
+                        "diagonal" => SecondMoments::Diagonal(values),
                         _ => full_of(values).ok_or_else(|| strange(name))?,
                     };
                     tasks.total.insert(of.to_owned(), total);
@@ -248,9 +248,9 @@ impl ServerState for Tasks {
 }
 
 /// Returns a zero matrix whose triangle has this number of entries.
-fn full_of(packed: Vec<f64>) -> Option<Moments> {
+fn full_of(packed: Vec<f64>) -> Option<SecondMoments> {
     let order = (((8 * packed.len() + 1) as f64).sqrt() as usize).saturating_sub(1) / 2;
-    Symmetric::from_packed(order, packed).map(Moments::Full)
+    Symmetric::from_packed(order, packed).map(SecondMoments::Full)
 }
 
 #[cfg(test)]
@@ -280,7 +280,7 @@ mod tests {
                 rest = others;
                 let mut gram = Gram::new(8);
                 gram.add(own);
-                let moments = Moments::Full(gram.finish()).shrunk(gamma);
+                let moments = SecondMoments::Full(gram.finish()).shrunk(gamma);
                 let mut pair = ParameterSet::new();
                 for (name, values, shape) in
                     [(&a, part("lorm.A", task), vec![2, 8]), (&b, part("lorm.B", task), vec![6, 2])]
@@ -310,13 +310,13 @@ mod tests {
     fn tasks_are_read_back_from_what_was_saved() {
         let mut gram = Gram::new(3);
         gram.add(&[1.0, 2.0, 3.0, 0.5, -1.0, 2.5]);
-        let full = Moments::Full(gram.finish());
+        let full = SecondMoments::Full(gram.finish());
         let name = lora_name(0, LoraPlace::Proj, Factor::A);
         let pair = |value: f32| {
             let one = Parameter { shape: vec![1, 3], values: [value; 3].into() };
             [(name.as_str(), one)].into_iter().collect::<ParameterSet>()
         };
-        for moments in [full, Moments::Diagonal(vec![1.0, 4.0, 9.0])] {
+        for moments in [full, SecondMoments::Diagonal(vec![1.0, 4.0, 9.0])] {
             let mut tasks = Tasks::default();
             tasks.is_new_task(0);
             tasks.report([("w".to_owned(), vec![0.5, 0.25], moments)]);

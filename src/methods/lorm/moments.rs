@@ -10,7 +10,7 @@ use crate::methods::averaging::{ClosedRound, LocalTrainingResult, PackClient, sa
 use crate::methods::parts::{ClientContext, FinalExchange, UploadExtras};
 use crate::methods::regression::{Layer, values_of};
 use crate::model::{Factor, ParameterSet, lora_name};
-use crate::numerics::regression_mean::Moments;
+use crate::numerics::regression_mean::SecondMoments;
 use crate::policy::{ExchangeFacts, Metrics, ModelFacts, PolicyError, RunContext, TensorSpec};
 use crate::wire::{Kind, Section};
 
@@ -28,7 +28,7 @@ impl Lorm {
         member: &PackClient<'_, ()>,
         now: &ParameterSet,
         ctx: &RunContext,
-    ) -> Result<BTreeMap<String, Moments>, PolicyError> {
+    ) -> Result<BTreeMap<String, SecondMoments>, PolicyError> {
         let earlier = earlier_in(member.download)?;
         let network = Classifier::frozen(&ctx.backbone, &Lorm::averaged(&earlier, now)?)?;
         self.statistics.measure(&network, member, ctx)

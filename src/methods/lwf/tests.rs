@@ -6,7 +6,7 @@ use super::*;
 use crate::data::Batch;
 use crate::golden::{Golden, assert_close};
 use crate::learning::PackBatch;
-use crate::model::ops::Groups;
+use crate::model::ops::SampleGroups;
 use crate::model::{Backbone, LinearHead, Parameter, ParameterSet, PixelShape};
 use crate::policy::ModelFacts;
 use candle_core::{Device, Var};
@@ -59,7 +59,7 @@ impl Case {
             labels: labels.clone(),
             samples: vec![0; *samples],
         };
-        let step = PackBatch { groups: Groups::one(*samples), batch, steps: vec![0] };
+        let step = PackBatch { groups: SampleGroups::one(*samples), batch, steps: vec![0] };
         let pass = TrainingStep { model: &model, step: &step, device: &Device::Cpu, dropout: None };
         let losses = objective(teacher).losses(&pass).unwrap();
         assert_eq!(losses.dims(), [1]);

@@ -10,7 +10,7 @@ use crate::data::TaskView;
 use crate::learning::{Classifier, LearningError, head_rows};
 use crate::methods::averaging::{Objective, PackClient, TrainingStep};
 use crate::methods::class_statistics::ClassMean;
-use crate::model::ops::{self, Groups};
+use crate::model::ops::{self, SampleGroups};
 use crate::model::{Factor, ModelError, Parameter, ParameterSet, PrototypeHead, lora_pairs};
 use crate::policy::PolicyError;
 
@@ -117,7 +117,7 @@ impl<'o> PiLoraObjective<'o> {
         &self,
         features: &Tensor,
         own: &Tensor,
-        groups: &Groups,
+        groups: &SampleGroups,
     ) -> Result<Tensor, LearningError> {
         let [before, behind] = &self.others;
         let of = |head: &Option<PrototypeHead>| {

@@ -7,7 +7,7 @@ use crate::data::Batch;
 use crate::golden::Golden;
 use crate::learning::PackBatch;
 use crate::methods::averaging::{Objective, TrainingStep};
-use crate::model::ops::Groups;
+use crate::model::ops::SampleGroups;
 use crate::model::testing;
 use crate::model::vit::golden::small_vit;
 use crate::model::{Backbone, lora_name};
@@ -73,7 +73,7 @@ fn step(
     let samples = (0..labels.len() as u32).collect();
     let shape = [labels.len(), 3, 32, 32];
     let batch = Batch::Images { pixels: images.f32("x"), shape, labels, samples };
-    let groups = Groups::one(batch.len());
+    let groups = SampleGroups::one(batch.len());
     let step = PackBatch { batch, groups, steps: vec![0] };
     let pass = TrainingStep { model: &model, step: &step, device: &device, dropout: None };
     let loss = objective.losses(&pass).unwrap();

@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use super::prototypes::Gaussian;
 use crate::learning::{LearningError, PackLogits};
 use crate::methods::averaging::{Objective, TrainingStep};
-use crate::model::ops::{Groups, grouped_cross_entropy};
+use crate::model::ops::{SampleGroups, grouped_cross_entropy};
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::scenario::reader::Choice;
@@ -82,9 +82,9 @@ impl Injection {
 pub(super) fn losses(
     features: &Tensor,
     labels: &[u32],
-    groups: &Groups,
+    groups: &SampleGroups,
     injected: &[&Injected],
-    (first, head): (u32, impl Fn(&Tensor, &Groups) -> Result<Tensor, LearningError>),
+    (first, head): (u32, impl Fn(&Tensor, &SampleGroups) -> Result<Tensor, LearningError>),
 ) -> Result<Tensor, LearningError> {
     let (dim, device) = (features.dim(1)?, features.device());
     let (mut parts, mut all, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
@@ -102,7 +102,7 @@ pub(super) fn losses(
         }
         sizes.push(run.len() + more);
     }
-    let (features, groups) = (Tensor::cat(&parts, 0)?.contiguous()?, Groups::new(sizes));
+    let (features, groups) = (Tensor::cat(&parts, 0)?.contiguous()?, SampleGroups::new(sizes));
     let logits = head(&features, &groups)?;
     Ok(grouped_cross_entropy(&logits, &all, 0..logits.dim(1)?, &groups)?)
 }
@@ -156,8 +156,9 @@ impl Objective for PipObjective {
             each.map(|(source, step)| source.at(*injection, *copies, *step)).collect();
         let (model, step) = (pass.model, pass.step);
         let first = model.rows().start as u32;
-        let head =
-            |features: &Tensor, groups: &Groups| Ok(model.head().pack_logits(features, groups)?);
+        let head = |features: &Tensor, groups: &SampleGroups| {
+            Ok(model.head().pack_logits(features, groups)?)
+        };
         let labels = step.batch.labels();
         let losses = losses(&features, labels, &step.groups, &injected, (first, head))?;
         Ok(match pull {
@@ -204,11 +205,11 @@ mod tests {
             Var::from_slice(&values, golden.shape(name), &Device::Cpu).unwrap()
         };
         let [f, w, b] = ["f", "W", "b"].map(var);
-        let head = |features: &Tensor, _: &Groups| {
+        let head = |features: &Tensor, _: &SampleGroups| {
             Ok(linear(features, &w, Some(&b))?.narrow(1, 2, 4)?.contiguous()?)
         };
         let labels = golden.labels("labels");
-        let loss = losses(&f, &labels, &Groups::one(4), &[injected], (2, head)).unwrap();
+        let loss = losses(&f, &labels, &SampleGroups::one(4), &[injected], (2, head)).unwrap();
         let loss = loss.sum_all().unwrap();
         let gradients = loss.backward().unwrap();
         let slope = |var: &Var| {

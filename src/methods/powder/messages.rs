@@ -9,7 +9,7 @@ use super::shape::ClientTaskShape;
 use super::similarity::Attention;
 use crate::model::{LinearHead, Parameter, ParameterSet};
 use crate::policy::{Message, MessageSpec, TensorSpec, UploadSize};
-use crate::wire::Values::{F32, F64, U32};
+use crate::wire::TensorValues::{F32, F64, U32};
 use crate::wire::{Dtype, Kind, MetaReader, MetaWriter, NamedTensor, WireError};
 
 const CLASS_SHARES: &str = "class_shares";

@@ -7,7 +7,7 @@ use super::estimate::Unit;
 use super::features::Collected;
 use crate::numerics::symmetric::{Symmetric, packed_len};
 use crate::policy::{Aggregate, Message, MessageSpec, PolicyError, StalenessRule, TensorSpec};
-use crate::wire::{Dtype, Kind, NamedTensor, Section, Values, WireError};
+use crate::wire::{Dtype, Kind, NamedTensor, Section, TensorValues, WireError};
 
 const SEED: &str = "seed";
 const GRAM: &str = "gram";
@@ -22,7 +22,7 @@ pub(super) fn down() -> MessageSpec {
 
 /// Returns the download of a seed.
 pub(super) fn of_seed(seed: u64) -> Result<Message, WireError> {
-    let seed = NamedTensor::new(SEED, [], Values::U64([seed].into()))?;
+    let seed = NamedTensor::new(SEED, [], TensorValues::U64([seed].into()))?;
     Ok(Message { extra: vec![Section::new(Kind::Settings, vec![seed])], ..Message::default() })
 }
 

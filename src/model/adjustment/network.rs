@@ -12,7 +12,7 @@ use clap::ValueEnum;
 
 use super::Residual;
 use super::shape::{HEAD_NORM, HIDDEN, LAYERS, SHORTCUT, of_module};
-use crate::model::ops::{self, Groups};
+use crate::model::ops::{self, SampleGroups};
 use crate::model::resnet::is_buffer;
 use crate::model::{
     Dropout, MaskPlace, ModelError, Norm, Parameter, ParameterSet, Running, Variables,
@@ -111,7 +111,7 @@ impl Drops {
             return Ok(x.clone());
         }
         let dropout = Dropout { rate: self.rate, places: vec![self.place] };
-        dropout.apply(x, layer, &Groups::one(x.dim(0)?))
+        dropout.apply(x, layer, &SampleGroups::one(x.dim(0)?))
     }
 }
 
@@ -119,12 +119,12 @@ impl Drops {
 const HEAD_LAYER: usize = LAYERS.len();
 
 #[derive(Clone, Debug)]
-struct Linear {
+struct AdjustmentLinear {
     weight: Tensor,
     bias: Tensor,
 }
 
-impl Linear {
+impl AdjustmentLinear {
     fn forward(&self, x: &Tensor) -> candle_core::Result<Tensor> {
         ops::linear(x, &self.weight, Some(&self.bias))
     }
@@ -132,16 +132,16 @@ impl Linear {
 
 /// A linear layer and its norm.
 #[derive(Clone, Debug)]
-struct Layer {
-    linear: Linear,
+struct LinearNorm {
+    linear: AdjustmentLinear,
     norm: Norm,
 }
 
 #[derive(Clone, Debug)]
 struct Module {
-    layers: [Layer; 3],
+    layers: [LinearNorm; 3],
     residual: Residual,
-    shortcut: Option<Linear>,
+    shortcut: Option<AdjustmentLinear>,
 }
 
 /// Module and hidden layer; see the [module docs](self).
@@ -149,7 +149,7 @@ struct Module {
 pub(crate) struct Adjustment {
     trains: Trains,
     module: Option<Module>,
-    hidden: Layer,
+    hidden: LinearNorm,
     variables: Variables,
     /// Running statistics by the name of their norm.
     running: Vec<(String, Arc<Mutex<Running>>)>,
@@ -272,13 +272,13 @@ impl Builder<'_> {
         Ok(tensor)
     }
 
-    fn linear(&mut self, name: &str) -> Result<Linear, ModelError> {
+    fn linear(&mut self, name: &str) -> Result<AdjustmentLinear, ModelError> {
         let weight = self.tensor(&format!("{name}.weight"))?;
-        Ok(Linear { weight, bias: self.tensor(&format!("{name}.bias"))? })
+        Ok(AdjustmentLinear { weight, bias: self.tensor(&format!("{name}.bias"))? })
     }
 
     /// `batch` says whether its norm goes by the moments of the batch.
-    fn layer(&mut self, name: &str, norm: &str, batch: bool) -> Result<Layer, ModelError> {
+    fn layer(&mut self, name: &str, norm: &str, batch: bool) -> Result<LinearNorm, ModelError> {
         let linear = self.linear(name)?;
         let running = Arc::new(Mutex::new(Running {
             mean: self.tensor(&format!("{norm}.running_mean"))?,
@@ -291,6 +291,6 @@ impl Builder<'_> {
         }
         let weight = self.tensor(&format!("{norm}.weight"))?;
         let bias = self.tensor(&format!("{norm}.bias"))?;
-        Ok(Layer { linear, norm: Norm { weight, bias, running, trains: batch } })
+        Ok(LinearNorm { linear, norm: Norm { weight, bias, running, trains: batch } })
     }
 }

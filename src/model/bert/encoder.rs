@@ -14,7 +14,7 @@ const EPS: f64 = 1e-12;
 /// The network of Devlin et al. (2019, section 3; Vaswani et al. 2017, section 3) up to its last hidden states.
 pub(super) struct Encoder {
     embeddings: Embeddings,
-    layers: Vec<Layer>,
+    layers: Vec<BertLayer>,
 }
 
 /// Tables of rows by which words, places and segments enter the network.
@@ -26,7 +26,7 @@ struct Embeddings {
 }
 
 /// One of the layers.
-struct Layer {
+struct BertLayer {
     heads: usize,
     /// Queries, keys and values, one below the other.
     packed: Affine,
@@ -64,7 +64,7 @@ impl Encoder {
             let of = |name: &str| named.affine(&format!("encoder.layer.{layer}.{name}"));
             let parts = ["query", "key", "value"].map(|part| of(&format!("attention.self.{part}")));
             let [queries, keys, values] = parts;
-            Ok(Layer {
+            Ok(BertLayer {
                 heads: config.heads,
                 packed: stacked(&[queries?, keys?, values?])?,
                 attended: of("attention.output.dense")?,
@@ -105,7 +105,7 @@ impl Embeddings {
     }
 }
 
-impl Layer {
+impl BertLayer {
     /// `x` `(tokens, d)` to the same shape.
     fn forward(&self, x: &Tensor, sequences: &Sequences) -> Result<Tensor> {
         let attended = self.attended.linear(&self.attention(x, sequences)?, None)?;

@@ -3,7 +3,7 @@
 use candle_core::{Result, Tensor};
 
 use crate::model::frozen_weights::FrozenWeights;
-use crate::model::ops::{self, ChannelAffine, ChannelMoments, Statistics};
+use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments};
 use crate::model::{DeviceSpec, ModelError};
 
 /// Added to variances, as PyTorch's default.
@@ -11,7 +11,7 @@ const EPS: f64 = 1e-5;
 
 /// A convolution without bias, and the batch norm behind it with its running statistics.
 #[derive(Clone, Debug)]
-pub(super) struct Unit {
+pub(super) struct FrozenConvNorm {
     /// `(out, c, k, k)`; the window is padded by half of it.
     kernel: Tensor,
     weight: Tensor,
@@ -20,7 +20,7 @@ pub(super) struct Unit {
     stride: usize,
 }
 
-impl Unit {
+impl FrozenConvNorm {
     /// Places the weights of two layers of these names.
     ///
     /// # Errors
@@ -30,9 +30,9 @@ impl Unit {
         convolution: &str,
         norm: &str,
         stride: usize,
-    ) -> std::result::Result<Unit, ModelError> {
+    ) -> std::result::Result<FrozenConvNorm, ModelError> {
         let of_norm = |part: &str| weights.tensor(&format!("{norm}.{part}"), place);
-        Ok(Unit {
+        Ok(FrozenConvNorm {
             kernel: weights.tensor(&format!("{convolution}.weight"), place)?,
             weight: of_norm("weight")?,
             bias: of_norm("bias")?,
@@ -49,18 +49,18 @@ impl Unit {
     pub fn forward(&self, x: &Tensor, shortcut: Option<&Tensor>, rectify: bool) -> Result<Tensor> {
         let x = ops::conv2d(x, &self.kernel, self.stride, self.kernel.dim(3)? / 2)?;
         let affine = ChannelAffine { weight: &self.weight, bias: &self.bias, eps: EPS };
-        ops::batch_norm(&x, affine, Statistics::Running(&self.running), shortcut, rectify)
+        ops::batch_norm(&x, affine, BatchNormStatistics::Running(&self.running), shortcut, rectify)
     }
 }
 
 /// Fewer channels, a window of three by three among them, and more channels again.
 #[derive(Clone, Debug)]
 pub(super) struct Bottleneck {
-    pub first: Unit,
-    pub second: Unit,
-    pub third: Unit,
+    pub first: FrozenConvNorm,
+    pub second: FrozenConvNorm,
+    pub third: FrozenConvNorm,
     /// Present where the shortcut has to change size.
-    pub downsample: Option<Unit>,
+    pub downsample: Option<FrozenConvNorm>,
 }
 
 impl Bottleneck {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use candle_core::{DType, Tensor};
 
 use super::DeepResNetConfig;
-use super::bottleneck::{Bottleneck, Unit};
+use super::bottleneck::{Bottleneck, FrozenConvNorm};
 use crate::model::frozen_weights::FrozenWeights;
 use crate::model::parameters::ParameterSet;
 use crate::model::weights_file::{OpenWeights, WeightsSource};
@@ -110,7 +110,7 @@ impl DeepResNet {
 /// The convolutions, in the order of the network.
 #[derive(Debug)]
 struct Layers {
-    stem: Unit,
+    stem: FrozenConvNorm,
     blocks: Vec<Bottleneck>,
 }
 
@@ -121,7 +121,7 @@ impl Layers {
         place: &DeviceSpec,
     ) -> Result<Layers, ModelError> {
         let unit = |convolution: &str, norm: &str, stride| {
-            Unit::new((weights, place), convolution, norm, stride)
+            FrozenConvNorm::new((weights, place), convolution, norm, stride)
         };
         let mut blocks = Vec::new();
         for (stage, count) in config.depth.blocks().into_iter().enumerate() {

@@ -7,14 +7,14 @@ use crate::model::ops;
 
 /// A convolution and its batch norm.
 #[derive(Clone, Debug)]
-pub(super) struct Unit {
+pub(super) struct ConvNorm {
     /// `(out, c, k, k)`; a window of 3 is padded by 1.
     pub weight: Tensor,
     pub norm: Norm,
     pub stride: usize,
 }
 
-impl Unit {
+impl ConvNorm {
     /// `x` `(b, h, w, c)` to `(b, h', w', out)`.
     pub fn forward(&self, x: &Tensor, shortcut: Option<&Tensor>, rectify: bool) -> Result<Tensor> {
         let padding = self.weight.dim(3)? / 2;
@@ -24,14 +24,14 @@ impl Unit {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Block {
-    pub first: Unit,
-    pub second: Unit,
+pub(super) struct ResidualBlock {
+    pub first: ConvNorm,
+    pub second: ConvNorm,
     /// Convolution of a shortcut that has to change size.
-    pub downsample: Option<Unit>,
+    pub downsample: Option<ConvNorm>,
 }
 
-impl Block {
+impl ResidualBlock {
     /// `x` `(b, h, w, c)` to `(b, h', w', out)`.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let hidden = self.first.forward(x, None, true)?;

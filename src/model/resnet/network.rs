@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use candle_core::{DType, Tensor, Var};
 
 use super::ResNetConfig;
-use super::block::{Block, Unit};
+use super::block::{ConvNorm, ResidualBlock};
 use super::config::{BATCHES, MEAN, StemShape, VARIANCE, is_buffer};
 use crate::model::norm::{Norm, Running};
 use crate::model::parameters::{Parameter, ParameterSet, Variables};
@@ -24,8 +24,8 @@ use crate::weights::Network;
 #[derive(Clone, Debug)]
 pub struct ResNet {
     config: ResNetConfig,
-    stem: Unit,
-    blocks: Vec<Block>,
+    stem: ConvNorm,
+    blocks: Vec<ResidualBlock>,
     /// All but the buffers by name; the fields above share their storage.
     named: BTreeMap<Arc<str>, Tensor>,
     /// Running statistics by the name of the layer.
@@ -147,7 +147,10 @@ impl ResNet {
     ) -> Result<ResNet, ModelError> {
         config.validate()?;
         let mut running = BTreeMap::new();
-        let mut unit = |convolution: &str, norm: &str, stride: usize| -> Result<Unit, ModelError> {
+        let mut unit = |convolution: &str,
+                        norm: &str,
+                        stride: usize|
+         -> Result<ConvNorm, ModelError> {
             let buffer = |name: &str| {
                 let name = format!("{norm}{name}");
                 let (_, parameter) = buffers.iter().find(|(n, _)| ***n == *name).expect("checked");
@@ -162,13 +165,13 @@ impl ResNet {
             let weight = named[&*format!("{norm}.weight")].clone();
             let bias = named[&*format!("{norm}.bias")].clone();
             let norm = Norm { weight, bias, running: state, trains };
-            Ok(Unit { weight: named[&*format!("{convolution}.weight")].clone(), norm, stride })
+            Ok(ConvNorm { weight: named[&*format!("{convolution}.weight")].clone(), norm, stride })
         };
         let stem = unit("conv1", "bn1", StemShape::of(config.stem).stride)?;
         let mut blocks = Vec::new();
         for shape in config.block_shapes() {
             let name = |layer: &str| format!("{}{layer}", shape.prefix());
-            blocks.push(Block {
+            blocks.push(ResidualBlock {
                 first: unit(&name("conv1"), &name("bn1"), shape.stride)?,
                 second: unit(&name("conv2"), &name("bn2"), 1)?,
                 downsample: match shape.reshapes() {

@@ -7,7 +7,7 @@ use crate::model::ops::{self, Affine, Attended};
 use crate::model::{Adaptation, LinearLayer};
 
 #[derive(Clone, Debug)]
-pub(super) struct Block {
+pub(super) struct TransformerBlock {
     pub norm1: Affine,
     pub qkv: Affine,
     pub proj: Affine,
@@ -16,7 +16,7 @@ pub(super) struct Block {
     pub fc2: Affine,
 }
 
-impl Block {
+impl TransformerBlock {
     /// `x` `(b, n, d)` to `(b, queries, d)`: every token is attended to, the first `queries`
     /// go on. Of `adaptation` it takes what belongs to this `block`.
     pub(super) fn forward(

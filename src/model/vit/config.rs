@@ -1,7 +1,7 @@
 //! Dimensions of a vision transformer and, from them, the name and shape of every parameter.
 
 use crate::model::ModelError;
-use crate::model::ops::Activation;
+use crate::model::ops::PerceptronActivation;
 use crate::weights::{InferredVit, WeightsError, heads_of_width};
 
 /// Dimensions of a [`Vit`](super::Vit). The default is ViT-Tiny.
@@ -24,7 +24,7 @@ pub struct VitConfig {
     /// Added to the variance in every layer norm.
     pub norm_eps: f64,
     /// Activation of the blocks' perceptron.
-    pub activation: Activation,
+    pub activation: PerceptronActivation,
 }
 
 impl Default for VitConfig {
@@ -38,7 +38,7 @@ impl Default for VitConfig {
             heads: 3,
             mlp: 768,
             norm_eps: 1e-6,
-            activation: Activation::Gelu,
+            activation: PerceptronActivation::Gelu,
         }
     }
 }

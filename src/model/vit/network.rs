@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use candle_core::{DType, Tensor};
 
-use super::block::Block;
+use super::block::TransformerBlock;
 use super::{Checkpoint, VitConfig};
-use crate::model::ops::{self, Affine, Groups};
+use crate::model::ops::{self, Affine, SampleGroups};
 use crate::model::parameters::{ParameterSet, Variables};
 use crate::model::{Adaptation, DeviceSpec, ModelError, PromptTokens};
 
@@ -29,7 +29,7 @@ pub struct Vit {
     cls: Tensor,
     /// `(1, n, d)`.
     position: Tensor,
-    blocks: Vec<Block>,
+    blocks: Vec<TransformerBlock>,
     norm: Affine,
     /// All parameters by name; the fields above share their storage.
     named: BTreeMap<Arc<str>, Tensor>,
@@ -158,7 +158,7 @@ impl Vit {
             precision: place.products,
         };
         let blocks = (0..config.depth)
-            .map(|i| Block {
+            .map(|i| TransformerBlock {
                 norm1: affine(&format!("blocks.{i}.norm1")),
                 qkv: affine(&format!("blocks.{i}.attn.qkv")),
                 proj: affine(&format!("blocks.{i}.attn.proj")),
@@ -319,7 +319,11 @@ impl Vit {
     }
 
     /// [`Vit::embed`] for the members of a pack.
-    fn embed_pack(&self, pixels: &Tensor, groups: Option<&Groups>) -> Result<Tensor, ModelError> {
+    fn embed_pack(
+        &self,
+        pixels: &Tensor,
+        groups: Option<&SampleGroups>,
+    ) -> Result<Tensor, ModelError> {
         // The bias joins CLS and positions in one small table (n, d), so that the big tensor
         // is passed once: row 0 of `unfold` is zero and becomes CLS.
         let (patches, dim) = (self.config.tokens() - 1, self.config.dim);

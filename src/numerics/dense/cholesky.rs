@@ -3,7 +3,7 @@
 use super::lanes::add_scaled;
 use crate::numerics::products::{Matrix, Target};
 use crate::numerics::symmetric::Symmetric;
-use crate::numerics::wide::{Work, wide};
+use crate::numerics::wide::{WideWork, wide};
 
 /// Columns of a block.
 const BLOCK: usize = 48;
@@ -53,7 +53,7 @@ impl Cholesky {
             let all = Matrix::strided(before, rows, first, order);
             let block = Matrix::strided(before, count, first, order);
             Target::dense(panel, rows, count).add(-1.0, all, block.t());
-            wide(Panel { panel, count }).map_err(|(row, pivot)| NotPositiveDefinite {
+            wide(CholeskyPanel { panel, count }).map_err(|(row, pivot)| NotPositiveDefinite {
                 order,
                 row: first + row,
                 pivot,
@@ -80,18 +80,18 @@ impl Cholesky {
 }
 
 /// Columns of a block from its diagonal on, `(rows, count)`, less the products of earlier ones.
-struct Panel<'a> {
+struct CholeskyPanel<'a> {
     panel: &'a mut [f64],
     count: usize,
 }
 
-impl Work for Panel<'_> {
+impl WideWork for CholeskyPanel<'_> {
     /// The row and the pivot that is none.
     type Answer = Result<(), (usize, f64)>;
 
     #[inline(always)]
     fn run(self) -> Self::Answer {
-        let Panel { panel, count } = self;
+        let CholeskyPanel { panel, count } = self;
         let (block, below) = panel.split_at_mut(count * count);
         let columns = factorize(block, count)?;
         let mut side = vec![[0.0; SIDE]; count];

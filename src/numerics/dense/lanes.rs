@@ -1,6 +1,6 @@
 //! Dot products and sums of scaled vectors with a fixed order of operations.
 //!
-//! They are for a [`Work`](crate::numerics::wide::Work): elsewhere `mul_add` may be a function call.
+//! They are for a [`WideWork`](crate::numerics::wide::WideWork): elsewhere `mul_add` may be a function call.
 
 /// Lanes of a sum, as many as the widest vectors have.
 pub(super) const LANES: usize = 8;

@@ -3,7 +3,7 @@
 use super::cholesky::Cholesky;
 use super::lanes::add_rows;
 use crate::numerics::products::{Matrix, Target};
-use crate::numerics::wide::{Work, wide};
+use crate::numerics::wide::{WideWork, wide};
 
 /// Rows of a block.
 const BLOCK: usize = 64;
@@ -34,7 +34,12 @@ impl Cholesky {
             let own = &mut own[..size * count];
             let lower = Matrix::strided(&self.lower()[first * order..], size, first, order);
             Target::dense(own, size, count).add(-1.0, lower, Matrix::dense(before, first, count));
-            wide(Forward { block: &self.lower()[first * (order + 1)..], order, own, count });
+            wide(ForwardSubstitution {
+                block: &self.lower()[first * (order + 1)..],
+                order,
+                own,
+                count,
+            });
         }
     }
 
@@ -67,7 +72,7 @@ fn transposed(rows: &[f64], width: usize) -> Vec<f64> {
 }
 
 /// Forward substitution within a diagonal block.
-struct Forward<'a> {
+struct ForwardSubstitution<'a> {
     /// The factor from the corner of the block on, rows `order` apart.
     block: &'a [f64],
     order: usize,
@@ -76,12 +81,12 @@ struct Forward<'a> {
     count: usize,
 }
 
-impl Work for Forward<'_> {
+impl WideWork for ForwardSubstitution<'_> {
     type Answer = ();
 
     #[inline(always)]
     fn run(self) {
-        let Forward { block, order, own, count } = self;
+        let ForwardSubstitution { block, order, own, count } = self;
         let mut factors = [0.0; BLOCK];
         for j in 0..own.len() / count.max(1) {
             let row = &block[j * order..][..=j];
@@ -102,7 +107,7 @@ struct Backward<'a> {
     count: usize,
 }
 
-impl Work for Backward<'_> {
+impl WideWork for Backward<'_> {
     type Answer = ();
 
     #[inline(always)]

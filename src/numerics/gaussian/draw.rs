@@ -9,11 +9,11 @@ use crate::numerics::distributions::normal_pair;
 #[derive(Clone, Debug)]
 pub struct Sampler {
     mean: Vec<f64>,
-    spread: Spread,
+    spread: SamplerSpread,
 }
 
 #[derive(Clone, Debug)]
-enum Spread {
+enum SamplerSpread {
     /// Standard deviations, `(dim,)`.
     Diagonal(Vec<f64>),
     /// The lower Cholesky factor, row by row.
@@ -37,11 +37,11 @@ impl Sampler {
             return Err(GaussianError::Invalid(*v));
         }
         let deviation = variance.into_iter().map(f64::sqrt).collect();
-        Ok(Sampler { mean: mean.to_vec(), spread: Spread::Diagonal(deviation) })
+        Ok(Sampler { mean: mean.to_vec(), spread: SamplerSpread::Diagonal(deviation) })
     }
 
     pub(super) fn factor(mean: &[f64], lower: Vec<f64>) -> Sampler {
-        Sampler { mean: mean.to_vec(), spread: Spread::Factor(lower) }
+        Sampler { mean: mean.to_vec(), spread: SamplerSpread::Factor(lower) }
     }
 
     /// Returns the number of dimensions.
@@ -53,12 +53,12 @@ impl Sampler {
     /// noise`.
     pub fn place(&self, noise: &[f64], out: &mut [f32]) {
         match &self.spread {
-            Spread::Diagonal(deviation) => {
+            SamplerSpread::Diagonal(deviation) => {
                 for (i, out) in out.iter_mut().enumerate() {
                     *out = (self.mean[i] + deviation[i] * noise[i]) as f32;
                 }
             }
-            Spread::Factor(lower) => {
+            SamplerSpread::Factor(lower) => {
                 let mut rest = &lower[..];
                 for (i, out) in out.iter_mut().enumerate() {
                     let (row, after) = rest.split_at(i + 1);

@@ -5,22 +5,22 @@ use crate::golden::{Golden, assert_close};
 use crate::numerics::streams::{Domain, StreamKey};
 
 /// The samples of the golden file: `(client, class, row)`.
-struct Samples {
+struct GoldenSamples {
     dim: usize,
     clients: usize,
     classes: usize,
     rows: Vec<(i64, i64, Vec<f64>)>,
 }
 
-impl Samples {
-    fn read(golden: &Golden) -> Samples {
+impl GoldenSamples {
+    fn read(golden: &Golden) -> GoldenSamples {
         let dim = golden.shape("hgp.features")[1];
         let (client, label) = (golden.i64("hgp.client"), golden.i64("hgp.label"));
         let features = golden.f64("hgp.features");
         let owners = client.into_iter().zip(label);
         let rows = owners.zip(features.chunks(dim)).map(|((m, c), x)| (m, c, x.to_vec())).collect();
         let shape = golden.shape("hgp.count");
-        Samples { dim, clients: shape[0], classes: shape[1], rows }
+        GoldenSamples { dim, clients: shape[0], classes: shape[1], rows }
     }
 
     fn of(&self, client: usize, class: usize) -> Vec<&[f64]> {
@@ -36,7 +36,7 @@ impl Samples {
 #[test]
 fn golden_class_statistics() {
     let Some(golden) = Golden::open("statistics") else { return };
-    let samples = Samples::read(&golden);
+    let samples = GoldenSamples::read(&golden);
     let (mut count, mut mean, mut variance) = (vec![], vec![], vec![]);
     for client in 0..samples.clients {
         for class in 0..samples.classes {
@@ -77,7 +77,7 @@ fn golden_mixture_moments() {
 #[test]
 fn golden_biased_mixture() {
     let Some(golden) = Golden::open("statistics") else { return };
-    let samples = Samples::read(&golden);
+    let samples = GoldenSamples::read(&golden);
     let (mut means, mut variances) = (vec![], vec![]);
     for class in 0..samples.classes {
         let of = |client| ClassMoments::fit(samples.dim, samples.of(client, class));
@@ -93,7 +93,7 @@ fn golden_biased_mixture() {
 #[test]
 fn golden_merged_covariance() {
     let Some(golden) = Golden::open("statistics") else { return };
-    let samples = Samples::read(&golden);
+    let samples = GoldenSamples::read(&golden);
     for (suffix, least) in [("", 1), ("_min2", 2)] {
         let (mut means, mut covariances, mut diagonals) = (vec![], vec![], vec![]);
         for class in 0..samples.classes {

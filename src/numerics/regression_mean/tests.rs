@@ -2,14 +2,14 @@ use super::*;
 use crate::golden::Golden;
 use crate::numerics::symmetric::Gram;
 
-fn gram(rows: &[f64], order: usize) -> Moments {
+fn gram(rows: &[f64], order: usize) -> SecondMoments {
     let mut gram = Gram::new(order);
     gram.add(rows);
-    Moments::Full(gram.finish())
+    SecondMoments::Full(gram.finish())
 }
 
 /// Means of weights by moments: numerators and moments summed.
-fn merged(of: &[(Vec<f64>, Moments)]) -> (Vec<f64>, Moments) {
+fn merged(of: &[(Vec<f64>, SecondMoments)]) -> (Vec<f64>, SecondMoments) {
     let mut clients = of.iter();
     let (weights, moments) = clients.next().expect("a client");
     let (mut sum, mut total) = (moments.after(weights), moments.clone());
@@ -20,7 +20,7 @@ fn merged(of: &[(Vec<f64>, Moments)]) -> (Vec<f64>, Moments) {
     (sum, total)
 }
 
-fn mean(of: &[(Vec<f64>, Moments)]) -> Vec<f64> {
+fn mean(of: &[(Vec<f64>, SecondMoments)]) -> Vec<f64> {
     let (sum, total) = merged(of);
     regression_mean(&sum, &total, 0.0).unwrap()
 }
@@ -30,7 +30,7 @@ fn near(a: &[f64], b: &[f64], within: f64) -> bool {
 }
 
 /// Three clients of `reg.*`: inputs of each, and moments shrunk so.
-fn clients(golden: &Golden, gamma: f64, dead: bool) -> Vec<Moments> {
+fn clients(golden: &Golden, gamma: f64, dead: bool) -> Vec<SecondMoments> {
     let mut all = golden.f64("reg.X");
     if dead {
         all.iter_mut().enumerate().filter(|(at, _)| at % 8 == 3).for_each(|(_, x)| *x = 0.0);
@@ -54,7 +54,7 @@ fn chunk(values: &[f64], of: usize, at: usize) -> Vec<f64> {
 fn golden_regression_means() {
     let Some(golden) = Golden::open("statistics") else { return };
     let weights = golden.f64("reg.W");
-    let with = |moments: Vec<Moments>| -> Vec<(Vec<f64>, Moments)> {
+    let with = |moments: Vec<SecondMoments>| -> Vec<(Vec<f64>, SecondMoments)> {
         moments.into_iter().enumerate().map(|(m, g)| (chunk(&weights, 3, m), g)).collect()
     };
     for (name, gamma) in [("1.0", 1.0), ("0.5", 0.5), ("0.1", 0.1), ("0.0", 0.0)] {
@@ -81,7 +81,7 @@ fn golden_factors_and_tasks() {
     let times = |b: &[f64], a: &[f64]| product(b, Matrix::dense(a, 2, 8));
     for (name, gamma, dead) in [("", 1.0, false), ("_diag", 0.0, false), ("_dead", 0.0, true)] {
         let moments = clients(&golden, gamma, dead);
-        let of = |weights: &dyn Fn(usize) -> Vec<f64>| -> Vec<(Vec<f64>, Moments)> {
+        let of = |weights: &dyn Fn(usize) -> Vec<f64>| -> Vec<(Vec<f64>, SecondMoments)> {
             moments.iter().enumerate().map(|(m, g)| (weights(m), g.clone())).collect()
         };
         golden.assert_close(&format!("lorm.A_merged{name}"), &mean(&of(&|m| chunk(&a, 3, m))));
@@ -149,11 +149,11 @@ fn orthogonal_inputs_keep_both_answers_and_unseen_ones_get_none() {
     ));
     assert!(near(&[found[2], found[6]], &[other[2], other[6]], 1e-9));
     assert!(near(&[found[3], found[7]], &[0.0, 0.0], 1e-12));
-    let broken = Moments::Diagonal(vec![f64::NAN, 1.0]);
-    let exact = |sum: &[f64], moments: &Moments| regression_mean(sum, moments, 0.0);
+    let broken = SecondMoments::Diagonal(vec![f64::NAN, 1.0]);
+    let exact = |sum: &[f64], moments: &SecondMoments| regression_mean(sum, moments, 0.0);
     assert_eq!(exact(&[1.0, 1.0], &broken), Err(NotFinite));
-    assert_eq!(exact(&[f64::INFINITY], &Moments::Diagonal(vec![1.0])), Err(NotFinite));
-    assert_eq!(exact(&[5.0], &Moments::Diagonal(vec![0.0])), Ok(vec![0.0]));
+    assert_eq!(exact(&[f64::INFINITY], &SecondMoments::Diagonal(vec![1.0])), Err(NotFinite));
+    assert_eq!(exact(&[5.0], &SecondMoments::Diagonal(vec![0.0])), Ok(vec![0.0]));
 }
 
 /// Five inputs of eight numbers leave three directions unseen. What f32 makes of these is no direction: without a
@@ -161,13 +161,13 @@ fn orthogonal_inputs_keep_both_answers_and_unseen_ones_get_none() {
 #[test]
 fn what_f32_leaves_of_unseen_directions_is_cut_off() {
     let precision = f64::from(f32::EPSILON);
-    let travelled = |moments: &Moments| match moments {
-        Moments::Full(matrix) => {
+    let travelled = |moments: &SecondMoments| match moments {
+        SecondMoments::Full(matrix) => {
             let packed = matrix.packed().iter().map(|value| f64::from(*value as f32)).collect();
-            Moments::Full(Symmetric::from_packed(matrix.order(), packed).unwrap())
+            SecondMoments::Full(Symmetric::from_packed(matrix.order(), packed).unwrap())
         }
-        Moments::Diagonal(diagonal) => {
-            Moments::Diagonal(diagonal.iter().map(|value| f64::from(*value as f32)).collect())
+        SecondMoments::Diagonal(diagonal) => {
+            SecondMoments::Diagonal(diagonal.iter().map(|value| f64::from(*value as f32)).collect())
         }
     };
     // Two clients of one subspace: a third input is the sum of two others.
@@ -185,12 +185,12 @@ fn what_f32_leaves_of_unseen_directions_is_cut_off() {
     assert!(near(&found, &exact, 1e-4), "{found:?} {exact:?}");
     let blind = regression_mean(&sum, &total, 0.0).unwrap();
     assert!(blind.iter().zip(&exact).any(|(a, b)| (a - b).abs() > 1.0), "{blind:?}");
-    let Moments::Full(matrix) = &total else { panic!("all of it") };
+    let SecondMoments::Full(matrix) = &total else { panic!("all of it") };
     assert_eq!(rounding, precision * matrix.trace());
 
     // The same behind a common A of eight rows, through which no more is seen.
     let a = wave(64, 0.7);
-    let behind = |of: &[(Vec<f64>, Moments)]| {
+    let behind = |of: &[(Vec<f64>, SecondMoments)]| {
         merged(&of.iter().map(|(w, g)| (w.clone(), g.through(&a))).collect::<Vec<_>>())
     };
     let (sum, through) = behind(&sent);
@@ -199,11 +199,11 @@ fn what_f32_leaves_of_unseen_directions_is_cut_off() {
     let (sum, through) = behind(&clients);
     let wanted = regression_mean(&sum, &through, 0.0).unwrap();
     assert!(near(&found, &wanted, 1e-3), "{found:?} {wanted:?}");
-    let one = Moments::Full(Symmetric::from_packed(2, vec![4.0, 0.0, 9.0]).unwrap());
+    let one = SecondMoments::Full(Symmetric::from_packed(2, vec![4.0, 0.0, 9.0]).unwrap());
     assert_eq!(one.rounding_through(&[1.0, -2.0, 0.5, 0.0], 0.5), 0.5 * (64.0 + 1.0));
 
     // A diagonal that was rounded is a diagonal: however little an input sees, its weight is a mean.
-    let small = Moments::Diagonal(vec![1.0, 1e-12]);
+    let small = SecondMoments::Diagonal(vec![1.0, 1e-12]);
     assert_eq!(small.rounding(precision), 0.0);
     assert!(near(&regression_mean(&[2.0, 3e-12], &small, 0.0).unwrap(), &[2.0, 3.0], 1e-12));
 }

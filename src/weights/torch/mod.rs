@@ -13,7 +13,7 @@ use zip::ZipArchive;
 
 use super::advice::convert_torch;
 use super::file::widened;
-use super::{Listed, Listing, Values, WeightsError, named};
+use super::{FileTensor, Listed, Listing, WeightsError, named};
 use state::{Found, Stored};
 
 const FORMAT: &str = "PyTorch file";
@@ -103,7 +103,7 @@ impl TorchFile {
     }
 
     /// Reads one tensor, in rows whatever its strides are.
-    pub fn read(&mut self, origin: &str, name: &str) -> Result<Values, WeightsError> {
+    pub fn read(&mut self, origin: &str, name: &str) -> Result<FileTensor, WeightsError> {
         let malformed = |reason: String| WeightsError::malformed(origin, FORMAT, reason);
         let stored = &self.tensors[name];
         let Some(size) = stored.size() else {

@@ -9,7 +9,7 @@ use half::{bf16, f16};
 const PIECE: usize = 2048;
 
 /// A 16-bit float format.
-pub(super) trait Format: Copy {
+pub(super) trait HalfFloat: Copy {
     /// The smallest finite magnitude that rounds to infinity.
     const LIMIT: f32;
     const ZERO: Self;
@@ -19,7 +19,7 @@ pub(super) trait Format: Copy {
     fn from_le(bytes: [u8; 2]) -> Self;
 }
 
-impl Format for f16 {
+impl HalfFloat for f16 {
     const LIMIT: f32 = 65_520.0;
     const ZERO: f16 = f16::ZERO;
     fn narrow(values: &[f32], out: &mut [f16]) {
@@ -36,7 +36,7 @@ impl Format for f16 {
     }
 }
 
-impl Format for bf16 {
+impl HalfFloat for bf16 {
     const LIMIT: f32 = f32::from_bits(0x7f7f_8000);
     const ZERO: bf16 = bf16::ZERO;
     fn narrow(values: &[f32], out: &mut [bf16]) {
@@ -54,7 +54,10 @@ impl Format for bf16 {
 }
 
 /// Fails with the index of the first finite value that becomes infinite.
-pub(super) fn encode<F: Format>(values: &[f32], mut take: impl FnMut(&[u8])) -> Result<(), usize> {
+pub(super) fn encode<F: HalfFloat>(
+    values: &[f32],
+    mut take: impl FnMut(&[u8]),
+) -> Result<(), usize> {
     check::<F>(values)?;
     let mut narrow = [F::ZERO; PIECE];
     let mut buffer = [[0u8; 2]; PIECE];
@@ -68,7 +71,7 @@ pub(super) fn encode<F: Format>(values: &[f32], mut take: impl FnMut(&[u8])) -> 
 }
 
 /// Decodes the values; `None` for an odd number of bytes.
-pub(super) fn decode<F: Format>(bytes: &[u8]) -> Option<Arc<[f32]>> {
+pub(super) fn decode<F: HalfFloat>(bytes: &[u8]) -> Option<Arc<[f32]>> {
     let (pairs, rest) = bytes.as_chunks::<2>();
     rest.is_empty().then(|| {
         let mut narrow = [F::ZERO; PIECE];
@@ -84,7 +87,7 @@ pub(super) fn decode<F: Format>(bytes: &[u8]) -> Option<Arc<[f32]>> {
 }
 
 /// Returns the values of [`encode`] followed by [`decode`].
-pub(super) fn round_trip<F: Format>(values: &[f32]) -> Result<Arc<[f32]>, usize> {
+pub(super) fn round_trip<F: HalfFloat>(values: &[f32]) -> Result<Arc<[f32]>, usize> {
     check::<F>(values)?;
     let mut narrow = [F::ZERO; PIECE];
     Ok(fill(values.len(), |at, out| {
@@ -94,7 +97,7 @@ pub(super) fn round_trip<F: Format>(values: &[f32]) -> Result<Arc<[f32]>, usize>
     }))
 }
 
-fn check<F: Format>(values: &[f32]) -> Result<(), usize> {
+fn check<F: HalfFloat>(values: &[f32]) -> Result<(), usize> {
     let overflows = |v: &f32| v.abs() >= F::LIMIT && v.is_finite();
     // Without an early exit, so that the compiler can test several values at once.
     let found = values.iter().fold(false, |found, v| found | overflows(v));
@@ -118,7 +121,7 @@ fn fill(length: usize, mut write: impl FnMut(usize, &mut [f32])) -> Arc<[f32]> {
 mod tests {
     use super::*;
 
-    fn trip<F: Format>(value: f32) -> f32 {
+    fn trip<F: HalfFloat>(value: f32) -> f32 {
         round_trip::<F>(&[value]).unwrap()[0]
     }
 

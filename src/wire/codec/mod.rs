@@ -23,7 +23,7 @@ use std::sync::Arc;
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
-use super::{Dtype, Kind, NamedTensor, Values, WireError};
+use super::{Dtype, Kind, NamedTensor, TensorValues, WireError};
 pub use crate::scenario::Codec;
 use crate::scenario::DirectionSection;
 
@@ -76,20 +76,20 @@ impl Codec {
     }
 
     /// Returns the values that the receiver gets, without making bytes; equal to encoding and decoding.
-    pub fn round_trip(self, tensor: &NamedTensor) -> Result<Values, WireError> {
+    pub fn round_trip(self, tensor: &NamedTensor) -> Result<TensorValues, WireError> {
         match self {
             Codec::F32 => Ok(tensor.values().clone()),
-            Codec::F16 => float16::round_trip::<f16>(tensor.as_f32()?).map(Values::F32),
-            Codec::Bf16 => float16::round_trip::<bf16>(tensor.as_f32()?).map(Values::F32),
-            Codec::Int8 => int8::round_trip(tensor.as_f32()?).map(Values::F32),
+            Codec::F16 => float16::round_trip::<f16>(tensor.as_f32()?).map(TensorValues::F32),
+            Codec::Bf16 => float16::round_trip::<bf16>(tensor.as_f32()?).map(TensorValues::F32),
+            Codec::Int8 => int8::round_trip(tensor.as_f32()?).map(TensorValues::F32),
         }
         .map_err(|index| self.refusal(tensor, index))
     }
 
     /// Decodes the output of [`Codec::encode`]; `None` if these bytes are no encoding of that type.
-    pub(crate) fn decode(self, dtype: Dtype, bytes: &[u8]) -> Option<Values> {
+    pub(crate) fn decode(self, dtype: Dtype, bytes: &[u8]) -> Option<TensorValues> {
         if self == Codec::F32 {
-            return Values::from_le(dtype, bytes);
+            return TensorValues::from_le(dtype, bytes);
         }
         if dtype != Dtype::F32 {
             return None;
@@ -99,7 +99,7 @@ impl Codec {
             Codec::Bf16 => float16::decode::<bf16>(bytes),
             _ => int8::decode(bytes),
         };
-        values.map(Values::F32)
+        values.map(TensorValues::F32)
     }
 
     fn refusal(self, tensor: &NamedTensor, index: usize) -> WireError {

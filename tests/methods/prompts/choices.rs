@@ -67,7 +67,7 @@ fn step(ctx: &fedcast::policy::RunContext) -> (PackBatch, Tensor) {
     let loader = ctx.with_queries(ctx.train_loader(&shard), QueryView::Clean).unwrap();
     let batch = loader.in_order(16).next().unwrap().unwrap();
     let queries = batch.queries(&ctx.device).unwrap().unwrap();
-    let groups = Groups::one(batch.len());
+    let groups = SampleGroups::one(batch.len());
     (PackBatch { batch, groups, steps: vec![0] }, queries)
 }
 

@@ -27,7 +27,7 @@ use fedcast::methods::fedavg::Train;
 use fedcast::methods::l2p::{L2p, PromptPlace};
 use fedcast::methods::parts::{AveragingMethod, RowQuery, TaskStart};
 use fedcast::methods::prompted::{PoolForm, Prompted};
-use fedcast::model::ops::Groups;
+use fedcast::model::ops::SampleGroups;
 use fedcast::model::{
     Adaptation, Parameter, ParameterSet, Pooling, Prefix, PromptPosition, PromptTokens, prompts,
 };

@@ -68,7 +68,7 @@ impl Method for NearestMean {
         let rows = means.as_f32()?.chunks(means.shape()[1]).zip(counts.as_u32()?.iter());
         let sums =
             rows.flat_map(|(mean, count)| mean.iter().map(|m| f64::from(*m) * f64::from(*count)));
-        let values = [counts.values().clone(), Values::F64(sums.collect())];
+        let values = [counts.values().clone(), TensorValues::F64(sums.collect())];
         let layout = self.message_spec(MessageKind::Contribution, facts);
         Ok(Message::filling(&layout, update.parameters.clone(), values)?)
     }
@@ -105,7 +105,7 @@ fn collected(member: &Member, ctx: &RunContext) -> Result<ClientResult, PolicyEr
         sum.iter().map(|s| (s / f64::from((*count).max(1))) as f32).collect()
     };
     let means = sums.iter().zip(&counts).flat_map(mean).collect();
-    let values = [Values::U32(counts.into()), Values::F32(means)];
+    let values = [TensorValues::U32(counts.into()), TensorValues::F32(means)];
     let upload = Message::filling(&sent(view, dim), Default::default(), values)?;
     Ok(ClientResult { upload, metrics: Vec::new() })
 }

@@ -98,7 +98,7 @@ impl Server for PersonalServer {
     }
 
     fn save(&self) -> Body {
-        let heard = Values::U64(self.heard.clone().into());
+        let heard = TensorValues::U64(self.heard.clone().into());
         let heard = NamedTensor::new("heard", [self.heard.len()], heard).unwrap();
         Body::new(Vec::new(), vec![Section::new(Kind::Settings, vec![heard])])
     }

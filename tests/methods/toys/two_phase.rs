@@ -33,7 +33,7 @@ impl Talk {
             Talk::Agree(yes) => (1, u32::from(*yes)),
             Talk::Proposal(samples) => (2, *samples),
         };
-        let value = Values::U32([value].into());
+        let value = TensorValues::U32([value].into());
         Ok(Message::filling(&Talk::layout(tag), Default::default(), [value])?)
     }
 

@@ -18,7 +18,7 @@ pub fn number(name: &'static str) -> TensorSpec {
 /// A message of nothing but that number.
 pub fn saying(place: TensorSpec, number: u64) -> Result<Message, PolicyError> {
     let layout = MessageSpec { extra: vec![place], ..MessageSpec::default() };
-    Ok(Message::filling(&layout, Default::default(), [Values::U64([number].into())])?)
+    Ok(Message::filling(&layout, Default::default(), [TensorValues::U64([number].into())])?)
 }
 
 /// The number of such a message.
@@ -110,7 +110,7 @@ impl Server for VisitsServer {
         let totals = NamedTensor::new(
             "totals",
             [self.totals.len()],
-            Values::U64(self.totals.clone().into()),
+            TensorValues::U64(self.totals.clone().into()),
         );
         Body::new(Vec::new(), vec![Section::new(Kind::Settings, vec![totals.unwrap()])])
     }

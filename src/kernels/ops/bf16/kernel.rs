@@ -6,7 +6,7 @@
 use std::mem::MaybeUninit;
 
 use super::narrowed::Narrowed;
-use super::panels::Panel;
+use super::panels::ColumnPanel;
 use crate::ops::matrix::Onto;
 use crate::vectors::Vectors;
 
@@ -31,7 +31,7 @@ pub(super) struct TileTarget<'a> {
 
 /// Writes the product of the rows of `a` from `top` on and a panel.
 pub(super) type Multiply =
-    fn(a: &Narrowed<'_>, top: usize, b: &Panel<'_>, target: &mut TileTarget<'_>);
+    fn(a: &Narrowed<'_>, top: usize, b: &ColumnPanel<'_>, target: &mut TileTarget<'_>);
 
 /// Returns the fastest kernel that the machine has.
 pub(super) fn multiply() -> Multiply {
@@ -62,7 +62,7 @@ pub(super) fn multiply() -> Multiply {
 fn by_instruction<const VECTORS: usize>(
     a: &Narrowed<'_>,
     top: usize,
-    b: &Panel<'_>,
+    b: &ColumnPanel<'_>,
     target: &mut TileTarget<'_>,
 ) {
     use std::arch::x86_64::{
@@ -133,18 +133,18 @@ fn rows<'a>(a: &Narrowed<'a>, top: usize) -> &'a [u32] {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq,fma")]
-fn in_avx512(a: &Narrowed<'_>, top: usize, b: &Panel<'_>, target: &mut TileTarget<'_>) {
+fn in_avx512(a: &Narrowed<'_>, top: usize, b: &ColumnPanel<'_>, target: &mut TileTarget<'_>) {
     step_by_step(a, top, b, target);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-fn in_avx2(a: &Narrowed<'_>, top: usize, b: &Panel<'_>, target: &mut TileTarget<'_>) {
+fn in_avx2(a: &Narrowed<'_>, top: usize, b: &ColumnPanel<'_>, target: &mut TileTarget<'_>) {
     step_by_step(a, top, b, target);
 }
 
 #[inline(always)]
-fn step_by_step(a: &Narrowed<'_>, top: usize, b: &Panel<'_>, target: &mut TileTarget<'_>) {
+fn step_by_step(a: &Narrowed<'_>, top: usize, b: &ColumnPanel<'_>, target: &mut TileTarget<'_>) {
     let rows = rows(a, top);
     for row in 0..target.rows {
         let mut totals = [0f32; COLUMNS];

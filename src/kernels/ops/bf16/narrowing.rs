@@ -6,7 +6,7 @@
 use super::super::matrix::Matrix;
 use super::kernel::COLUMNS;
 use crate::vectors::Vectors;
-use crate::wide::{Work, wide};
+use crate::wide::{WideWork, wide};
 
 /// Columns that [`Narrowing::down`] takes at a time, and numbers of a vector.
 pub(super) const STRIP: usize = 16;
@@ -75,7 +75,7 @@ struct Along<'a> {
     row: &'a [f32],
 }
 
-impl Work for Along<'_> {
+impl WideWork for Along<'_> {
     type Answer = ();
 
     #[inline(always)]
@@ -96,7 +96,7 @@ struct Across<'a> {
     lower: Option<&'a [f32]>,
 }
 
-impl Work for Across<'_> {
+impl WideWork for Across<'_> {
     type Answer = ();
 
     #[inline(always)]
@@ -122,7 +122,7 @@ struct Down<'a> {
     first: usize,
 }
 
-impl Work for Down<'_> {
+impl WideWork for Down<'_> {
     type Answer = ();
 
     #[inline(always)]

@@ -63,16 +63,16 @@ impl<'a> Panels<'a> {
         (0..panels).step_by(together).map(move |first| first..panels.min(first + together))
     }
 
-    pub(super) fn panel(&self, at: usize) -> Panel<'_> {
+    pub(super) fn panel(&self, at: usize) -> ColumnPanel<'_> {
         let (size, left) = (self.pairs * COLUMNS, at * COLUMNS);
         let columns = COLUMNS.min(self.columns - left);
-        Panel { values: &self.values[at * size..][..size], left, columns }
+        ColumnPanel { values: &self.values[at * size..][..size], left, columns }
     }
 }
 
 /// Some columns of a matrix.
 #[derive(Clone, Copy)]
-pub(super) struct Panel<'a> {
+pub(super) struct ColumnPanel<'a> {
     pub values: &'a [u32],
     /// The first of them in the matrix.
     pub left: usize,

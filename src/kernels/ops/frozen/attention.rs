@@ -7,10 +7,10 @@ use candle_core::{CpuStorage, CustomOp1, CustomOp3, Layout, Result, Shape, Tenso
 use super::super::affine::Affine;
 use super::super::attention::{geometry, members_of};
 use super::super::attention_kernel::{Geometry, Gradients, PrefixValues};
-use super::super::groups::Groups;
+use super::super::groups::SampleGroups;
 use super::super::storage::{lent, served, tensor_like, values};
 use super::composed::{self, composes};
-use super::layers::{Linear, Norm, Pieces, are_served, fit, part};
+use super::layers::{FrozenLinear, FrozenNorm, Pieces, are_served, fit, part};
 use crate::wide::add_rows;
 
 /// Keys and values that a block attends to.
@@ -23,7 +23,7 @@ pub struct Attended<'a> {
     /// The first tokens of a sample, which go on.
     pub queries: usize,
     /// Samples of each prefix; `None`: all samples have the same or each its own.
-    pub members: Option<&'a Groups>,
+    pub members: Option<&'a SampleGroups>,
 }
 
 /// Computes the attention of a frozen block with its residual: `x` `(b, n, d)` to `(b, queries, d)`. `layers` are the
@@ -39,7 +39,7 @@ pub fn frozen_attention(
     eps: f64,
     layers: [&Affine; 2],
     attended: Attended<'_>,
-    groups: Option<&Groups>,
+    groups: Option<&SampleGroups>,
 ) -> Result<Option<Tensor>> {
     let Attended { heads, prefix, queries, members } = attended;
     let mut operands = vec![x];
@@ -56,7 +56,7 @@ pub fn frozen_attention(
     if !by_kernels {
         return composed::attention(x, norm, eps, layers, prefix, geometry).map(Some);
     }
-    let op = Attention {
+    let op = FrozenAttention {
         norm: norm.clone(),
         eps,
         layers: layers.map(Affine::clone),
@@ -74,7 +74,7 @@ pub fn frozen_attention(
     }
 }
 
-struct Attention {
+struct FrozenAttention {
     norm: Affine,
     eps: f64,
     layers: [Affine; 2],
@@ -92,11 +92,12 @@ struct AttentionBuffers {
     probabilities: Vec<f32>,
 }
 
-impl Attention {
+impl FrozenAttention {
     fn forward(&self, x: &[f32], prefix: PrefixValues<'_>) -> Result<(CpuStorage, Shape)> {
         let Geometry { batch, tokens, queries, width, .. } = self.geometry;
-        let norm = Norm::new(&self.norm, self.eps)?;
-        let [pack, project] = [Linear::new(&self.layers[0])?, Linear::new(&self.layers[1])?];
+        let norm = FrozenNorm::new(&self.norm, self.eps)?;
+        let [pack, project] =
+            [FrozenLinear::new(&self.layers[0])?, FrozenLinear::new(&self.layers[1])?];
         let mut packed = Vec::with_capacity(batch * tokens * pack.outputs);
         let mut buffer = Vec::new();
         let through = pack.forth(&mut buffer);
@@ -129,8 +130,9 @@ impl Attention {
         (want_x, want_prefix): (bool, bool),
     ) -> Result<Gradients> {
         let Geometry { tokens, queries, width, .. } = self.geometry;
-        let norm = Norm::new(&self.norm, self.eps)?;
-        let [pack, project] = [Linear::new(&self.layers[0])?, Linear::new(&self.layers[1])?];
+        let norm = FrozenNorm::new(&self.norm, self.eps)?;
+        let [pack, project] =
+            [FrozenLinear::new(&self.layers[0])?, FrozenLinear::new(&self.layers[1])?];
         let (mut by_mixed, mut buffer) = (Vec::with_capacity(g.len()), Vec::new());
         let through = project.back(&mut buffer);
         for rows in self.pieces.rows(queries) {
@@ -155,7 +157,7 @@ impl Attention {
     }
 }
 
-impl CustomOp1 for Attention {
+impl CustomOp1 for FrozenAttention {
     fn name(&self) -> &'static str {
         "frozen-attention"
     }
@@ -172,7 +174,7 @@ impl CustomOp1 for Attention {
     }
 }
 
-impl CustomOp3 for Attention {
+impl CustomOp3 for FrozenAttention {
     fn name(&self) -> &'static str {
         "frozen-attention-with-prefix"
     }

@@ -5,7 +5,7 @@
 
 use candle_core::{Result, Tensor};
 
-use super::super::activation::Activation;
+use super::super::activation::PerceptronActivation;
 use super::super::affine::Affine;
 use super::super::attention_composed::Operands;
 use super::super::attention_kernel::Geometry;
@@ -69,7 +69,7 @@ pub(super) fn perceptron(
     norm: &Affine,
     eps: f64,
     [up, down]: [&Affine; 2],
-    activation: Activation,
+    activation: PerceptronActivation,
 ) -> Result<Tensor> {
     let kept = x.detach().contiguous()?;
     let hidden =

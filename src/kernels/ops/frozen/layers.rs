@@ -5,10 +5,10 @@ use std::ops::Range;
 use candle_core::{Result, bail};
 
 use super::super::affine::Affine;
-use super::super::groups::Groups;
-use super::super::layer_norm::{ByInput, Forward};
-use super::super::linear::{Layer, append_rows};
-use super::super::matrix::{Factor, Matrix, Precision, append_product};
+use super::super::groups::SampleGroups;
+use super::super::layer_norm::{ByInput, LayerNormForward};
+use super::super::linear::{LinearWeights, append_rows};
+use super::super::matrix::{Matrix, Precision, RightFactor, append_product};
 use super::super::storage::{Lent, lent};
 use crate::wide::wide;
 
@@ -43,19 +43,19 @@ pub(super) fn fit(
 }
 
 /// A layer norm.
-pub(super) struct Norm<'a> {
+pub(super) struct FrozenNorm<'a> {
     weight: Lent<'a>,
     bias: Lent<'a>,
     eps: f32,
 }
 
-impl<'a> Norm<'a> {
-    pub fn new(norm: &'a Affine, eps: f64) -> Result<Norm<'a>> {
-        Ok(Norm { weight: lent(&norm.weight)?, bias: lent(&norm.bias)?, eps: eps as f32 })
+impl<'a> FrozenNorm<'a> {
+    pub fn new(norm: &'a Affine, eps: f64) -> Result<FrozenNorm<'a>> {
+        Ok(FrozenNorm { weight: lent(&norm.weight)?, bias: lent(&norm.bias)?, eps: eps as f32 })
     }
 
     pub fn forward(&self, x: &[f32]) -> Vec<f32> {
-        wide(Forward { x, weight: &self.weight, bias: &self.bias, eps: self.eps })
+        wide(LayerNormForward { x, weight: &self.weight, bias: &self.bias, eps: self.eps })
     }
 
     /// Returns the gradient of `x` from that of the result.
@@ -65,7 +65,7 @@ impl<'a> Norm<'a> {
 }
 
 /// A linear layer.
-pub(super) struct Linear<'a> {
+pub(super) struct FrozenLinear<'a> {
     weight: Lent<'a>,
     bias: Lent<'a>,
     pub inputs: usize,
@@ -73,40 +73,44 @@ pub(super) struct Linear<'a> {
     precision: Precision,
 }
 
-impl<'a> Linear<'a> {
-    pub fn new(layer: &'a Affine) -> Result<Linear<'a>> {
+impl<'a> FrozenLinear<'a> {
+    pub fn new(layer: &'a Affine) -> Result<FrozenLinear<'a>> {
         let (outputs, inputs) = layer.weight.dims2()?;
         let (weight, bias) = (lent(&layer.weight)?, lent(&layer.bias)?);
-        Ok(Linear { weight, bias, inputs, outputs, precision: layer.precision })
+        Ok(FrozenLinear { weight, bias, inputs, outputs, precision: layer.precision })
     }
 
     /// Returns the product of the forward pass; `buffer` may hold its factor.
-    pub fn forth<'b>(&'b self, buffer: &'b mut Vec<u32>) -> Pass<'b> {
+    pub fn forth<'b>(&'b self, buffer: &'b mut Vec<u32>) -> LayerProduct<'b> {
         let weight = Matrix::dense(&self.weight, self.outputs, self.inputs);
-        let factor = Factor::new(weight.t(), self.precision, buffer);
-        Pass { layer: self, factor, back: false }
+        let factor = RightFactor::new(weight.t(), self.precision, buffer);
+        LayerProduct { layer: self, factor, back: false }
     }
 
     /// Returns the product of the backward pass, for gradients of results; `buffer` may hold its factor.
-    pub fn back<'b>(&'b self, buffer: &'b mut Vec<u32>) -> Pass<'b> {
+    pub fn back<'b>(&'b self, buffer: &'b mut Vec<u32>) -> LayerProduct<'b> {
         let weight = Matrix::dense(&self.weight, self.outputs, self.inputs);
-        Pass { layer: self, factor: Factor::new(weight, self.precision, buffer), back: true }
+        LayerProduct {
+            layer: self,
+            factor: RightFactor::new(weight, self.precision, buffer),
+            back: true,
+        }
     }
 }
 
 /// A layer's product with any number of rows.
-pub(super) struct Pass<'a> {
-    layer: &'a Linear<'a>,
-    factor: Factor<'a>,
+pub(super) struct LayerProduct<'a> {
+    layer: &'a FrozenLinear<'a>,
+    factor: RightFactor<'a>,
     back: bool,
 }
 
-impl Pass<'_> {
+impl LayerProduct<'_> {
     /// Appends what becomes of rows, one behind the other.
     pub fn append(&self, to: &mut Vec<f32>, rows: &[f32]) {
-        let Linear { weight, bias, inputs, outputs, precision } = self.layer;
+        let FrozenLinear { weight, bias, inputs, outputs, precision } = self.layer;
         if !self.back {
-            let layer = Layer { weight, bias: Some(bias), inputs: *inputs };
+            let layer = LinearWeights { weight, bias: Some(bias), inputs: *inputs };
             return append_rows(to, *precision, rows, layer, &self.factor);
         }
         let rows = Matrix::dense(rows, rows.len() / outputs, *outputs);
@@ -117,15 +121,15 @@ impl Pass<'_> {
 /// Division of samples into pieces that go through a half together.
 pub(super) struct Pieces {
     /// The samples of each member of a pack: in `f32` a product has the bits that it has when its member is alone.
-    groups: Groups,
+    groups: SampleGroups,
     precision: Precision,
 }
 
 impl Pieces {
     /// # Errors
     /// When the groups are of another batch.
-    pub fn of(batch: usize, groups: Option<&Groups>, precision: Precision) -> Result<Pieces> {
-        let groups = groups.cloned().unwrap_or_else(|| Groups::one(batch));
+    pub fn of(batch: usize, groups: Option<&SampleGroups>, precision: Precision) -> Result<Pieces> {
+        let groups = groups.cloned().unwrap_or_else(|| SampleGroups::one(batch));
         groups.fit("frozen block", batch)?;
         Ok(Pieces { groups, precision })
     }

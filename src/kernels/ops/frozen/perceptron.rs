@@ -4,12 +4,12 @@ use parking_lot::Mutex;
 
 use candle_core::{CpuStorage, CustomOp1, D, Layout, Result, Shape, Tensor};
 
-use super::super::activation::Activation;
+use super::super::activation::PerceptronActivation;
 use super::super::affine::Affine;
-use super::super::groups::Groups;
+use super::super::groups::SampleGroups;
 use super::super::storage::{lent, served, tensor_like, values};
 use super::composed::{self, composes};
-use super::layers::{Linear, Norm, Pieces, are_served, fit, part};
+use super::layers::{FrozenLinear, FrozenNorm, Pieces, are_served, fit, part};
 use crate::wide::add_rows;
 
 /// Computes the perceptron of a frozen block with its residual: `x` `(b, n, d)` to the same shape. `layers` are from
@@ -23,8 +23,8 @@ pub fn frozen_perceptron(
     norm: &Affine,
     eps: f64,
     layers: [&Affine; 2],
-    activation: Activation,
-    groups: Option<&Groups>,
+    activation: PerceptronActivation,
+    groups: Option<&SampleGroups>,
 ) -> Result<Option<Tensor>> {
     let by_kernels = are_served(norm, layers) && served(&[x]);
     if !by_kernels && (served(&[x]) || !composes(x, norm, layers)) {
@@ -53,7 +53,7 @@ struct Perceptron {
     norm: Affine,
     eps: f64,
     layers: [Affine; 2],
-    activation: Activation,
+    activation: PerceptronActivation,
     pieces: Pieces,
     /// True if a backward pass may follow.
     tracked: bool,
@@ -64,8 +64,8 @@ struct Perceptron {
 impl Perceptron {
     /// `tokens` rows a sample.
     fn forward(&self, x: &[f32], tokens: usize) -> Result<Vec<f32>> {
-        let norm = Norm::new(&self.norm, self.eps)?;
-        let [up, down] = [Linear::new(&self.layers[0])?, Linear::new(&self.layers[1])?];
+        let norm = FrozenNorm::new(&self.norm, self.eps)?;
+        let [up, down] = [FrozenLinear::new(&self.layers[0])?, FrozenLinear::new(&self.layers[1])?];
         let (mut for_up, mut for_down) = (Vec::new(), Vec::new());
         let (through_up, through_down) = (up.forth(&mut for_up), down.forth(&mut for_down));
         let (mut y, mut hidden) = (Vec::with_capacity(x.len()), Vec::new());
@@ -89,8 +89,8 @@ impl Perceptron {
 
     /// Returns the gradient of `x` from that of the result.
     fn backward(&self, x: &[f32], tokens: usize, g: &[f32]) -> Result<Vec<f32>> {
-        let norm = Norm::new(&self.norm, self.eps)?;
-        let [up, down] = [Linear::new(&self.layers[0])?, Linear::new(&self.layers[1])?];
+        let norm = FrozenNorm::new(&self.norm, self.eps)?;
+        let [up, down] = [FrozenLinear::new(&self.layers[0])?, FrozenLinear::new(&self.layers[1])?];
         let (mut for_up, mut for_down) = (Vec::new(), Vec::new());
         let (through_up, through_down) = (up.back(&mut for_up), down.back(&mut for_down));
         let hidden = self.hidden.lock();

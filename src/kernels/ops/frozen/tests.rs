@@ -26,8 +26,8 @@ fn x() -> Tensor {
 }
 
 /// One's samples, none's and three's.
-fn members() -> [Option<Groups>; 2] {
-    [None, Some(Groups::new([1, 0, 3]))]
+fn members() -> [Option<SampleGroups>; 2] {
+    [None, Some(SampleGroups::new([1, 0, 3]))]
 }
 
 /// Limit between kernels and the composition, which multiplies in `f32` here.
@@ -42,7 +42,7 @@ const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Bf16];
 
 #[test]
 fn a_perceptron_has_the_bits_of_its_layers() {
-    let activations = [Activation::Gelu, Activation::QuickGelu];
+    let activations = [PerceptronActivation::Gelu, PerceptronActivation::QuickGelu];
     for (precision, activation) in
         PRECISIONS.into_iter().flat_map(|precision| activations.map(|it| (precision, it)))
     {
@@ -79,7 +79,7 @@ fn composed(
     norm: &Affine,
     [pack, project]: [&Affine; 2],
     Attended { heads, prefix, queries, members }: Attended<'_>,
-    groups: Option<&Groups>,
+    groups: Option<&SampleGroups>,
 ) -> Result<Tensor> {
     let packed = pack.linear(&norm.norm(x, EPS)?, groups)?;
     let precision = pack.precision;
@@ -98,10 +98,10 @@ fn attention_has_the_bits_of_its_layers() {
         let project = affine("proj", WIDTH, WIDTH, precision);
         let layers = [&pack, &project];
         // A prefix for all, one for each sample, one for each member, none.
-        let forms: [(&[usize], Option<Groups>); 4] = [
+        let forms: [(&[usize], Option<SampleGroups>); 4] = [
             (&[5, WIDTH], None),
             (&[BATCH, 5, WIDTH], None),
-            (&[3, 5, WIDTH], Some(Groups::new([1, 0, 3]))),
+            (&[3, 5, WIDTH], Some(SampleGroups::new([1, 0, 3]))),
             (&[], None),
         ];
         for (shape, members) in &forms {
@@ -168,7 +168,9 @@ fn layers_that_train_are_left_to_the_ops() -> Result<()> {
     let (precision, x) = (Precision::F32, x());
     let (norm, up) = (norm(precision), affine("up", 50, WIDTH, precision));
     let down = affine("down", WIDTH, 50, precision);
-    let run = |up: &Affine| frozen_perceptron(&x, &norm, EPS, [up, &down], Activation::Gelu, None);
+    let run = |up: &Affine| {
+        frozen_perceptron(&x, &norm, EPS, [up, &down], PerceptronActivation::Gelu, None)
+    };
     assert!(run(&up)?.is_some());
     assert!(without_kernels(|| run(&up))?.is_some());
     let trained = Affine { bias: Var::from_tensor(&up.bias)?.as_tensor().clone(), ..up.clone() };
@@ -185,7 +187,10 @@ fn layers_that_train_are_left_to_the_ops() -> Result<()> {
     let long = Affine { bias: draw("long", 51), ..up.clone() };
     assert!(run(&long).is_err(), "a bias that is too long");
     let narrow = Affine { weight: draw("n.w", 12), bias: draw("n.b", 12), precision };
-    assert!(frozen_perceptron(&x, &narrow, EPS, [&up, &down], Activation::Gelu, None).is_err());
+    assert!(
+        frozen_perceptron(&x, &narrow, EPS, [&up, &down], PerceptronActivation::Gelu, None)
+            .is_err()
+    );
 
     let (pack, project) =
         (affine("pack", 72, WIDTH, precision), affine("proj", WIDTH, WIDTH, precision));
@@ -217,7 +222,7 @@ fn halves_agree_on_any_device() -> Result<()> {
         let there = |t: &Tensor| t.to_device(&device)?.to_dtype(dtype);
         Ok(Affine { weight: there(&affine.weight)?, bias: there(&affine.bias)?, precision })
     };
-    let members = Groups::new([1, 0, 3]);
+    let members = SampleGroups::new([1, 0, 3]);
     let (x, keys, values) = (x(), draw("keys", (3, 6, WIDTH)), draw("values", (3, 6, WIDTH)));
     for (dtype, queries) in [(DType::F32, TOKENS), (DType::BF16, TOKENS), (DType::BF16, 1)] {
         let half = |t: &[Tensor], norm: &Affine, [a, b, c, d]: [&Affine; 4]| {
@@ -225,7 +230,7 @@ fn halves_agree_on_any_device() -> Result<()> {
             let attended = Attended { heads: 2, prefix, queries, members: Some(&members) };
             let y = frozen_attention(&t[0], norm, EPS, [a, b], attended, None)?;
             let y = y.expect("layers are frozen");
-            let y = frozen_perceptron(&y, norm, EPS, [c, d], Activation::Gelu, None)?;
+            let y = frozen_perceptron(&y, norm, EPS, [c, d], PerceptronActivation::Gelu, None)?;
             Ok(y.expect("layers are frozen"))
         };
         let here = [&x, &keys, &values];

@@ -1,7 +1,7 @@
 //! Weights as products read them, and their gradients back: halves and additions, 16 pairs of channels at a time.
 
 use super::tiles::{APART, LANES, PRODUCTS};
-use crate::wide::{Work, wide};
+use crate::wide::{WideWork, wide};
 
 /// Values of a window.
 const WINDOW: usize = 9;
@@ -27,7 +27,7 @@ struct OfWeight<'a> {
     filters: &'a mut [f32],
 }
 
-impl Work for OfWeight<'_> {
+impl WideWork for OfWeight<'_> {
     type Answer = ();
 
     #[inline(always)]
@@ -62,7 +62,7 @@ struct ToWeight<'a> {
     weight: &'a mut [f32],
 }
 
-impl Work for ToWeight<'_> {
+impl WideWork for ToWeight<'_> {
     type Answer = ();
 
     #[inline(always)]

@@ -17,7 +17,7 @@ use filters::{filters, of_weight};
 use tiles::{APART, LANES, OfInput, OfOutput, PRODUCTS, Tiles, ToInput, ToOutput, gather, scatter};
 
 use super::matrix::{Matrix, MatrixMut};
-use super::unfold::Geometry;
+use super::unfold::ConvolutionGeometry;
 
 /// Values of transformed tiles held at a time, of the input and of the output together (4 MB).
 const PANEL: usize = 1 << 20;
@@ -27,10 +27,10 @@ const FEW: usize = 128;
 
 /// A convolution that is done in tiles.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Winograd(Geometry);
+pub(super) struct Winograd(ConvolutionGeometry);
 
 /// The gradients that were asked for.
-pub(super) struct Gradients {
+pub(super) struct ConvolutionGradients {
     /// As the input.
     pub input: Option<Vec<f32>>,
     /// `(out, c, 3, 3)`.
@@ -41,8 +41,8 @@ impl Winograd {
     /// `None` if the convolution does not fit.
     ///
     /// Windows have another size or step, channels do not fill vectors, or there are fewer pixels than a tile has.
-    pub fn of(geometry: Geometry) -> Option<Winograd> {
-        let Geometry { kernel, stride, channels, outputs, .. } = geometry;
+    pub fn of(geometry: ConvolutionGeometry) -> Option<Winograd> {
+        let ConvolutionGeometry { kernel, stride, channels, outputs, .. } = geometry;
         let full = channels.is_multiple_of(LANES) && outputs.is_multiple_of(LANES);
         let [height, width] = geometry.output();
         let fits = kernel == [3, 3] && stride == 1 && full && height > 1 && width > 1;
@@ -51,7 +51,7 @@ impl Winograd {
 
     /// `x` `(b, h, w, c)` and `weight` `(out, c, 3, 3)` to `(b, h', w', out)`.
     pub fn forward(&self, x: &[f32], weight: &[f32]) -> Vec<f32> {
-        let Geometry { samples, channels, outputs, .. } = self.0;
+        let ConvolutionGeometry { samples, channels, outputs, .. } = self.0;
         let [height, width] = self.0.output();
         let (of_input, of_output) = (Tiles::of_input(&self.0), Tiles::of_output(&self.0));
         let filters = filters(weight);
@@ -75,8 +75,14 @@ impl Winograd {
     }
 
     /// Returns the gradients, from that of the result `g` `(b, h', w', out)`.
-    pub fn backward(&self, x: &[f32], weight: &[f32], g: &[f32], wanted: [bool; 2]) -> Gradients {
-        let Geometry { channels, outputs, .. } = self.0;
+    pub fn backward(
+        &self,
+        x: &[f32],
+        weight: &[f32],
+        g: &[f32],
+        wanted: [bool; 2],
+    ) -> ConvolutionGradients {
+        let ConvolutionGeometry { channels, outputs, .. } = self.0;
         let (of_input, of_output) = (Tiles::of_input(&self.0), Tiles::of_output(&self.0));
         let mut input = wanted[0].then(|| (filters(weight), vec![0f32; x.len()]));
         let mut of_filters = wanted[1].then(|| vec![0f32; PRODUCTS * (outputs * channels + APART)]);
@@ -107,7 +113,7 @@ impl Winograd {
                 scatter(&of_input, ToInput, panel, seen, gradient);
             }
         }
-        Gradients {
+        ConvolutionGradients {
             input: input.map(|(_, gradient)| gradient),
             weight: of_filters.map(|gradient| of_weight(&gradient)),
         }
@@ -150,8 +156,8 @@ mod tests {
     use super::*;
     use candle_core::{DType, Tensor};
 
-    fn geometry(x: &[usize], outputs: usize, padding: usize) -> Geometry {
-        Geometry::new(x, &[outputs, x[3], 3, 3], 1, padding).unwrap()
+    fn geometry(x: &[usize], outputs: usize, padding: usize) -> ConvolutionGeometry {
+        ConvolutionGeometry::new(x, &[outputs, x[3], 3, 3], 1, padding).unwrap()
     }
 
     #[test]
@@ -199,7 +205,8 @@ mod tests {
     fn others_are_left_to_the_definition() {
         let fits = |x: [usize; 4], outputs, kernel, stride, padding| {
             let geometry =
-                Geometry::new(&x, &[outputs, x[3], kernel, kernel], stride, padding).unwrap();
+                ConvolutionGeometry::new(&x, &[outputs, x[3], kernel, kernel], stride, padding)
+                    .unwrap();
             Winograd::of(geometry).is_some()
         };
         assert!(fits([1, 4, 4, 16], 16, 3, 1, 1));

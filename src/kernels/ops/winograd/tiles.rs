@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::super::unfold::Geometry;
-use crate::wide::{Work, wide};
+use super::super::unfold::ConvolutionGeometry;
+use crate::wide::{WideWork, wide};
 
 /// Channels that are worked on at once.
 pub(super) const LANES: usize = 16;
@@ -34,13 +34,13 @@ pub(super) struct Tiles {
 
 impl Tiles {
     /// Returns the input's tiles: the pixels that tiles of the output see.
-    pub fn of_input(geometry: &Geometry) -> Tiles {
+    pub fn of_input(geometry: &ConvolutionGeometry) -> Tiles {
         let image = [geometry.height, geometry.width, geometry.channels];
         Tiles { image, before: geometry.padding, ..Tiles::of_output(geometry) }
     }
 
     /// Returns the output in tiles; the last of a line may hang over.
-    pub fn of_output(geometry: &Geometry) -> Tiles {
+    pub fn of_output(geometry: &ConvolutionGeometry) -> Tiles {
         let [height, width] = geometry.output();
         let grid = [height.div_ceil(2), width.div_ceil(2)];
         Tiles { image: [height, width, geometry.outputs], grid, before: 0 }
@@ -178,10 +178,10 @@ pub(super) fn gather<C: Change>(
     images: &[f32],
     places: &mut [f32],
 ) {
-    wide(Gather { tiles, change, range, images, places });
+    wide(TileGather { tiles, change, range, images, places });
 }
 
-struct Gather<'a, C> {
+struct TileGather<'a, C> {
     tiles: &'a Tiles,
     change: C,
     range: Range<usize>,
@@ -189,12 +189,12 @@ struct Gather<'a, C> {
     places: &'a mut [f32],
 }
 
-impl<C: Change> Work for Gather<'_, C> {
+impl<C: Change> WideWork for TileGather<'_, C> {
     type Answer = ();
 
     #[inline(always)]
     fn run(self) {
-        let Gather { tiles, change, range, images, places } = self;
+        let TileGather { tiles, change, range, images, places } = self;
         let channels = tiles.image[2];
         let apart = range.len() * channels + APART;
         for (row, tile) in range.enumerate() {
@@ -234,7 +234,7 @@ struct Scatter<'a, C> {
     images: &'a mut [f32],
 }
 
-impl<C: Change> Work for Scatter<'_, C> {
+impl<C: Change> WideWork for Scatter<'_, C> {
     type Answer = ();
 
     #[inline(always)]

@@ -72,7 +72,7 @@ fn learn(received: Vec<ParameterSet>, batches: Vec<Batch>, sizes: Vec<usize>) ->
         Classifier::pack_with(&backbone, received, 1..3, Some(Arc::new(WeightedPrefix))).unwrap();
     let step = PackBatch {
         batch: Batch::join(batches).unwrap(),
-        groups: Groups::new(sizes),
+        groups: SampleGroups::new(sizes),
         steps: vec![0; members],
     };
     let losses = model.pack_losses(&step, &Device::Cpu, None).unwrap();

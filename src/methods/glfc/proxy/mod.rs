@@ -303,7 +303,7 @@ impl Saved for Seen {
         let numbers = NamedTensor::f64(NUMBERS, [count], numbers).expect("a list fills its length");
         let n = self.labels.len();
         let [channels, height, width] = self.shape;
-        let bytes = crate::wire::Values::U8(self.images.clone().into());
+        let bytes = crate::wire::TensorValues::U8(self.images.clone().into());
         let tensors = vec![
             NamedTensor::new("images", [n, channels, height, width], bytes),
             NamedTensor::u32("labels", [n], self.labels.clone()),

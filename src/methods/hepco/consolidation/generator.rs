@@ -7,7 +7,7 @@
 
 use candle_core::{Device, Result, Tensor, Var};
 
-use crate::model::ops::{self, ChannelAffine, ChannelMoments, Statistics};
+use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments};
 use crate::numerics::distributions::{fill_normal, uniform};
 use crate::numerics::streams::StreamKey;
 
@@ -110,7 +110,7 @@ impl Generator {
             let hidden = layer.forward(&x)?;
             let moments = ops::channel_moments(&hidden)?;
             norm.remember(&moments)?;
-            x = norm.forward(&hidden, Statistics::Batch(&moments))?;
+            x = norm.forward(&hidden, BatchNormStatistics::Batch(&moments))?;
         }
         self.layers[2].forward(&x)
     }
@@ -122,7 +122,7 @@ impl Generator {
     pub fn generate(&self, labels: &[u32], noise: &Tensor) -> Result<Tensor> {
         let mut x = self.input(labels, noise)?;
         for (layer, norm) in self.layers.iter().zip(&self.norms) {
-            x = norm.forward(&layer.forward(&x)?, Statistics::Running(&norm.running))?;
+            x = norm.forward(&layer.forward(&x)?, BatchNormStatistics::Running(&norm.running))?;
         }
         Ok(self.layers[2].forward(&x)?.detach())
     }
@@ -148,7 +148,7 @@ impl Norm {
     }
 
     /// Normalized and rectified.
-    fn forward(&self, x: &Tensor, statistics: Statistics<'_>) -> Result<Tensor> {
+    fn forward(&self, x: &Tensor, statistics: BatchNormStatistics<'_>) -> Result<Tensor> {
         let affine = ChannelAffine { weight: &self.weight, bias: &self.bias, eps: EPS };
         ops::batch_norm(x, affine, statistics, None, true)
     }

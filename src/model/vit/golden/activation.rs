@@ -5,20 +5,20 @@
 use candle_core::{Device, Tensor};
 
 use super::{flat, on_both_paths};
-use crate::model::ops::Activation;
+use crate::model::ops::PerceptronActivation;
 use crate::model::vit::{Vit, VitConfig};
 use crate::model::{Adaptation, ModelError, Parameter, ParameterSet};
 
 /// Of an activation: features of two images, and gradients of blocks 0 and 1.
-struct Known {
-    activation: Activation,
+struct ActivationReference {
+    activation: PerceptronActivation,
     features: [f32; 8],
     gradients: [[f32; 6]; 2],
 }
 
-const KNOWN: [Known; 2] = [
-    Known {
-        activation: Activation::QuickGelu,
+const KNOWN: [ActivationReference; 2] = [
+    ActivationReference {
+        activation: PerceptronActivation::QuickGelu,
         features: [
             -1.533_011_1,
             0.717_378_7,
@@ -34,8 +34,8 @@ const KNOWN: [Known; 2] = [
             [0.015_541, 0.016_055, -0.065_26, 0.030_229, 0.142_457, 0.185_648],
         ],
     },
-    Known {
-        activation: Activation::Gelu,
+    ActivationReference {
+        activation: PerceptronActivation::Gelu,
         features: [
             -1.532_989_9,
             0.715_523_3,
@@ -53,7 +53,7 @@ const KNOWN: [Known; 2] = [
     },
 ];
 
-fn config(activation: Activation) -> VitConfig {
+fn config(activation: PerceptronActivation) -> VitConfig {
     let default = VitConfig::default();
     VitConfig {
         image: 4,
@@ -71,7 +71,7 @@ fn config(activation: Activation) -> VitConfig {
 /// Waves that begin elsewhere for every name.
 fn parameters() -> ParameterSet {
     let mut set = ParameterSet::new();
-    for (name, shape) in config(Activation::Gelu).parameter_shapes() {
+    for (name, shape) in config(PerceptronActivation::Gelu).parameter_shapes() {
         let begin = (name.bytes().map(u32::from).sum::<u32>() % 10) as f64;
         let value = |k: usize| {
             let wave = (0.7 * k as f64 + begin).sin();
@@ -102,7 +102,7 @@ fn assert_close(what: &str, got: &[f32], wanted: &[f32]) {
 #[test]
 fn activations_have_known_features_and_gradients() -> Result<(), ModelError> {
     on_both_paths(|| {
-        for Known { activation, features, gradients } in KNOWN {
+        for ActivationReference { activation, features, gradients } in KNOWN {
             let frozen = Vit::from_parameters(config(activation), &parameters())?;
             let found = flat(&frozen.features(&images(), &Adaptation::none())?);
             assert_close(&format!("frozen, {activation:?}"), &found, &features);

@@ -133,7 +133,7 @@ fn trainables_stay_wide_and_train_through_half_precision() -> Result<(), ModelEr
 fn a_member_of_a_pack_gets_the_features_it_gets_alone() -> Result<(), ModelError> {
     let (config, set) = small();
     let vit = Vit::from_parameters(config, &set)?;
-    let groups = Groups::new([1, 0, 3]);
+    let groups = SampleGroups::new([1, 0, 3]);
     let values: Vec<f32> = (0..4 * 3 * 64).map(|i| (i as f32 * 0.3).cos()).collect();
     let pixels = Tensor::from_vec(values, (4, 3, 8, 8), &Device::Cpu)?;
     let values: Vec<f32> = (0..3 * 4 * config.dim).map(|i| (i as f32 * 0.9).sin()).collect();

@@ -16,7 +16,7 @@ use rotations::Rotated;
 use tridiagonal::{Tridiagonal, tridiagonal};
 
 use crate::numerics::symmetric::Symmetric;
-use crate::numerics::wide::{Work, wide};
+use crate::numerics::wide::{WideWork, wide};
 
 /// Reason why a matrix has no computed eigenvalues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,7 +73,7 @@ struct Decomposition<'a> {
     has_vectors: bool,
 }
 
-impl Work for Decomposition<'_> {
+impl WideWork for Decomposition<'_> {
     type Answer = Result<Eigen, EigenError>;
 
     #[inline(always)]
@@ -83,7 +83,7 @@ impl Work for Decomposition<'_> {
         if matrix.packed().iter().any(|entry| !entry.is_finite()) {
             return Err(EigenError::NotFinite { order });
         }
-        let Scale { down, up } = Scale::of(matrix.packed());
+        let PowerOfTwoScale { down, up } = PowerOfTwoScale::of(matrix.packed());
         let mut lower = matrix.lower();
         lower.iter_mut().for_each(|entry| *entry *= down);
         let Tridiagonal { mut diagonal, mut below, reflectors } = tridiagonal(order, lower);
@@ -107,17 +107,17 @@ impl Work for Decomposition<'_> {
 }
 
 /// Powers of two that bring the largest entry near one, and back.
-struct Scale {
+struct PowerOfTwoScale {
     down: f64,
     up: f64,
 }
 
-impl Scale {
-    fn of(entries: &[f64]) -> Scale {
+impl PowerOfTwoScale {
+    fn of(entries: &[f64]) -> PowerOfTwoScale {
         let largest = entries.iter().fold(0.0, |most: f64, entry| most.max(entry.abs()));
         // The exponent of both factors must be that of a normal number.
         let exponent = ((largest.to_bits() >> 52) as i32 - 1023).clamp(-1022, 1022);
         let power = |exponent: i32| f64::from_bits(((1023 + exponent) as u64) << 52);
-        Scale { down: power(-exponent), up: power(exponent) }
+        PowerOfTwoScale { down: power(-exponent), up: power(exponent) }
     }
 }

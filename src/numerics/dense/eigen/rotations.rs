@@ -17,26 +17,26 @@ type Row = [f64; WIDTH];
 
 /// Rotations of a wavefront, one of each sweep.
 #[derive(Clone, Copy)]
-struct Step {
+struct WavefrontStep {
     cosines: [f64; DEPTH],
     sines: [f64; DEPTH],
 }
 
 /// Rotations that change nothing, for rows that a sweep does not reach.
-const IDLE: Step = Step { cosines: [1.0; DEPTH], sines: [0.0; DEPTH] };
+const IDLE: WavefrontStep = WavefrontStep { cosines: [1.0; DEPTH], sines: [0.0; DEPTH] };
 
 /// Sweeps that are applied together.
-struct Pass {
+struct SweepGroup {
     /// Steps by the row that the first sweep is at, from `MARGIN` rows before the matrix on.
-    steps: Vec<Step>,
+    steps: Vec<WavefrontStep>,
     /// Rows `i` of the rotations: the smallest, and one more than the largest.
     rows: (usize, usize),
     sweeps: usize,
 }
 
-impl Pass {
-    fn new(order: usize) -> Pass {
-        Pass { steps: vec![IDLE; order + MARGIN], rows: (order, 0), sweeps: 0 }
+impl SweepGroup {
+    fn new(order: usize) -> SweepGroup {
+        SweepGroup { steps: vec![IDLE; order + MARGIN], rows: (order, 0), sweeps: 0 }
     }
 
     fn clear(&mut self, order: usize) {
@@ -52,7 +52,7 @@ pub(super) struct Rotated {
     order: usize,
     /// Panels of columns one behind the other, each with its margins.
     panels: Vec<Row>,
-    passes: Vec<Pass>,
+    passes: Vec<SweepGroup>,
     /// Passes in use; the last one is being filled.
     current: usize,
 }
@@ -67,7 +67,7 @@ impl Rotated {
                 panels[panel * height + MARGIN + row][..values.len()].copy_from_slice(values);
             }
         }
-        let passes = (0..PASSES).map(|_| Pass::new(order)).collect();
+        let passes = (0..PASSES).map(|_| SweepGroup::new(order)).collect();
         Rotated { order, panels, passes, current: 0 }
     }
 
@@ -124,7 +124,7 @@ impl Rotated {
 
 /// Applies the steps, last first: step `s` rotates rows `s..=s + DEPTH`.
 #[inline(always)]
-fn rotate(panel: &mut [Row], steps: &[Step]) {
+fn rotate(panel: &mut [Row], steps: &[WavefrontStep]) {
     // Rows that are still to be rotated, lowest first.
     let mut window = *panel[steps.len()..].first_chunk::<DEPTH>().expect("a margin behind");
     for (at, step) in steps.iter().enumerate().rev() {
