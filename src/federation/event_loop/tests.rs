@@ -114,10 +114,11 @@ fn retired_clients_remember() {
     let (retired, most) = walk(cohorts_of_five(), Arc::new(Counting), 0);
     assert_eq!(always, retired);
     assert_eq!(most, 5, "nobody idles");
-    let counts = retired.iter().filter(|entry| entry.event.name() == "client_trained").map(|entry| {
-        let numbers = entry.numbers.as_ref().expect("training has numbers");
-        numbers.metrics[TRAININGS].0
-    });
+    let counts =
+        retired.iter().filter(|entry| entry.event.name() == "client_trained").map(|entry| {
+            let numbers = entry.numbers.as_ref().expect("training has numbers");
+            numbers.metrics[TRAININGS].0
+        });
     let counts: Vec<f64> = counts.collect();
     assert_eq!(counts.len(), 60);
     assert!(counts.contains(&4.0), "{counts:?}");
