@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::failure::CliError;
 use crate::experiment::names;
-use crate::files::{Kind, read_text};
+use crate::files::{FileKind, read_text};
 
 /// Content of a path that is no run directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Given {
             let here = folder.as_os_str().is_empty();
             return Given::FileOfRun(if here { PathBuf::from(".") } else { folder.to_owned() });
         }
-        let text = read_text(path, Kind::Scenario).unwrap_or_default();
+        let text = read_text(path, FileKind::Scenario).unwrap_or_default();
         let table: toml::Table = text.parse().unwrap_or_default();
         let has = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
         match () {

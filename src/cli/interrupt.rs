@@ -111,7 +111,8 @@ impl Signals {
 /// Returns true if this process ignores SIGHUP, as under `nohup`, or if that is unknown.
 #[cfg(unix)]
 fn ignores_hangup() -> bool {
-    let status = crate::files::read_text("/proc/self/status".as_ref(), crate::files::Kind::Table);
+    let status =
+        crate::files::read_text("/proc/self/status".as_ref(), crate::files::FileKind::Table);
     status.map_or(true, |status| {
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
         let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

@@ -11,7 +11,7 @@ use super::failure::{CliError, color};
 use super::stderr::print_styled;
 use super::{Exit, OutputFormat, print};
 use crate::experiment::{DirectoryError, write_atomically};
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 use crate::scenario::migration::{Migrated, RenamedName, migrate};
 use crate::scenario::reader::Diagnostic;
 use crate::scenario::{GivenFolder, ScenarioError};
@@ -110,7 +110,7 @@ fn read(path: &Path) -> Result<String, ScenarioError> {
         return Err(unreadable(io::Error::other(what), help));
     }
     let read = || {
-        let bytes = files::read(path, Kind::Scenario)?;
+        let bytes = files::read(path, FileKind::Scenario)?;
         files::text_of(&bytes)?;
         String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     };

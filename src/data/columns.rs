@@ -17,7 +17,7 @@ use parquet::schema::types::ColumnDescriptor;
 use super::foreign::foreign;
 use super::labels::{LabelReader, Labels, RowPlace};
 use super::{Cause, DataError, column_rules};
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 
 /// Values read at once.
 const BATCH: usize = 8_192;
@@ -40,8 +40,8 @@ impl ParquetTable {
     /// # Errors
     /// A file that is missing, cut short or of another format.
     pub fn open(path: &Path) -> Result<ParquetTable, DataError> {
-        let file =
-            files::open(path, Kind::Data).map_err(|e| DataError::io(path, "a Parquet file", e))?;
+        let file = files::open(path, FileKind::Data)
+            .map_err(|e| DataError::io(path, "a Parquet file", e))?;
         let reader = SerializedFileReader::new(file)
             .map_err(|error| foreign(path).unwrap_or_else(|| broken(path, &error)))?;
         let table = ParquetTable { path: path.to_owned(), reader };

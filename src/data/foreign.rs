@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::{Cause, DataError};
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 
 /// Number of first bytes that identify such a file.
 const HEAD: u64 = 256;
@@ -13,7 +13,7 @@ const HEAD: u64 = 256;
 /// read.
 pub(super) fn foreign(path: &Path) -> Option<DataError> {
     let mut head = Vec::new();
-    files::open(path, Kind::Data).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
+    files::open(path, FileKind::Data).ok()?.take(HEAD).read_to_end(&mut head).ok()?;
     let (found, advice) = recognized(&head)?;
     let expected = "the data";
     Some(match advice {

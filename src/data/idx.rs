@@ -11,7 +11,7 @@ use super::labels::Labels;
 use super::parts::{DatasetParts, Part};
 use super::store::Store;
 use super::{Cause, DataError, Dataset};
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 
 /// Pixels of both sides.
 const SIDE: usize = 28;
@@ -164,13 +164,13 @@ fn body(file: &Path, magic: u32) -> Result<(usize, Vec<u8>), DataError> {
 
 /// Returns the bytes of a file, unpacked where it is gzipped.
 fn unpacked(file: &Path) -> Result<Vec<u8>, DataError> {
-    let bytes = files::read(file, Kind::Data).map_err(|e| DataError::io(file, "an IDX file", e))?;
+    let bytes =
+        files::read(file, FileKind::Data).map_err(|e| DataError::io(file, "an IDX file", e))?;
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return Ok(bytes);
     }
-    let (limit, mut all) = (Kind::Data.limit().0, Vec::new());
-    let mut stream = flate2::read::GzDecoder::new(bytes.as_slice()).take(limit + 1);
-    let read = stream.read_to_end(&mut all);
+    let (limit, mut all) = (FileKind::Data.limit().0, Vec::new());
+    let read = flate2::read::GzDecoder::new(&*bytes).take(limit + 1).read_to_end(&mut all);
     read.map_err(|error| DataError::corrupt(file, "a whole gzip file", error.to_string()))?;
     match all.len() as u64 > limit {
         true => Err(DataError::corrupt(file, format!("at most {limit} bytes"), "more")),

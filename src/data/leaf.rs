@@ -17,7 +17,7 @@ use super::labels::{LabelReader, RowPlace};
 use super::parts::{DatasetParts, Part, PartFile};
 use super::store::Store;
 use super::{Cause, DataError, Dataset, TestFraction};
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 
 /// Pixels of both sides.
 const SIDE: usize = 28;
@@ -134,7 +134,7 @@ fn push(image: &[f32], bytes: &mut Vec<u8>) -> Result<(), (&'static str, String)
 /// Returns the users of a file in its order.
 fn read(path: &Path) -> Result<Vec<(String, User)>, DataError> {
     let failed = |e| DataError::io(path, "a file of LEAF", e);
-    let mut file = BufReader::new(files::open(path, Kind::Data).map_err(failed)?);
+    let mut file = BufReader::new(files::open(path, FileKind::Data).map_err(failed)?);
     files::skip_mark(&mut file).map_err(failed)?;
     let read: Result<File, _> = serde_json::from_reader(file);
     let File { users, user_data } = read.map_err(|error| {

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::columnar::is_arrow;
 use super::{Cause, DataError};
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 
 /// The list of parts of a folder.
 const PARTS: &str = "dataset_dict.json";
@@ -165,7 +165,7 @@ fn is_inside(list: &Path, name: &str) -> Result<(), DataError> {
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T, DataError> {
     let expected = "a list that save_to_disk wrote";
     let text =
-        files::read_text(path, Kind::Manifest).map_err(|e| DataError::io(path, expected, e))?;
+        files::read_text(path, FileKind::Manifest).map_err(|e| DataError::io(path, expected, e))?;
     serde_json::from_str(&text)
         .map_err(|error| DataError::corrupt(path, expected, error.to_string()))
 }

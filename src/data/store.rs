@@ -161,7 +161,7 @@ impl Encoded {
     /// A file that cannot be read.
     pub fn bytes(&self) -> Result<Cow<'_, [u8]>, DataError> {
         match self {
-            Encoded::File(path) => crate::files::read(path, crate::files::Kind::Image)
+            Encoded::File(path) => crate::files::read(path, crate::files::FileKind::Image)
                 .map(Cow::Owned)
                 .map_err(|error| DataError::io(path, "an image", error)),
             Encoded::Packed { bytes, .. } => Ok(Cow::Borrowed(bytes)),

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::exit::{CommandError, Exit};
 use crate::federation::{Digests, Entry, Event, Journal};
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 
 /// Maximum number of bytes that wait in memory between two settlements.
 const BUFFER: usize = 1 << 16;
@@ -186,7 +186,7 @@ pub struct JournalReader {
 impl JournalReader {
     /// Opens a journal.
     pub fn open(path: &Path) -> Result<JournalReader, JournalError> {
-        let file = files::open(path, Kind::Journal)
+        let file = files::open(path, FileKind::Journal)
             .map_err(|source| JournalError::Read { path: path.to_path_buf(), source })?;
         Ok(JournalReader {
             path: path.to_path_buf(),

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 
 /// Command and files that a run was started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Document)]
@@ -38,7 +38,7 @@ pub struct Origin {
 impl Origin {
     /// Reads the file again; `None` if it no longer exists, which is no reason for a run to fail.
     pub fn of(path: &std::path::Path) -> Option<Origin> {
-        let text = files::read_text(path, Kind::Scenario).ok()?;
+        let text = files::read_text(path, FileKind::Scenario).ok()?;
         Some(Origin { file: path.file_name()?.to_string_lossy().into_owned(), text })
     }
 }

@@ -39,7 +39,7 @@ use serde::Deserialize;
 use super::directory_error::DirectoryError;
 use super::directory_state::inspect_directory;
 use super::manifest::{FORMAT, Manifest, Status};
-use crate::files::{Disk, DiskFile, Kind, PART, is_link, is_locked, read_text};
+use crate::files::{Disk, DiskFile, FileKind, PART, is_link, is_locked, read_text};
 
 /// File names of a run directory.
 pub mod names {
@@ -316,7 +316,7 @@ struct ManifestHeader {
 /// Returns an error if there is none, if it is damaged, or if it is of another [`FORMAT`].
 pub fn read_manifest(path: &Path) -> Result<Manifest, DirectoryError> {
     let unreadable = |why: String| DirectoryError::Unreadable { path: path.to_path_buf(), why };
-    let text = read_text(&path.join(names::MANIFEST), Kind::Manifest)
+    let text = read_text(&path.join(names::MANIFEST), FileKind::Manifest)
         .map_err(|error| unreadable(format!("manifest.json: {error}")))?;
     match serde_json::from_str(&text) {
         Ok(ManifestHeader { format, fedcast, commit }) if format != FORMAT => {
@@ -332,7 +332,7 @@ pub fn read_manifest(path: &Path) -> Result<Manifest, DirectoryError> {
 /// Returns the text of the summary of the run at `path`.
 pub fn read_summary(path: &Path) -> Result<String, DirectoryError> {
     let path = path.join(names::SUMMARY);
-    read_text(&path, Kind::Table).map_err(|source| DirectoryError::Read { path, source })
+    read_text(&path, FileKind::Table).map_err(|source| DirectoryError::Read { path, source })
 }
 
 /// Refuses links: a foreign run directory must not make this program write elsewhere.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::FetchError;
-use crate::files::{self, Disk, Kind};
+use crate::files::{self, Disk, FileKind};
 
 /// All files of a data set at one commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ impl HubList {
         if !wanted.is_dir() {
             return Extent::Absent;
         }
-        let text = files::read_text(&HubList::place(repository, commit), Kind::Table);
+        let text = files::read_text(&HubList::place(repository, commit), FileKind::Table);
         let list = text.ok().and_then(|text| serde_json::from_str::<HubList>(&text).ok());
         let Some(HubList { files }) = list else {
             let why = "there is no list of its files (another program fetched them)";

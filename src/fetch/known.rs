@@ -9,7 +9,7 @@ use super::checksum::FileChecksums;
 use super::download::{Wanted, download, place};
 use super::unpack::{is_archive, unpack};
 use super::{CatalogEntry, FetchError, Fetched, Remote, Settings};
-use crate::files::{self, Disk, Kind};
+use crate::files::{self, Disk, FileKind};
 
 /// Name of the folder to which archives are unpacked.
 const FILES: &str = "files";
@@ -191,7 +191,7 @@ fn bring(
 
 /// Reads a record; an unreadable record counts as none, and its content is checked again.
 fn recorded(path: &Path) -> Record {
-    let text = files::read_text(path, Kind::Manifest).unwrap_or_default();
+    let text = files::read_text(path, FileKind::Manifest).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 

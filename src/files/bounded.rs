@@ -8,7 +8,7 @@ use crate::quantity::Bytes;
 
 /// Kind of a file, which limits its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// Scenario: 16 MB.
     Scenario,
     /// CSV table of a trace or a distribution, or list of a split: 256 MB.
@@ -29,30 +29,30 @@ pub enum Kind {
     Journal,
 }
 
-impl Kind {
+impl FileKind {
     /// Returns the maximum size of such a file.
     pub fn limit(self) -> Bytes {
         Bytes(match self {
-            Kind::Scenario | Kind::Manifest => 16_000_000,
-            Kind::Table | Kind::Image => 256_000_000,
-            Kind::Text => 1_000_000_000,
-            Kind::Data => 4_000_000_000,
-            Kind::Weights | Kind::Checkpoint => 64_000_000_000,
-            Kind::Journal => 16_000_000_000_000,
+            FileKind::Scenario | FileKind::Manifest => 16_000_000,
+            FileKind::Table | FileKind::Image => 256_000_000,
+            FileKind::Text => 1_000_000_000,
+            FileKind::Data => 4_000_000_000,
+            FileKind::Weights | FileKind::Checkpoint => 64_000_000_000,
+            FileKind::Journal => 16_000_000_000_000,
         })
     }
 
     fn word(self) -> &'static str {
         match self {
-            Kind::Scenario => "a scenario",
-            Kind::Table => "a table",
-            Kind::Text => "a text",
-            Kind::Image => "an image",
-            Kind::Data => "a file of a data set",
-            Kind::Weights => "a file of weights",
-            Kind::Manifest => "a manifest",
-            Kind::Checkpoint => "a checkpoint",
-            Kind::Journal => "a journal",
+            FileKind::Scenario => "a scenario",
+            FileKind::Table => "a table",
+            FileKind::Text => "a text",
+            FileKind::Image => "an image",
+            FileKind::Data => "a file of a data set",
+            FileKind::Weights => "a file of weights",
+            FileKind::Manifest => "a manifest",
+            FileKind::Checkpoint => "a checkpoint",
+            FileKind::Journal => "a journal",
         }
     }
 }
@@ -61,7 +61,7 @@ impl Kind {
 ///
 /// # Errors
 /// Fails with errors of the system, for a folder, pipe, socket or device, and for a file that is too large.
-pub fn open(path: &Path, kind: Kind) -> io::Result<File> {
+pub fn open(path: &Path, kind: FileKind) -> io::Result<File> {
     // Checked before opening: opening a pipe waits for a writer, and opening a device may have effects.
     regular(&std::fs::metadata(path)?, kind)?;
     let file = File::open(path)?;
@@ -73,7 +73,7 @@ pub fn open(path: &Path, kind: Kind) -> io::Result<File> {
 ///
 /// # Errors
 /// See [`open`].
-pub fn read(path: &Path, kind: Kind) -> io::Result<Vec<u8>> {
+pub fn read(path: &Path, kind: FileKind) -> io::Result<Vec<u8>> {
     let file = open(path, kind)?;
     let size = file.metadata()?.len();
     let mut bytes = Vec::new();
@@ -103,7 +103,7 @@ pub fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
     }
 }
 
-fn regular(meta: &std::fs::Metadata, kind: Kind) -> io::Result<()> {
+fn regular(meta: &std::fs::Metadata, kind: FileKind) -> io::Result<()> {
     if meta.is_dir() {
         return Err(Error::new(ErrorKind::IsADirectory, "it is a folder"));
     }
@@ -114,7 +114,7 @@ fn regular(meta: &std::fs::Metadata, kind: Kind) -> io::Result<()> {
     if meta.len() > kind.limit().0 { Err(too_large(kind)) } else { Ok(()) }
 }
 
-fn too_large(kind: Kind) -> Error {
+fn too_large(kind: FileKind) -> Error {
     let what = format!("it is larger than the {} that {} can have", kind.limit(), kind.word());
     Error::new(ErrorKind::FileTooLarge, what)
 }
@@ -128,18 +128,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.toml");
         let file = File::create(&path).unwrap();
-        file.set_len(Kind::Scenario.limit().0).unwrap();
-        assert_eq!(read(&path, Kind::Scenario).unwrap().len() as u64, Kind::Scenario.limit().0);
-        file.set_len(Kind::Scenario.limit().0 + 1).unwrap();
-        let error = read(&path, Kind::Scenario).unwrap_err();
+        file.set_len(FileKind::Scenario.limit().0).unwrap();
+        assert_eq!(
+            read(&path, FileKind::Scenario).unwrap().len() as u64,
+            FileKind::Scenario.limit().0
+        );
+        file.set_len(FileKind::Scenario.limit().0 + 1).unwrap();
+        let error = read(&path, FileKind::Scenario).unwrap_err();
         assert_eq!(error.to_string(), "it is larger than the 16.0 MB that a scenario can have");
-        assert!(open(&path, Kind::Table).is_ok());
+        assert!(open(&path, FileKind::Table).is_ok());
     }
 
     #[test]
     fn folders_and_missing_files_keep_their_kinds() {
         let folder = tempfile::tempdir().unwrap();
-        let kind = |path: &Path| read(path, Kind::Table).unwrap_err().kind();
+        let kind = |path: &Path| read(path, FileKind::Table).unwrap_err().kind();
         assert_eq!(kind(folder.path()), ErrorKind::IsADirectory);
         assert_eq!(kind(&folder.path().join("none")), ErrorKind::NotFound);
     }
@@ -151,7 +154,7 @@ mod tests {
         let pipe = folder.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         for path in [Path::new("/dev/zero"), &pipe] {
-            let error = read(path, Kind::Weights).unwrap_err();
+            let error = read(path, FileKind::Weights).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{}", path.display());
         }
     }

@@ -20,7 +20,7 @@ pub struct Disk {
 
 /// Effect of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum OperationEffect {
     Whole,
     /// A write stops halfway; other operations have no effect.
     Half,
@@ -36,21 +36,21 @@ impl Disk {
         Disk { left: Some(Arc::new(AtomicU64::new(count + 1))) }
     }
 
-    pub(super) fn fate(&self) -> Fate {
-        let Some(left) = &self.left else { return Fate::Whole };
+    pub(super) fn fate(&self) -> OperationEffect {
+        let Some(left) = &self.left else { return OperationEffect::Whole };
         // Counts down to zero and stays there.
         let before = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
         match before {
-            Ok(2..) => Fate::Whole,
-            Ok(_) => Fate::Half,
-            Err(_) => Fate::Never,
+            Ok(2..) => OperationEffect::Whole,
+            Ok(_) => OperationEffect::Half,
+            Err(_) => OperationEffect::Never,
         }
     }
 
     pub(super) fn step(&self) -> io::Result<()> {
         match self.fate() {
-            Fate::Whole => Ok(()),
-            Fate::Half | Fate::Never => Err(gone()),
+            OperationEffect::Whole => Ok(()),
+            OperationEffect::Half | OperationEffect::Never => Err(gone()),
         }
     }
 

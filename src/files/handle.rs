@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-use super::disk::{Disk, Fate, gone};
+use super::disk::{Disk, OperationEffect, gone};
 
 /// File open for writing.
 #[derive(Debug)]
@@ -39,12 +39,12 @@ impl DiskFile {
 impl Write for DiskFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.disk.fate() {
-            Fate::Whole => self.file.write(bytes),
-            Fate::Half => {
+            OperationEffect::Whole => self.file.write(bytes),
+            OperationEffect::Half => {
                 self.file.write_all(&bytes[..bytes.len() / 2])?;
                 Err(gone())
             }
-            Fate::Never => Err(gone()),
+            OperationEffect::Never => Err(gone()),
         }
     }
 

@@ -6,7 +6,7 @@
 use std::io::{self, BufRead, Error, ErrorKind};
 use std::path::Path;
 
-use super::{Kind, read};
+use super::{FileKind, read};
 
 /// Byte order mark of UTF-8.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -15,7 +15,7 @@ const MARK: &[u8] = b"\xEF\xBB\xBF";
 ///
 /// # Errors
 /// Fails as [`open`](super::open), and for bytes that are not UTF-8.
-pub fn read_text(path: &Path, kind: Kind) -> io::Result<String> {
+pub fn read_text(path: &Path, kind: FileKind) -> io::Result<String> {
     text_of(&read(path, kind)?)
 }
 

@@ -19,8 +19,8 @@ use clap::ValueEnum;
 
 use super::averaging::ClosedRound;
 use super::class_statistics::{
-    CovarianceForm, DescribesClasses, Descriptions, GaussianLifetime, Omega, Prototypes, Rebalance,
-    RebalanceLoss, Rebalancing, Spread,
+    CovarianceForm, DescribesClasses, Descriptions, FeatureSpread, GaussianLifetime, Omega,
+    Prototypes, Rebalance, RebalanceLoss, Rebalancing,
 };
 use super::entry::MethodEntry;
 use super::fedavg::{FedAvg, Train};
@@ -174,7 +174,7 @@ impl AveragingMethod for Ccvr {
 impl DescribesClasses for Ccvr {
     fn descriptions(&self) -> Descriptions {
         let (used, least) = (self.calibration.is_on(), self.min_samples);
-        let spread = Some(Spread { form: self.covariance, scale: self.cov_scale });
+        let spread = Some(FeatureSpread { form: self.covariance, scale: self.cov_scale });
         Descriptions { used, least, spread }
     }
 

@@ -32,7 +32,7 @@ use super::averaging::{
     ServerState,
 };
 use super::entry::MethodEntry;
-use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
+use super::parts::{AveragingMethod, ModelAdaptation, Parts, RowQuery, TrainingSettings};
 use super::powder::{Powder, PowderConfig};
 use super::prompted::{self, PoolForm, Prompted};
 use super::recipe::Recipe;
@@ -219,7 +219,7 @@ impl AveragingMethod for CodaPrompt {
     }
 }
 
-impl Adaptation for CodaPrompt {
+impl ModelAdaptation for CodaPrompt {
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         prompted::with_head(Parameters::default().by_task(self.shapes(model)), model)
     }

@@ -26,14 +26,14 @@ use super::fedavg::FedAvg;
 use super::parts::{
     AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, TrainedRows, Workload,
 };
-use super::replay::{Buffer, Replay, ReplayMemory, Terms, learn, note_again};
+use super::replay::{Buffer, Replay, ReplayMemory, ReplayTerms, learn, note_again};
 use crate::data::TaskView;
 use crate::policy::PolicyError;
 use crate::scenario::reader::{Choice, Keys};
 
 /// Outputs of remembered samples that are compared with stored logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
-pub enum Columns {
+pub enum ComparedColumns {
     /// Outputs of all classes in messages.
     All,
     /// Outputs of classes seen by now.
@@ -67,25 +67,25 @@ pub struct Der {
     #[key(default = 0.5, at_least = 0.0, at_most = 1e6, source = "fed-mammoth")]
     pub beta: f64,
     /// Outputs of remembered samples that are compared with stored logits.
-    #[key(default = Columns::Stored, source = "all: Buzzega et al.; seen: fed-mammoth")]
-    pub columns: Columns,
+    #[key(default = ComparedColumns::Stored, source = "all: Buzzega et al.; seen: fed-mammoth")]
+    pub columns: ComparedColumns,
     /// Time at which the logits of a sample are stored.
     #[key(default = LogitTiming::Stream, source = "Buzzega et al.")]
     pub logits: LogitTiming,
 }
 
 impl Der {
-    fn terms(&self, rows: Range<usize>, view: &TaskView) -> Terms {
+    fn terms(&self, rows: Range<usize>, view: &TaskView) -> ReplayTerms {
         let old = match self.columns {
-            Columns::All => rows,
-            Columns::Seen | Columns::Stored => 0..view.seen(),
+            ComparedColumns::All => rows,
+            ComparedColumns::Seen | ComparedColumns::Stored => 0..view.seen(),
         };
         let new = match self.fedavg.old_logits {
             OldLogits::Mask => view.rows.clone(),
             OldLogits::Keep => old.clone(),
         };
         let (alpha, beta, compared) = (self.alpha, self.beta, old.end);
-        Terms { new, old, joint: false, alpha, compared, beta }
+        ReplayTerms { new, old, joint: false, alpha, compared, beta }
     }
 }
 
@@ -96,8 +96,8 @@ impl AveragingMethod for Der {
     /// Rows of all outputs that are noted.
     fn parts(&self) -> Parts<'_, ReplayMemory, ()> {
         let trains = match self.columns {
-            Columns::Stored => TrainedRows::Seen,
-            Columns::All | Columns::Seen => TrainedRows::Carried,
+            ComparedColumns::Stored => TrainedRows::Seen,
+            ComparedColumns::All | ComparedColumns::Seen => TrainedRows::Carried,
         };
         Parts { trains, local: self, ..self.fedavg.base() }
     }

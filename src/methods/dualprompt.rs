@@ -24,7 +24,7 @@ use super::averaging::{
     LatestTask, Parameters, Requirement, RowPurpose, RowSelection, ServerState,
 };
 use super::entry::MethodEntry;
-use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
+use super::parts::{AveragingMethod, ModelAdaptation, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
 use crate::data::{Loader, TaskView};
 use crate::learning::Prompting;
@@ -113,7 +113,7 @@ impl AveragingMethod for DualPrompt {
     }
 }
 
-impl Adaptation for DualPrompt {
+impl ModelAdaptation for DualPrompt {
     /// Experts and keys have an owner each.
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let (general, experts) = self.blocks(model);

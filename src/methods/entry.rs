@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Requirement;
-use super::family::{self, Family};
+use super::family::{self, MethodFamily};
 use super::first_method::FirstKeys;
 use super::parts::AveragingMethod;
 use super::recipe::{Averages, Recipe};
@@ -18,7 +18,7 @@ pub struct MethodEntry {
     /// Value of `method.name` in a scenario.
     pub name: &'static str,
     /// List that shows it; `None` for methods that programs add.
-    pub family: Option<Family>,
+    pub family: Option<MethodFamily>,
     /// The idea, in a sentence or two.
     pub idea: &'static str,
     /// The paper.
@@ -60,7 +60,7 @@ impl MethodEntry {
     }
 
     /// Puts the entry in the list of a family.
-    pub fn of_family(self, family: Family) -> MethodEntry {
+    pub fn of_family(self, family: MethodFamily) -> MethodEntry {
         MethodEntry { family: Some(family), ..self }
     }
 

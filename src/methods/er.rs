@@ -14,7 +14,7 @@ use super::averaging::{PackClient, PackResult, Requirement, train_sequentially};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, LocalTraining, LocalUpdate, Parts, TrainedRows, Workload};
-use super::replay::{Buffer, Replay, ReplayMemory, Terms, learn};
+use super::replay::{Buffer, Replay, ReplayMemory, ReplayTerms, learn};
 use crate::policy::PolicyError;
 use crate::scenario::reader::Keys;
 
@@ -58,7 +58,8 @@ impl LocalUpdate<ReplayMemory> for Er {
         Ok(train_sequentially(pack, |member| {
             let view = &member.participant.view;
             let (new, old) = (self.fedavg.old_logits.rows(view), 0..view.seen());
-            let terms = Terms { new, old, joint: self.joint, alpha: 0.0, compared: 0, beta: 1.0 };
+            let terms =
+                ReplayTerms { new, old, joint: self.joint, alpha: 0.0, compared: 0, beta: 1.0 };
             learn(training, &Replay { buffer: self.buffer, terms, notes: None }, member)
         }))
     }

@@ -2,7 +2,7 @@
 
 /// Approach of a method to forgetting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
+pub enum MethodFamily {
     /// Parameters are averaged; nothing is done about forgetting.
     Averaging,
     /// Small modules of a frozen backbone are averaged.
@@ -19,41 +19,41 @@ pub enum Family {
     Bounds,
 }
 
-impl Family {
+impl MethodFamily {
     /// Families in the order in which they are shown.
-    pub const ALL: [Family; 7] = [
-        Family::Averaging,
-        Family::Adapters,
-        Family::Prompts,
-        Family::Statistics,
-        Family::Distillation,
-        Family::Rehearsal,
-        Family::Bounds,
+    pub const ALL: [MethodFamily; 7] = [
+        MethodFamily::Averaging,
+        MethodFamily::Adapters,
+        MethodFamily::Prompts,
+        MethodFamily::Statistics,
+        MethodFamily::Distillation,
+        MethodFamily::Rehearsal,
+        MethodFamily::Bounds,
     ];
 
     /// Returns the word of programs.
     pub fn word(self) -> &'static str {
         match self {
-            Family::Averaging => "averaging",
-            Family::Adapters => "adapters",
-            Family::Prompts => "prompts",
-            Family::Statistics => "statistics",
-            Family::Distillation => "distillation",
-            Family::Rehearsal => "rehearsal",
-            Family::Bounds => "bounds",
+            MethodFamily::Averaging => "averaging",
+            MethodFamily::Adapters => "adapters",
+            MethodFamily::Prompts => "prompts",
+            MethodFamily::Statistics => "statistics",
+            MethodFamily::Distillation => "distillation",
+            MethodFamily::Rehearsal => "rehearsal",
+            MethodFamily::Bounds => "bounds",
         }
     }
 
     /// Returns the head of a list.
     pub fn title(self) -> &'static str {
         match self {
-            Family::Averaging => "Averaging of parameters",
-            Family::Adapters => "Adapters of a frozen backbone",
-            Family::Prompts => "Prompts of a frozen transformer",
-            Family::Statistics => "Statistics and prototypes of classes",
-            Family::Distillation => "Distillation and regularization",
-            Family::Rehearsal => "Rehearsal of samples",
-            Family::Bounds => "Upper bounds",
+            MethodFamily::Averaging => "Averaging of parameters",
+            MethodFamily::Adapters => "Adapters of a frozen backbone",
+            MethodFamily::Prompts => "Prompts of a frozen transformer",
+            MethodFamily::Statistics => "Statistics and prototypes of classes",
+            MethodFamily::Distillation => "Distillation and regularization",
+            MethodFamily::Rehearsal => "Rehearsal of samples",
+            MethodFamily::Bounds => "Upper bounds",
         }
     }
 }

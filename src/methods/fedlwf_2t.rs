@@ -30,8 +30,8 @@ use super::averaging::{
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
-    Adaptation, AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, PreviousModel,
-    TrainedRows, Workload,
+    AveragingMethod, ClientContext, LocalTraining, LocalUpdate, ModelAdaptation, Parts,
+    PreviousModel, TrainedRows, Workload,
 };
 use crate::data::{Batch, TaskView};
 use crate::learning::losses::{Distillation, distillation};

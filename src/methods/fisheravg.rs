@@ -16,7 +16,7 @@ use super::averaging::{ClientWeighting, LocalTrainingResult, PackClient, sample_
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::local_fisher::{FORM_SOURCE, local_fisher};
-use super::parts::{Adaptation, AveragingMethod, ClientContext, Parts, UploadExtras};
+use super::parts::{AveragingMethod, ClientContext, ModelAdaptation, Parts, UploadExtras};
 use crate::learning::fisher::FisherForm;
 use crate::model::{ParameterSet, is_buffer};
 use crate::policy::{ExchangeFacts, ModelFacts, PolicyError, TensorSpec};

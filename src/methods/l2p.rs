@@ -20,7 +20,7 @@ use clap::ValueEnum;
 
 use super::averaging::{LatestTask, Parameters, Requirement, RowPurpose};
 use super::entry::MethodEntry;
-use super::parts::{Adaptation, AveragingMethod, Parts, RowQuery, TrainingSettings};
+use super::parts::{AveragingMethod, ModelAdaptation, Parts, RowQuery, TrainingSettings};
 use super::prompted::{self, Prompted, shares};
 use crate::data::{Loader, TaskView};
 use crate::learning::Prompting;
@@ -110,7 +110,7 @@ impl AveragingMethod for L2p {
     }
 }
 
-impl Adaptation for L2p {
+impl ModelAdaptation for L2p {
     /// All tasks share the pool.
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let (pool, length, dim) =

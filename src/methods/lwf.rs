@@ -36,7 +36,7 @@ use crate::scenario::reader::{Choice, Keys, TableReader};
 
 /// Columns that are distilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
-pub enum Columns {
+pub enum DistilledColumns {
     /// Columns of earlier tasks.
     Old,
     /// Columns of the current task, for which the teacher was never trained.
@@ -53,8 +53,8 @@ pub struct Lwf {
     #[key(flatten)]
     pub fedavg: FedAvg,
     /// Columns that are distilled.
-    #[key(default = Columns::Old, source = "Li and Hoiem; the code of HGP's benchmark has current")]
-    pub columns: Columns,
+    #[key(default = DistilledColumns::Old, source = "Li and Hoiem; the code of HGP's benchmark has current")]
+    pub columns: DistilledColumns,
     /// Weight of the distillation (`alpha`).
     #[key(default = 0.5, at_least = 0.0, source = "HGP's benchmark; STSA and TARGET have 3")]
     pub weight: f64,
@@ -71,7 +71,7 @@ pub struct Lwf {
 
 impl Lwf {
     fn check(&self, table: &mut TableReader<'_>) {
-        if self.columns == Columns::Current && self.fedavg.head_form == HeadForm::Growing {
+        if self.columns == DistilledColumns::Current && self.fedavg.head_form == HeadForm::Growing {
             let message = "the teacher has no rows of the current task to be distilled";
             let help = "set `head_form = \"fixed\"`, or `columns = \"old\"`";
             table.reject("columns", message, "not with `head_form = \"growing\"`", help);
@@ -85,8 +85,8 @@ impl Lwf {
     /// Returns the columns that the teacher answers for.
     fn taught(&self, view: &TaskView) -> Range<usize> {
         match self.columns {
-            Columns::Current => view.rows.clone(),
-            Columns::Old => 0..view.rows.start,
+            DistilledColumns::Current => view.rows.clone(),
+            DistilledColumns::Old => 0..view.rows.start,
         }
     }
 }
@@ -98,7 +98,7 @@ impl AveragingMethod for Lwf {
     /// Returns FedAvg's parts with the previous model; rows that compete or are distilled train.
     fn parts(&self) -> Parts<'_, (), ()> {
         let trains = match self.columns {
-            Columns::Old if self.distils() => TrainedRows::Seen,
+            DistilledColumns::Old if self.distils() => TrainedRows::Seen,
             _ => TrainedRows::Usual,
         };
         let previous_model = self.distils().then(PreviousModel::default);

@@ -61,7 +61,7 @@ pub mod trainable;
 mod uses;
 
 pub use entry::{MethodEntry, ReadRecipe};
-pub use family::Family;
+pub use family::MethodFamily;
 pub use head_form::HeadForm;
 pub use recipe::Recipe;
 pub use registry::{Registry, UnknownMethod};

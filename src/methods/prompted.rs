@@ -18,7 +18,7 @@ use super::HeadForm;
 use super::averaging::{
     AveragingConfig, ClientWeighting, Parameters, Requirement, Rows, ServerState,
 };
-use super::parts::{Adaptation, LocalUpdate, Parts, TrainingSettings, Workload};
+use super::parts::{LocalUpdate, ModelAdaptation, Parts, TrainingSettings, Workload};
 use crate::learning::QueryView;
 use crate::model::{HeadKind, HeadStart, ParameterSet};
 use crate::numerics::streams::StreamKey;
@@ -79,7 +79,7 @@ impl Prompted {
     /// Returns the parts of FedAvg on such prompts.
     pub(super) fn base<'m, S: ClientState, M: ServerState>(
         &self,
-        prompts: &'m dyn Adaptation,
+        prompts: &'m dyn ModelAdaptation,
     ) -> Parts<'m, S, M> {
         let averaging = AveragingConfig { weights: self.client_weighting, head: self.head_form };
         Parts { local: &QueriedTraining, ..Parts::fedavg(prompts, averaging) }

@@ -18,7 +18,8 @@ use super::averaging::{ClosedRound, LocalTrainingResult, PackClient, RowPurpose,
 use super::entry::MethodEntry;
 use super::fedavg::{FedAvg, Train};
 use super::parts::{
-    Adaptation, AveragingMethod, ClientContext, Parts, ServerUpdate, TransformUpload, UploadExtras,
+    AveragingMethod, ClientContext, ModelAdaptation, Parts, ServerUpdate, TransformUpload,
+    UploadExtras,
 };
 use super::regression::{InputStatistics, Layer, Unseen, answer_in_place_of, answers, values_of};
 use crate::learning::Classifier;

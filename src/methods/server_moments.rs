@@ -8,7 +8,7 @@
 //! Running statistics take the mean. Head rows that no client moved in a round rest, and so do their moments: else a
 //! momentum that outlives its task would go on moving rows of classes that no client trains any more.
 
-use super::averaging::{ClosedRound, Keeper, Parameter, Rows, ServerState};
+use super::averaging::{AveragedParameter, ClosedRound, Keeper, Rows, ServerState};
 use super::parts::SharedModel;
 use crate::model::{self, ParameterSet, is_buffer};
 use crate::policy::{MemoryFootprint, ModelFacts, vector_section, vectors_of};
@@ -112,7 +112,7 @@ impl<const N: usize> ServerMoments<N> {
 
 /// Returns the indices of the numbers of a parameter that step: all, but of a head only those of rows that some client
 /// moved.
-fn moved(parameter: &Parameter, width: usize, sums: &[f64]) -> impl Iterator<Item = usize> {
+fn moved(parameter: &AveragedParameter, width: usize, sums: &[f64]) -> impl Iterator<Item = usize> {
     let row = match parameter.rows {
         Rows::Shared => sums.len(),
         Rows::Class | Rows::Task => width,

@@ -15,7 +15,7 @@ use super::averaging::{
     AveragingConfig, ClientWeighting, OldLogits, Parameters, Requirement, RowSelection, ServerState,
 };
 use super::low_rank::{ALL_BLOCKS, LowRank};
-use super::parts::{Adaptation, Parts, RowQuery, TrainingSettings};
+use super::parts::{ModelAdaptation, Parts, RowQuery, TrainingSettings};
 use super::prompted::prompt_has_halves;
 use crate::data::TaskView;
 use crate::learning::PromptShape;
@@ -157,7 +157,7 @@ impl Trainable {
     }
 }
 
-impl Adaptation for Trainable {
+impl ModelAdaptation for Trainable {
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let below = match self.train {
             Train::All => model.backbone.parameter_shapes(),

@@ -53,7 +53,12 @@ impl ParameterAverage {
         (before, after): (usize, usize),
     ) -> Vec<f64> {
         let mut sum = vec![0.0; before + value.len() + after];
-        wide(Step { weight, base, value, sum: &mut sum[before..before + value.len()] });
+        wide(WeightedDifference {
+            weight,
+            base,
+            value,
+            sum: &mut sum[before..before + value.len()],
+        });
         sum
     }
 
@@ -163,19 +168,19 @@ impl ParameterAverage {
 }
 
 /// Sets `sum` to `weight * (value - base)`.
-struct Step<'a> {
+struct WeightedDifference<'a> {
     weight: f64,
     base: &'a [f32],
     value: &'a [f32],
     sum: &'a mut [f64],
 }
 
-impl WideWork for Step<'_> {
+impl WideWork for WeightedDifference<'_> {
     type Answer = ();
 
     #[inline(always)]
     fn run(self) {
-        let Step { weight, base, value, sum } = self;
+        let WeightedDifference { weight, base, value, sum } = self;
         for ((sum, v), b) in sum.iter_mut().zip(value).zip(base) {
             *sum = weight * (f64::from(*v) - f64::from(*b));
         }

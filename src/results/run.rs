@@ -12,7 +12,7 @@ use super::{Metric, ResultsError, Sheet, Spread};
 use crate::experiment::assemble::blueprint;
 use crate::experiment::plan::{Faults, plan};
 use crate::experiment::{DirectoryError, Manifest, Status, names, read_manifest};
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 use crate::methods::Registry;
 use crate::report::words::CONTROL;
 use crate::scenario::Scenario;
@@ -43,7 +43,7 @@ impl RunRecord {
     pub fn read(path: &Path) -> Result<RunRecord, ResultsError> {
         let manifest = read_manifest(path)?;
         let scenario_path = path.join(names::SCENARIO);
-        let scenario_text = files::read_text(&scenario_path, Kind::Scenario)
+        let scenario_text = files::read_text(&scenario_path, FileKind::Scenario)
             .map_err(|source| ResultsError::Read { path: scenario_path.clone(), source })?;
         let scenario = scenario_text.parse().map_err(|error: toml::de::Error| {
             ResultsError::Damaged { path: scenario_path, why: error.message().to_owned() }
@@ -185,7 +185,7 @@ impl RunRecord {
 
     /// Returns the unweighted mean of a number over the events of a type that contain it.
     fn told(&self, event: &str, name: &str) -> Option<f64> {
-        let journal = files::open(&self.path.join(names::EVENTS), Kind::Journal).ok()?;
+        let journal = files::open(&self.path.join(names::EVENTS), FileKind::Journal).ok()?;
         let lines = BufReader::new(journal).lines().map_while(Result::ok);
         let said = lines.filter(|line| line.contains(name)).filter_map(|line| {
             let entry: Value = serde_json::from_str(&line).ok()?;
@@ -244,7 +244,7 @@ fn until(rounds: &Sheet, cost: CostUnit, accuracy: f64) -> Option<f64> {
 
 /// Reads a JSON file; `None` if there is none.
 fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, ResultsError> {
-    let text = match files::read_text(path, Kind::Manifest) {
+    let text = match files::read_text(path, FileKind::Manifest) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(ResultsError::Read { path: path.to_owned(), source }),

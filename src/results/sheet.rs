@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::ResultsError;
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 
 /// Rows of text under named columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ impl Sheet {
     /// # Errors
     /// Fails if the file cannot be read or is no CSV table.
     pub fn read(path: &Path) -> Result<Option<Sheet>, ResultsError> {
-        let file = match files::open(path, Kind::Journal) {
+        let file = match files::open(path, FileKind::Journal) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(ResultsError::Read { path: path.to_owned(), source }),

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use super::reader::{
     DECIDES, Node, ReadingReport, SourceText, Table, TomlEntry, TomlValue, ValueFault,
 };
-use crate::files::{Kind, read_text};
+use crate::files::{FileKind, read_text};
 
 pub(super) const KEY: &str = "extends";
 
@@ -73,7 +73,8 @@ pub(super) fn open(
         refuse(format!("cannot extend {shown}: it is a folder"), "no file", "name a file in it");
         return None;
     }
-    let read = path.canonicalize().and_then(|file| Ok((read_text(&file, Kind::Scenario)?, file)));
+    let read =
+        path.canonicalize().and_then(|file| Ok((read_text(&file, FileKind::Scenario)?, file)));
     let (text, file) = match read {
         Ok(read) => read,
         Err(error) => {

@@ -12,7 +12,7 @@ use super::{
     TimeSection, arrival, partition, single_task,
 };
 use crate::fetch::{Name, Settings};
-use crate::files::{Kind, read_text};
+use crate::files::{FileKind, read_text};
 
 /// Distributions with their keys and ranges of valid values.
 type Laws<'a> = Vec<(&'static str, Bound, &'a mut DistributionSection)>;
@@ -172,7 +172,7 @@ pub(super) fn open<T>(
     report: &mut ReadingReport,
     read: impl FnOnce(&str) -> Result<T, CsvFault>,
 ) -> Option<T> {
-    let text = match read_text(path, Kind::Table) {
+    let text = match read_text(path, FileKind::Table) {
         Ok(text) => text,
         Err(error) => {
             let message = format!("cannot read {}: {error}", path.display());

@@ -17,7 +17,7 @@ use super::{
     ScenarioError, SeedsSection, TasksSection, TimeSection, WireSection,
 };
 use crate::fetch::Name;
-use crate::files::{Kind, cleaned, read_text};
+use crate::files::{FileKind, cleaned, read_text};
 
 /// Scenario and the texts it was read from. Errors found later (a head that does not fit the data, a missing file) can
 /// still point to their lines.
@@ -128,7 +128,7 @@ impl Scenario {
             };
             ScenarioError::Unreadable { path: path.to_owned(), source, help: help.to_owned() }
         };
-        let text = read_text(path, Kind::Scenario).map_err(unreadable)?;
+        let text = read_text(path, FileKind::Scenario).map_err(unreadable)?;
         let file = path.canonicalize().map_err(unreadable)?;
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let source = SourceText::new(&path.display().to_string(), &text);

@@ -12,7 +12,7 @@ use super::compare::Compare;
 use super::report_section::ReportSection;
 use super::run_section::RunSection;
 use super::seeds::Replicate;
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 use crate::scenario::migration::schema_help;
 use crate::scenario::reader::{Keys, Param, TableReader, explore, json_schema, read_document};
 use crate::scenario::{Changes, ChangesFile, GivenFolder};
@@ -69,7 +69,7 @@ impl Study {
             let help = "a study is a readable TOML file; `scenarios/studies` has examples";
             StudyError::Unreadable { path: path.to_owned(), source, help: help.to_owned() }
         };
-        let text = files::read_text(path, Kind::Scenario).map_err(unreadable)?;
+        let text = files::read_text(path, FileKind::Scenario).map_err(unreadable)?;
         let file = std::path::absolute(path).map_err(unreadable)?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let stem = stem.strip_suffix(".study").unwrap_or(&stem);

@@ -14,7 +14,7 @@ use super::safetensors_file::{self, SafetensorsFile};
 use super::shards::{self, Shards};
 use super::torch::TorchFile;
 use super::{FileTensor, Format, Line, Listing, WeightsError, part};
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 
 /// Number of first bytes that identify the format of a file.
 const HEAD: u64 = 4_096;
@@ -122,7 +122,7 @@ impl WeightsFile<'static> {
             (_, Magic::Several, _) => Err(nested(origin)),
             (file, Magic::Zip, length) => zipped(origin, path, file, length, None),
             (_, Magic::Other, _) => {
-                let bytes = files::read(path, Kind::Weights);
+                let bytes = files::read(path, FileKind::Weights);
                 let bytes = bytes.map_err(|source| unreadable(origin, source))?;
                 WeightsFile::from_bytes(origin, Cow::Owned(bytes))
             }
@@ -230,7 +230,7 @@ impl<'a> WeightsFile<'a> {
 /// Opens a file and looks at its beginning.
 fn begun(path: &Path, origin: &str) -> Result<(File, Magic, u64), WeightsError> {
     let read = || -> std::io::Result<(File, Vec<u8>, u64)> {
-        let mut file = files::open(path, Kind::Weights)?;
+        let mut file = files::open(path, FileKind::Weights)?;
         let length = file.metadata()?.len();
         let mut head = Vec::new();
         (&mut file).take(HEAD).read_to_end(&mut head)?;

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::Deserialize;
 
 use super::{FileTensor, Listing, WeightsError, WeightsFile};
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 
 const FORMAT: &str = "index of a network in several files";
 
@@ -89,7 +89,7 @@ fn each(
 }
 
 fn read(path: &Path, origin: &str) -> Result<Index, WeightsError> {
-    let bytes = files::read(path, Kind::Manifest)
+    let bytes = files::read(path, FileKind::Manifest)
         .map_err(|source| WeightsError::Unreadable { file: origin.to_owned(), source })?;
     let index: Index = serde_json::from_slice(&bytes)
         .map_err(|error| WeightsError::malformed(origin, FORMAT, error.to_string()))?;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fedcast::data::Shard;
-use fedcast::methods::c2prompt::{C2Prompt, C2PromptConfig, Moments};
+use fedcast::methods::c2prompt::{C2Prompt, C2PromptConfig, PooledMoments};
 use fedcast::methods::powder::Powder;
 use fedcast::model::FrozenPart;
 use fedcast::policy::{
@@ -258,7 +258,7 @@ fn cross_entropies_are_told_by_the_coin() {
 /// Card, invariant 1: Gaussians are those of the features that clients held, in f64, of all stages or of the last.
 #[test]
 fn gaussians_are_of_everybody_who_ever_held_the_class() {
-    for moments in [Moments::All, Moments::Stage] {
+    for moments in [PooledMoments::All, PooledMoments::Stage] {
         let mut run = engine(c2prompt_with(|c| c.moments = moments), 3);
         let shards = deal(&run.lab, &run.view(1), 3);
         // Unequal shares; then client 0 is there alone, with a client task that it has reported before.
@@ -273,8 +273,8 @@ fn gaussians_are_of_everybody_who_ever_held_the_class() {
         };
         let (own, all) = (features(&run, &shards[0]), features(&run, &everybody));
         let (expected, other) = match moments {
-            Moments::All => (all, own),
-            Moments::Stage => (own, all),
+            PooledMoments::All => (all, own),
+            PooledMoments::Stage => (own, all),
         };
         let far = |expected: &[f64], told: &[f32]| {
             let pairs = expected.iter().zip(told);
@@ -286,7 +286,7 @@ fn gaussians_are_of_everybody_who_ever_held_the_class() {
             assert!(far(&other[part], &told(name)) > 1e-3, "{moments:?}: {name}");
         }
         let shares = run.figures.iter().filter_map(|f| f.get("lcdc_second_holders").copied());
-        let expected = if moments == Moments::All { [1.0, 1.0] } else { [1.0, 0.0] };
+        let expected = if moments == PooledMoments::All { [1.0, 1.0] } else { [1.0, 0.0] };
         assert_eq!(shares.collect::<Vec<_>>(), expected);
         // A client with the class has its own samples.
         let others = run.figures.iter().filter_map(|f| f.get("lcdc_other_samples").copied());

@@ -7,7 +7,7 @@ use fedcast::learning::fisher::FisherForm;
 use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaging::{ClientWeighting, OldLogits};
-use fedcast::methods::ewc::{Ewc, OwnImportance, Site};
+use fedcast::methods::ewc::{Ewc, FisherKeeper, OwnImportance};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fisheravg::FisherAvg;
 use fedcast::model::ParameterSet;
@@ -297,7 +297,7 @@ fn clients_may_be_held_by_models_of_their_own() {
     let own = |lambda: f64| {
         run(
             ewc(|c| {
-                (c.lambda, c.half, c.site) = (lambda, true, Site::Client);
+                (c.lambda, c.half, c.site) = (lambda, true, FisherKeeper::Client);
                 (c.fisher, c.fisher_clip) = (FisherForm::Batches, Some(1e-4));
             }),
             2,
@@ -335,7 +335,7 @@ fn what_ewc_allows() {
         (refused(Capability::SecureAggregation), refused(Capability::MaliciousClients)),
         (None, None)
     );
-    let own = ewc(|c| c.site = Site::Client);
+    let own = ewc(|c| c.site = FisherKeeper::Client);
     assert!(
         Capability::ALL.iter().all(|service| check_capability(&*own, &facts(), *service).is_none())
     );
@@ -356,7 +356,7 @@ fn what_ewc_allows() {
 fn own_importance_is_a_mean_over_samples() {
     let of = |twice: bool| {
         let method = ewc(|c| {
-            (c.site, c.fisher, c.fisher_clip) = (Site::Client, FisherForm::Empirical, None);
+            (c.site, c.fisher, c.fisher_clip) = (FisherKeeper::Client, FisherForm::Empirical, None);
         });
         let mut run = engine(method, 3);
         run.lab.training = TrainingPlan { clip: None, ..plan(OptimizerConfig::sgd(0.0)) };

@@ -8,7 +8,7 @@ use fedcast::data::{ClassPermutation, Shard};
 use fedcast::methods::averaging::ClientWeighting;
 use fedcast::methods::fedavg_prompt::FedAvgPrompt;
 use fedcast::methods::hepco::Hepco;
-use fedcast::methods::hepco::consolidation::Settings;
+use fedcast::methods::hepco::consolidation::ConsolidationSettings;
 use fedcast::model::{LinearHead, ParameterSet};
 use fedcast::policy::{Message, Method, ModelFacts, WireForm, parameters_of};
 use fedcast::wire::{Body, Kind, MetaReader};
@@ -23,7 +23,7 @@ fn pools() -> FedAvgPrompt {
 }
 
 fn small(change: impl Fn(&mut Hepco)) -> Hepco {
-    let server = Settings {
+    let server = ConsolidationSettings {
         generator_steps: 4,
         old_steps_per_task: 3,
         prompt_steps: 4,
@@ -31,7 +31,7 @@ fn small(change: impl Fn(&mut Hepco)) -> Hepco {
         server_batch: 8,
         server_lr: 1e-3,
         hidden: [12, 16],
-        ..Settings::default()
+        ..ConsolidationSettings::default()
     };
     let mut method = Hepco { client: pools(), server };
     change(&mut method);

@@ -7,7 +7,7 @@ use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::methods::averaging::{ClientWeighting, OldLogits};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedlwf_mc::FedLwfMc;
-use fedcast::methods::lwf::{Columns, Lwf};
+use fedcast::methods::lwf::{DistilledColumns, Lwf};
 use fedcast::model::ParameterSet;
 use fedcast::policy::{Method, Scope, parameters_of};
 use fedcast::wire::{Body, MetaReader};
@@ -16,7 +16,7 @@ use crate::toys::watched::Engine;
 use crate::toys::{CLASSES, deal, facts, plan};
 use crate::{built, engine, far, head, values};
 
-fn lwf(train: Train, columns: Columns, weight: f64) -> Lwf {
+fn lwf(train: Train, columns: DistilledColumns, weight: f64) -> Lwf {
     let fedavg = FedAvg { train, ..FedAvg::default() };
     let (temperature, form) = (2.0, Distillation::CrossEntropy);
     Lwf { fedavg, columns, weight, temperature, form, ..Lwf::default() }
@@ -31,7 +31,7 @@ pub fn multi_class(train: Train) -> Arc<dyn Method> {
 
 /// LwF with the columns of the card, on a head or a prompt.
 pub fn distilling(train: Train) -> Arc<dyn Method> {
-    let mut method = lwf(train, Columns::Old, 0.5);
+    let mut method = lwf(train, DistilledColumns::Old, 0.5);
     method.fedavg.prompt_len = 6;
     built(method, &facts())
 }
@@ -57,12 +57,12 @@ fn without_a_teacher_lwf_is_fedavg() {
             run(method, tasks, decaying()).server.save().digest()
         };
         let fedavg = |tasks| run(fedavg(train), tasks, decaying()).server.save();
-        for columns in [Columns::Old, Columns::Current] {
+        for columns in [DistilledColumns::Old, DistilledColumns::Current] {
             assert_eq!(of(columns, 0.0, 3), fedavg(3).digest(), "{train:?} {columns:?}");
         }
         let first = run(distilling(train), 1, decaying());
         assert_eq!(values(&own(&first)), values(&fedavg(1)), "{train:?}");
-        assert_ne!(of(Columns::Old, 0.5, 3), fedavg(3).digest(), "{train:?}");
+        assert_ne!(of(DistilledColumns::Old, 0.5, 3), fedavg(3).digest(), "{train:?}");
     }
 }
 
@@ -90,10 +90,10 @@ fn a_teacher_pulls_from_the_second_step_on() {
         (before, own(&run))
     };
     let plain = |batch| {
-        let method = lwf(Train::All, Columns::Old, 0.0);
+        let method = lwf(Train::All, DistilledColumns::Old, 0.0);
         values(&second(built(method, &facts()), batch).1)
     };
-    for columns in [Columns::Old, Columns::Current] {
+    for columns in [DistilledColumns::Old, DistilledColumns::Current] {
         let method = || built(lwf(Train::All, columns, 3.0), &facts());
         let ((_, one), (before, several)) = (second(method(), 1_000), second(method(), 8));
         let gap = far(&values(&one), &plain(1_000));
@@ -101,7 +101,7 @@ fn a_teacher_pulls_from_the_second_step_on() {
         let moved = far(&values(&several), &plain(8));
         assert!(moved > 1e-4, "{columns:?}: {moved}");
         let still = head(&before, 0..3) == head(&several, 0..3);
-        assert_eq!(still, columns == Columns::Current, "{columns:?}");
+        assert_eq!(still, columns == DistilledColumns::Current, "{columns:?}");
     }
 }
 
@@ -111,7 +111,7 @@ fn a_teacher_pulls_from_the_second_step_on() {
 #[test]
 fn a_heavier_teacher_keeps_old_answers() {
     let drift = |weight: f64| {
-        let mut method = lwf(Train::Head, Columns::Old, weight);
+        let mut method = lwf(Train::Head, DistilledColumns::Old, weight);
         method.fedavg.old_logits = OldLogits::Keep;
         let mut run = engine(built(method, &facts()), 2);
         run.lab.training = plan(OptimizerConfig::sgd(0.05));

@@ -6,7 +6,7 @@ use fedcast::data::{ClassPermutation, Shard, TaskSequence, TaskSizes};
 use fedcast::learning::Classifier;
 use fedcast::methods::HeadForm;
 use fedcast::methods::dualprompt::DualPrompt;
-use fedcast::methods::parts::Adaptation;
+use fedcast::methods::parts::ModelAdaptation;
 use fedcast::methods::pip::{Features, Injection, Merge, Pip, Weighing};
 use fedcast::model::VitConfig;
 use fedcast::policy::{

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use fedcast::learning::OptimizerConfig;
 use fedcast::methods::averaging::OldLogits;
-use fedcast::methods::der::{Columns, Der, LogitTiming};
+use fedcast::methods::der::{ComparedColumns, Der, LogitTiming};
 use fedcast::methods::er::Er;
 use fedcast::methods::fedavg::{FedAvg, Train};
-use fedcast::methods::icarl::{Answers, Exemplars, Icarl, IcarlLoss, Keeps, Reduction};
+use fedcast::methods::icarl::{Answers, ExemplarState, Icarl, IcarlLoss, Keeps, Reduction};
 use fedcast::methods::replay::{Buffer, ReplayMemory};
 use fedcast::policy::{Capability, ClientState, Method, Scope, check_capability, parameters_of};
 use fedcast::wire::{Body, Kind, Saved};
@@ -119,9 +119,9 @@ fn stored_logits_are_as_wide_as_what_is_compared() {
         let slots = memory.reservoir.slots().iter();
         slots.map(|slot| (of(slot.sample), slot.logits.len())).collect::<Vec<_>>()
     };
-    assert!(widths(Columns::All).iter().all(|(_, width)| *width == 6));
-    assert!(widths(Columns::Seen).iter().all(|(_, width)| *width == 6));
-    assert!(widths(Columns::Stored).iter().all(|(task, width)| *width == 2 * (task + 1)));
+    assert!(widths(ComparedColumns::All).iter().all(|(_, width)| *width == 6));
+    assert!(widths(ComparedColumns::Seen).iter().all(|(_, width)| *width == 6));
+    assert!(widths(ComparedColumns::Stored).iter().all(|(task, width)| *width == 2 * (task + 1)));
 
     let end = run(der(|c| c.logits = LogitTiming::End), 1, 2);
     let last = end.exchanges.iter().rfind(|e| e.participant.client.index() == 0).unwrap();
@@ -178,7 +178,7 @@ fn remembered_samples_may_count() {
 fn exemplars_of_icarl_fill_their_budget() {
     let kept = run(icarl(|_| ()), 3, 1);
     for state in kept.states.values() {
-        let exemplars = Exemplars::of(state).unwrap();
+        let exemplars = ExemplarState::of(state).unwrap();
         assert_eq!((exemplars.by_class.classes(), exemplars.by_class.len()), (6, 18));
         assert!(exemplars.by_class.iter().all(|(_, samples)| samples.len() == 3));
         assert_eq!(exemplars.save().digest(), state.digest());
@@ -263,7 +263,7 @@ fn variants_of_icarl_differ_where_they_should() {
     // What was to be chosen from at the end is chosen from when the client is next asked.
     let classes = |run: &Engine| {
         let state = run.states.values().next().unwrap();
-        Exemplars::of(state).unwrap().by_class.classes()
+        ExemplarState::of(state).unwrap().by_class.classes()
     };
     assert_eq!(classes(&head), 3);
     // A second round of a task is no next task.

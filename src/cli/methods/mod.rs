@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 
 use crate::cli::failure::CliError;
 use crate::cli::{Exit, OutputFormat, print};
-use crate::methods::{Family, MethodEntry, Registry};
+use crate::methods::{MethodEntry, MethodFamily, Registry};
 use crate::report::wrapped;
 
 /// List the methods, or explain one: idea, source, messages, state, parameters
@@ -62,10 +62,10 @@ pub fn execute(args: &MethodsArgs) -> Result<Exit, CliError> {
 
 /// Lists every method, by family.
 fn list(methods: &Registry) -> String {
-    let families = Family::ALL.into_iter().map(Some).chain([None]);
+    let families = MethodFamily::ALL.into_iter().map(Some).chain([None]);
     let mut text = String::new();
     for family in families {
-        let title = family.map_or("Others", Family::title);
+        let title = family.map_or("Others", MethodFamily::title);
         let mut of_family = methods.all().iter().filter(|entry| entry.family == family).peekable();
         if of_family.peek().is_some() {
             text.push_str(&format!("{title}\n"));
@@ -134,7 +134,7 @@ fn json(methods: &Registry, entry: &MethodEntry) -> serde_json::Value {
     let messages = messages::lines(methods, entry);
     let messages: Vec<&str> = messages.lines().map(str::trim_end).collect();
     serde_json::json!({
-        "name": entry.name, "family": entry.family.map(Family::word), "year": entry.year(),
+        "name": entry.name, "family": entry.family.map(MethodFamily::word), "year": entry.year(),
         "profile": profile, "idea": entry.idea, "source": entry.source,
         "messages": messages, "state": entry.state, "services": services,
         "parameters": entry.params(),

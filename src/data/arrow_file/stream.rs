@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 
 use crate::data::DataError;
 use crate::data::foreign::foreign;
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 
 /// File that remembers reads beyond its end.
 struct EndWatch {
@@ -31,7 +31,7 @@ impl Read for EndWatch {
 pub(super) fn schema(path: &Path) -> Result<SchemaRef, DataError> {
     let schema = reader(path, None)?.schema();
     let file =
-        files::open(path, Kind::Data).map_err(|e| DataError::io(path, "an Arrow file", e))?;
+        files::open(path, FileKind::Data).map_err(|e| DataError::io(path, "an Arrow file", e))?;
     are_values_inside(BufReader::new(file)).map_err(|error| broken(path, error))?;
     Ok(schema)
 }
@@ -106,7 +106,7 @@ pub(super) fn read_columns(
 
 fn reader(path: &Path, columns: Option<Vec<usize>>) -> Result<StreamReader<EndWatch>, DataError> {
     let file =
-        files::open(path, Kind::Data).map_err(|e| DataError::io(path, "an Arrow file", e))?;
+        files::open(path, FileKind::Data).map_err(|e| DataError::io(path, "an Arrow file", e))?;
     let file = EndWatch { file: BufReader::new(file), is_past_end: false };
     let failed = |error: ArrowError| foreign(path).unwrap_or_else(|| broken(path, error));
     StreamReader::try_new(file, columns).map_err(failed)

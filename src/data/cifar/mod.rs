@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Cause, DataError, Dataset, Split};
-use crate::files::{self, Kind, TarLimits};
+use crate::files::{self, FileKind, TarLimits};
 use layout::{CifarLayout, HUNDRED, TEN, Version};
 
 /// CIFAR-10 or CIFAR-100.
@@ -109,7 +109,7 @@ fn from_folder(
     })?;
     let read = |name: &'static str| {
         let file = folder.join(name);
-        let bytes = files::read(&file, Kind::Data).map_err(|e| {
+        let bytes = files::read(&file, FileKind::Data).map_err(|e| {
             DataError::io(&file, &format!("one of the files of {}", layout.wanted()), e)
         })?;
         Ok((name, (file, bytes)))
@@ -122,7 +122,7 @@ fn from_archive(
     layout: &'static CifarLayout,
 ) -> Result<(&'static Version, Files), DataError> {
     let file =
-        files::open(path, Kind::Data).map_err(|e| DataError::io(path, &layout.wanted(), e))?;
+        files::open(path, FileKind::Data).map_err(|e| DataError::io(path, &layout.wanted(), e))?;
     let stream = flate2::read::GzDecoder::new(std::io::BufReader::new(file));
     let mut last = "its beginning".to_owned();
     let mut files = Files::new();

@@ -11,7 +11,7 @@ use crate::data::loading::DecodingProgress;
 use crate::data::store::{Encoded, Store};
 use crate::data::transform::{ResizeWeights, resize_u8};
 use crate::data::{DataError, Image};
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 
 /// Images in memory where they fit the budget, otherwise only where they are.
 pub(in crate::data) fn store(
@@ -109,7 +109,7 @@ fn dimensions(image: &Encoded, orientation: Orientation) -> Result<(usize, usize
     let failed = |error| damaged(image, error);
     match (image, orientation) {
         (Encoded::File(path), Orientation::Ignored) => {
-            let file = files::open(path, Kind::Image);
+            let file = files::open(path, FileKind::Image);
             let file = BufReader::new(file.map_err(|e| DataError::io(path, "an image", e))?);
             let reader = ImageReader::new(file).with_guessed_format();
             let decoder = reader.map_err(|error| damaged(image, error))?.into_decoder();

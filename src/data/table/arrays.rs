@@ -9,7 +9,7 @@ use super::npy::Array;
 use super::{FileRows, PartRole, TableNames};
 use crate::data::foreign::foreign;
 use crate::data::{Cause, DataError};
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 
 /// Rows of the arrays in a folder.
 pub(super) fn folder(
@@ -20,8 +20,8 @@ pub(super) fn folder(
     rows(path, names, role, &|name| {
         let file = path.join(format!("{name}.npy"));
         let source =
-            files::open(&file, Kind::Data).map_err(|e| DataError::io(&file, "an array", e))?;
-        Array::read(std::io::BufReader::new(source), Kind::Data.limit().0)
+            files::open(&file, FileKind::Data).map_err(|e| DataError::io(&file, "an array", e))?;
+        Array::read(std::io::BufReader::new(source), FileKind::Data.limit().0)
             .map_err(|error| foreign(&file).unwrap_or_else(|| broken(&file, &error)))
     })
 }
@@ -46,7 +46,7 @@ pub(super) fn packed(
             )
         })?;
         let place = path.join(&name);
-        Array::read(member, Kind::Data.limit().0).map_err(|error| broken(&place, &error))
+        Array::read(member, FileKind::Data.limit().0).map_err(|error| broken(&place, &error))
     })
 }
 
@@ -95,7 +95,8 @@ fn members(zip: &ZipArchive<std::io::BufReader<std::fs::File>>) -> Vec<String> {
 }
 
 fn archive(path: &Path) -> Result<ZipArchive<std::io::BufReader<std::fs::File>>, DataError> {
-    let file = files::open(path, Kind::Data).map_err(|e| DataError::io(path, "a .npz file", e))?;
+    let file =
+        files::open(path, FileKind::Data).map_err(|e| DataError::io(path, "a .npz file", e))?;
     ZipArchive::new(std::io::BufReader::new(file)).map_err(|error| {
         foreign(path).unwrap_or_else(|| {
             DataError::because(Cause::Damaged, path, "a whole .npz file", error.to_string())

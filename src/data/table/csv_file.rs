@@ -7,14 +7,15 @@ use super::{FileRows, PartRole, TableNames};
 use crate::data::DataError;
 use crate::data::labels::{LabelReader, RowPlace};
 use crate::data::parts::Reference;
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 
 pub(super) fn read(
     path: &Path,
     names: &TableNames,
     which: (PartRole, Option<&Reference>),
 ) -> Result<FileRows, DataError> {
-    let file = files::open(path, Kind::Data).map_err(|e| DataError::io(path, "a CSV file", e))?;
+    let file =
+        files::open(path, FileKind::Data).map_err(|e| DataError::io(path, "a CSV file", e))?;
     let broken = |error: csv::Error| {
         DataError::advised(
             path,

@@ -51,7 +51,7 @@ pub fn open(
     options: &PlayOptions,
     tokeniser: &Tokeniser,
 ) -> Result<Dataset, DataError> {
-    let text = crate::files::read_text(path, crate::files::Kind::Text)
+    let text = crate::files::read_text(path, crate::files::FileKind::Text)
         .map_err(|error| DataError::io(path, EXPECTED, error))?;
     let corrupt = |found: String| DataError::Corrupt {
         path: path.to_owned(),

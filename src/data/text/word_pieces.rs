@@ -27,7 +27,7 @@ impl WordPieces {
     /// # Errors
     /// A file that cannot be read, is no tokeniser, or lacks BERT's special tokens.
     pub fn open(path: &Path) -> Result<WordPieces, DataError> {
-        let text = crate::files::read_text(path, crate::files::Kind::Text)
+        let text = crate::files::read_text(path, crate::files::FileKind::Text)
             .map_err(|error| DataError::io(path, EXPECTED, error))?;
         let corrupt = |found: String| DataError::advised(path, EXPECTED, found, ADVICE);
         let tokenizer = match path.extension().is_some_and(|extension| extension == "json") {

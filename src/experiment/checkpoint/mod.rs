@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub use file::{CheckpointMark, decode, encode};
 
 use crate::federation::Snapshot;
-use crate::files::{Disk, Kind};
+use crate::files::{Disk, FileKind};
 use crate::scenario::CheckpointSection;
 
 const ENDING: &str = "ckpt";
@@ -73,5 +73,5 @@ pub fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
 /// # Errors
 /// What is wrong with it, in words.
 pub fn read(path: &Path) -> Result<(CheckpointMark, Snapshot), String> {
-    decode(&crate::files::read(path, Kind::Checkpoint).map_err(|error| error.to_string())?)
+    decode(&crate::files::read(path, FileKind::Checkpoint).map_err(|error| error.to_string())?)
 }

@@ -9,7 +9,7 @@ use crate::experiment::manifest::{Before, Manifest};
 use crate::experiment::resume::ResumeError;
 use crate::experiment::run_directory::names;
 use crate::federation::{Rules, RunSegment, RunSpec, Setup};
-use crate::files::{self, Kind};
+use crate::files::{self, FileKind};
 use crate::methods::Registry;
 use crate::quantity::TaskId;
 
@@ -21,7 +21,7 @@ pub fn name(before: &Before) -> String {
 /// Returns the text of an earlier scenario, of a run that has it.
 pub fn text(path: &Path, before: &Before) -> Result<String, DirectoryError> {
     let path = path.join(name(before));
-    let text = files::read_text(&path, Kind::Scenario);
+    let text = files::read_text(&path, FileKind::Scenario);
     text.map_err(|source| DirectoryError::Read { path, source })
 }
 

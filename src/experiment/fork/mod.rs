@@ -30,7 +30,7 @@ use super::run_error::RunError;
 use super::task_ends::{End, ended};
 use crate::exit::{CommandError, Exit};
 use crate::federation::{Digest, Interrupt, Setup, Snapshot};
-use crate::files::{self, Disk, Kind};
+use crate::files::{self, Disk, FileKind};
 use crate::methods::Registry;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::scenario::Scenario;
@@ -284,7 +284,7 @@ fn take_over(
     directory.write(&format!("{}/task-{:02}.ckpt", names::FORK, forked.after_task), &content)?;
     let from = path.join(names::EVENTS);
     let read = |source| DirectoryError::Read { path: from.clone(), source };
-    let mut part = files::open(&from, Kind::Journal).map_err(read)?.take(mark.position);
+    let mut part = files::open(&from, FileKind::Journal).map_err(read)?.take(mark.position);
     let mut journal = directory.append(names::EVENTS)?;
     let to = directory.path().join(names::EVENTS);
     let wrote = |source| DirectoryError::Write { path: to.clone(), source };

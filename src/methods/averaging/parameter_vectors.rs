@@ -71,19 +71,24 @@ impl ParameterVectors {
     ///
     /// # Errors
     /// When no upload had them.
-    pub fn sums(&self, name: &str, aggregate: &Aggregate) -> Result<Sums, PolicyError> {
+    pub fn sums(&self, name: &str, aggregate: &Aggregate) -> Result<VectorSums, PolicyError> {
         let vectors = vector_places(name, &self.places);
         let mut places: Vec<&TensorSpec> = self.places.iter().collect();
         places.sort_by(|a, b| a.name.cmp(&b.name));
         let sum = |(of, vector): (&TensorSpec, &TensorSpec)| {
             Ok((of.name.to_string(), aggregate.sum(&vector.name)?.to_vec()))
         };
-        places.into_iter().zip(&vectors).map(sum).collect::<Result<_, PolicyError>>().map(Sums)
+        places
+            .into_iter()
+            .zip(&vectors)
+            .map(sum)
+            .collect::<Result<_, PolicyError>>()
+            .map(VectorSums)
     }
 
     /// Returns the sum of the changes of the parameters over uploads of weight one.
-    pub fn moved(&self, aggregate: &Aggregate) -> Sums {
-        let mut sums = Sums::default();
+    pub fn moved(&self, aggregate: &Aggregate) -> VectorSums {
+        let mut sums = VectorSums::default();
         for place in &self.places {
             let first = place.first_row * width(&place.shape);
             for mean in aggregate.means.values() {
@@ -97,7 +102,7 @@ impl ParameterVectors {
     }
 
     /// Adds `times` the sums to whole vectors, in the places that have travelled.
-    pub fn add(&self, whole: &mut ParameterSet, sums: &Sums, times: f64) {
+    pub fn add(&self, whole: &mut ParameterSet, sums: &VectorSums, times: f64) {
         for place in &self.places {
             let Some(sum) = sums.0.get(&*place.name) else { continue };
             let Some(Parameter { shape, values }) = whole.get(&place.name).cloned() else {
@@ -149,9 +154,9 @@ fn width(shape: &[usize]) -> usize {
 
 /// Sums of vectors over clients, by parameter, in f64.
 #[derive(Clone, Debug, Default)]
-pub(in crate::methods) struct Sums(BTreeMap<String, Vec<f64>>);
+pub(in crate::methods) struct VectorSums(BTreeMap<String, Vec<f64>>);
 
-impl Sums {
+impl VectorSums {
     /// Adds a client's.
     pub fn add(&mut self, vectors: &ParameterSet) {
         for (name, vector) in vectors.iter() {

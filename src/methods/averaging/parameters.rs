@@ -15,7 +15,7 @@ pub enum Rows {
 
 /// One parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
+pub struct AveragedParameter {
     pub name: String,
     /// Its extents, with all rows.
     pub shape: Vec<usize>,
@@ -26,7 +26,7 @@ pub struct Parameter {
 /// All parameters of a method.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
-    all: Vec<Parameter>,
+    all: Vec<AveragedParameter>,
     by_owner: bool,
 }
 
@@ -69,13 +69,13 @@ impl Parameters {
         shapes: impl IntoIterator<Item = (String, Vec<usize>)>,
         rows: Rows,
     ) -> Parameters {
-        let parameter = |(name, shape)| Parameter { name, shape, rows };
+        let parameter = |(name, shape)| AveragedParameter { name, shape, rows };
         self.all.extend(shapes.into_iter().map(parameter));
         self
     }
 
     /// Returns an iterator over the parameters.
-    pub fn iter(&self) -> impl Iterator<Item = &Parameter> {
+    pub fn iter(&self) -> impl Iterator<Item = &AveragedParameter> {
         self.all.iter()
     }
 

@@ -52,7 +52,7 @@ impl Quadratic {
 
 /// A client's step.
 #[derive(Clone)]
-pub struct Step {
+pub struct QuadraticStep {
     pub rate: f64,
     /// Added to the gradient.
     pub noise: Vec<f64>,
@@ -142,7 +142,7 @@ impl<C: AveragingMethod> World<C> {
     pub fn round(
         &mut self,
         present: &[usize],
-        steps: impl Fn(usize) -> Vec<Step>,
+        steps: impl Fn(usize) -> Vec<QuadraticStep>,
         after: impl Fn(&World<C>, &mut PackClient<'_, C::State>, &mut LocalTrainingResult),
     ) -> Vec<Walked> {
         let view = self.view();
@@ -178,7 +178,7 @@ impl<C: AveragingMethod> World<C> {
         &mut self,
         participant: &Participant,
         sent: &Arc<Message>,
-        steps: Vec<Step>,
+        steps: Vec<QuadraticStep>,
         after: &impl Fn(&World<C>, &mut PackClient<'_, C::State>, &mut LocalTrainingResult),
     ) -> (Aggregate, Walked) {
         let id = participant.client.index();
@@ -219,7 +219,7 @@ impl<C: AveragingMethod> World<C> {
         &self,
         member: &PackClient<'_, C::State>,
         id: usize,
-        steps: &[Step],
+        steps: &[QuadraticStep],
     ) -> (LocalTrainingResult, Walked) {
         let parts = self.base.parts();
         let context = parts.context(self.facts(), &self.lab);
@@ -235,7 +235,7 @@ impl<C: AveragingMethod> World<C> {
         };
         let batch = PackBatch { groups: SampleGroups::one(1), batch, steps: vec![0] };
         let (mut rates, mut norms) = (0.0, Vec::new());
-        for Step { rate, noise } in steps {
+        for QuadraticStep { rate, noise } in steps {
             let w = flat(&network.parameters().unwrap());
             let mut slope = self.clients[id].gradient(&w);
             slope.iter_mut().zip(noise).for_each(|(slope, noise)| *slope += noise);
@@ -299,7 +299,7 @@ fn uneven_clients_pull_fedavg_away_from_the_optimum() {
     };
     let mut simulation = World::new(fedavg, uneven(), &[0.0; SIZE]);
     simulation.lab.training.optimizer = crate::learning::OptimizerConfig::sgd(0.1);
-    let step = Step { rate: 0.1, noise: vec![0.0; SIZE] };
+    let step = QuadraticStep { rate: 0.1, noise: vec![0.0; SIZE] };
     for _ in 0..400 {
         simulation.round(&[0, 1, 2], |_| vec![step.clone(); 5], |_, _, _| ());
     }

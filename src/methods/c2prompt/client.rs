@@ -7,7 +7,7 @@ use super::moments::Gaussians;
 use super::state::{Compensation, Prompts};
 use super::{C2Prompt, C2PromptConfig};
 use crate::learning::LearningError;
-use crate::methods::powder::{ClientTaskDownload, Learner, Step, TrainingExtension};
+use crate::methods::powder::{ClientTaskDownload, Learner, LearnerStep, TrainingExtension};
 use crate::numerics::affinity::ClassHistogram;
 use crate::numerics::distributions::uniform;
 use crate::numerics::streams::{Domain, StreamKey};
@@ -210,7 +210,7 @@ impl CompensationSchedule {
 }
 
 impl TrainingExtension for CompensationTraining<'_> {
-    fn tokens(&mut self, step: &Step<'_>) -> Result<Option<Tensor>, LearningError> {
+    fn tokens(&mut self, step: &LearnerStep<'_>) -> Result<Option<Tensor>, LearningError> {
         // Members of a pack toss alike: it has one, or coins fall on one side only.
         let mut tossed = self.coins.iter().zip(&step.batch.steps);
         self.compensates =
@@ -230,7 +230,11 @@ impl TrainingExtension for CompensationTraining<'_> {
         Ok(Some(Tensor::cat(&parts, 0)?))
     }
 
-    fn cross_entropies(&mut self, step: &Step<'_>, losses: &Tensor) -> Result<(), LearningError> {
+    fn cross_entropies(
+        &mut self,
+        step: &LearnerStep<'_>,
+        losses: &Tensor,
+    ) -> Result<(), LearningError> {
         let kind = if self.compensates { &mut self.compensated } else { &mut self.plain };
         let losses = losses.to_vec1::<f32>()?;
         for ((heard, loss), run) in kind.iter_mut().zip(losses).zip(step.batch.groups.runs()) {

@@ -1,6 +1,6 @@
 //! Settings of C2Prompt: defaults are the paper's where they are known, and ours where it is silent.
 
-use super::{Moments, Scores};
+use super::{PooledMoments, Scores};
 use crate::methods::powder::PowderConfig;
 use crate::scenario::reader::Keys;
 
@@ -31,8 +31,8 @@ pub struct C2PromptConfig {
     #[key(default = true, source = PAPER)]
     pub lcdc: bool,
     /// Moments from which the Gaussian of a class is pooled.
-    #[key(default = Moments::All, source = OURS)]
-    pub moments: Moments,
+    #[key(default = PooledMoments::All, source = OURS)]
+    pub moments: PooledMoments,
     /// Fraction of training steps with compensation prompts.
     #[key(default = 0.5, source = PAPER, at_least = 0.0, at_most = 1.0)]
     pub probability: f64,

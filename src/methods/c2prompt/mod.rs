@@ -72,7 +72,7 @@ pub use affinity::{Histogram, Scores, affinity};
 pub use compensation::Compensated;
 pub use config::C2PromptConfig;
 pub use moments::{ClientTaskMoments, Gaussians, pooled};
-pub use reports::{Moments, Report, Reports};
+pub use reports::{PooledMoments, Report, Reports};
 pub use server::C2PromptServer;
 pub use state::{Compensation, Prompts};
 

@@ -13,7 +13,7 @@ use crate::wire::{Body, Kind, NamedTensor, Section, WireError};
 
 /// Moments from which the Gaussian of a class is pooled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
-pub enum Moments {
+pub enum PooledMoments {
     /// Moments of all clients that have reported the class so far, in any stage.
     ///
     /// A client task counts once, however often its owner reports it.
@@ -71,9 +71,9 @@ impl Reports {
     pub fn take(
         &mut self,
         reported: impl IntoIterator<Item = (ClientTaskKey, Report)>,
-        of: Moments,
+        of: PooledMoments,
     ) {
-        if of == Moments::Stage {
+        if of == PooledMoments::Stage {
             self.client_tasks.clear();
         }
         self.client_tasks.extend(reported);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     /// Class 4: one sample of value 1 in the first stage, three of mean 5 in the second, where client 1 goes on.
-    fn two_stages(of: Moments) -> Reports {
+    fn two_stages(of: PooledMoments) -> Reports {
         let mut reports = Reports::default();
         let went_on = report(&[(4, &[1.0]), (5, &[7.0])]);
         reports.take([(key(0, 0), report(&[(6, &[2.0])])), (key(0, 1), went_on.clone())], of);
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_client_task_counts_once_however_often_it_is_reported() {
-        let reports = two_stages(Moments::All);
+        let reports = two_stages(PooledMoments::All);
         assert_eq!(mean_of(&reports, 4), 4.0);
         assert_eq!(mean_of(&reports, 6), 2.0);
         assert_eq!(reports.client_tasks.len(), 3);
@@ -226,29 +226,29 @@ mod tests {
 
     #[test]
     fn moments_of_the_stage_forget_those_before() {
-        let reports = two_stages(Moments::Stage);
+        let reports = two_stages(PooledMoments::Stage);
         assert_eq!(mean_of(&reports, 4), 4.0); // client 1 said it again
         let gaussians = reports.gaussians([&[6][..]], 1).unwrap();
         assert_eq!(gaussians[0].variances, [-1.0]); // nobody
         let mut left = reports;
-        left.take([(key(2, 0), report(&[(4, &[9.0])]))], Moments::Stage);
+        left.take([(key(2, 0), report(&[(4, &[9.0])]))], PooledMoments::Stage);
         assert_eq!(mean_of(&left, 4), 9.0);
     }
 
     #[test]
     fn only_another_client_makes_a_second_holder() {
-        let reports = two_stages(Moments::All);
+        let reports = two_stages(PooledMoments::All);
         // Class 4 of client 0, which client 1 has.
         assert_eq!(reports.second_holders(TaskId(1)), Some(1.0));
         // Of 6, 4 and 5 in the first stage, 4.
         assert_eq!(reports.second_holders(TaskId(0)), Some(1.0 / 3.0));
         assert_eq!(reports.second_holders(TaskId(2)), None);
         let mut alone = Reports::default();
-        alone.take([(key(0, 0), report(&[(4, &[1.0])]))], Moments::All);
+        alone.take([(key(0, 0), report(&[(4, &[1.0])]))], PooledMoments::All);
         let empty: &[f32] = &[];
         alone.take(
             [(key(1, 0), report(&[(4, &[2.0])])), (key(1, 1), report(&[(4, empty)]))],
-            Moments::All,
+            PooledMoments::All,
         );
         assert_eq!(alone.second_holders(TaskId(1)), Some(0.0));
     }
@@ -261,12 +261,15 @@ mod tests {
         let begin = |classes: &[(u32, &[f32])]| report(classes);
         let (first, second) = (key(0, 0), key(0, 1));
         let same: (u32, &[f32]) = (4, &[1.0, 3.0]);
-        reports
-            .take([(first, begin(&[same, (6, &[1.0])])), (second, begin(&[same]))], Moments::All);
+        reports.take(
+            [(first, begin(&[same, (6, &[1.0])])), (second, begin(&[same]))],
+            PooledMoments::All,
+        );
         assert_eq!(reports.second_holders(TaskId(0)), Some(2.0 / 3.0));
         assert_eq!(reports.other_samples(TaskId(0)), Some(0.0));
         let later = begin(&[(4, &[1.0, 3.1]), (5, &[2.0; 3])]);
-        reports.take([(key(1, 2), later), (key(1, 0), begin(&[(5, &[2.0; 2])]))], Moments::All);
+        reports
+            .take([(key(1, 2), later), (key(1, 0), begin(&[(5, &[2.0; 2])]))], PooledMoments::All);
         assert_eq!(reports.other_samples(TaskId(1)), Some(1.0));
         // What comes later counts for those who began before.
         assert_eq!(reports.other_samples(TaskId(0)), Some(2.0 / 3.0));

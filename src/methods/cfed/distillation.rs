@@ -11,7 +11,7 @@ use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{
     Classifier, LearningError, Teacher, TrainingPlan, TrainingReport, train_with,
 };
-use crate::methods::parts::{Adaptation, TrainingSettings};
+use crate::methods::parts::{ModelAdaptation, TrainingSettings};
 use crate::model::{Dropout, MaskPlace, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{PolicyError, RunContext};
@@ -53,7 +53,7 @@ pub(super) fn samples_of_nobody(ctx: &RunContext) -> Result<&crate::data::Auxili
 }
 
 /// A model that learns from targets.
-pub(super) struct Student<'a> {
+pub(super) struct CfedStudent<'a> {
     pub method: &'a Cfed,
     /// Its parameters, and the head rows that train.
     pub received: (ParameterSet, Range<usize>),
@@ -62,7 +62,7 @@ pub(super) struct Student<'a> {
     pub key: StreamKey,
 }
 
-impl Student<'_> {
+impl CfedStudent<'_> {
     /// Learns from the targets of these samples.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Student<'_> {
         targets: &Targets,
         ctx: &RunContext,
     ) -> Result<(ParameterSet, TrainingReport), PolicyError> {
-        let Student { method, received: (parameters, rows), plan, settings, key } = self;
+        let CfedStudent { method, received: (parameters, rows), plan, settings, key } = self;
         let received = parameters.clone();
         let (backbone, norms) = (&ctx.backbone, settings.norms);
         let network = Classifier::pack_normed(backbone, vec![parameters], rows, None, norms)?;

@@ -31,10 +31,10 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use self::distillation::{Student, ask, ask_in_turn, samples_of_nobody};
+use self::distillation::{CfedStudent, ask, ask_in_turn, samples_of_nobody};
 pub use self::memory::TeacherCycle;
 use self::roles::RELEASE;
-pub use self::roles::{Division, REVIEWER, RoleAssignment, Rounding};
+pub use self::roles::{CohortDivision, REVIEWER, RoleAssignment, Rounding};
 use super::averaging::{
     ClosedRound, LocalTrainingResult, PackClient, PackResult, Requirement, previous,
     train_sequentially,
@@ -78,7 +78,7 @@ pub struct Cfed {
     pub fedavg: FedAvg,
     /// Division of a cohort into learners and reviewers.
     #[key(flatten)]
-    pub division: Division,
+    pub division: CohortDivision,
     /// Origin of a reviewer's auxiliary samples.
     #[key(default = Surrogate::Held, source = RELEASE)]
     pub surrogate: Surrogate,
@@ -120,7 +120,7 @@ impl Cfed {
         let rows = shared.trained_rows(model, view);
         let samples = samples_of_nobody(ctx)?.of(member.participant.client);
         let targets = ask(&old, rows.clone(), &samples, ctx)?;
-        let student = Student {
+        let student = CfedStudent {
             method: self,
             received: (member.received.clone(), rows),
             plan: ctx.training.clone(),
@@ -157,7 +157,7 @@ impl Cfed {
         let targets = ask_in_turn((&models, asked.0), &rows, &samples, ctx)?;
         asked.0 += samples.len() as u64;
         let plan = ctx.in_round(round).training;
-        let student = Student {
+        let student = CfedStudent {
             method: self,
             received: (std::mem::take(theta), rows),
             plan: TrainingPlan { epochs: self.server_epochs, ..plan },

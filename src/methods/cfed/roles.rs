@@ -46,7 +46,7 @@ pub enum RoleAssignment {
 /// Division of a cohort into learners and reviewers, from the second task on.
 #[derive(Clone, Copy, Debug, PartialEq, Keys)]
 #[keys(check = section.check(table))]
-pub struct Division {
+pub struct CohortDivision {
     /// Fraction of a round's clients that learn.
     #[key(default = 0.6, at_least = 0.0, at_most = 1.0, source = RELEASE)]
     pub learners: f64,
@@ -61,7 +61,7 @@ pub struct Division {
     pub rounding: Rounding,
 }
 
-impl Roles for Division {
+impl Roles for CohortDivision {
     fn roles(&self) -> Vec<(Role, &'static str)> {
         vec![(Role::default(), "learner"), (REVIEWER, "reviewer")]
     }
@@ -90,7 +90,7 @@ impl Roles for Division {
     }
 }
 
-impl Division {
+impl CohortDivision {
     fn check(&self, table: &mut TableReader<'_>) {
         if self.drawn == RoleAssignment::Apart && self.learners + self.reviewers > 1.0 + 1e-9 {
             let message = "`learners` and `reviewers` sum to more than 1";
@@ -170,7 +170,7 @@ mod tests {
         let cohort: Vec<ClientId> = (10..20).map(ClientId).collect();
         for drawn in [RoleAssignment::Independently, RoleAssignment::Apart] {
             let (learners, reviewers, rounding) = (0.6, 0.4, Rounding::Down);
-            let division = Division { learners, reviewers, rounding, drawn };
+            let division = CohortDivision { learners, reviewers, rounding, drawn };
             let (mut reviews, mut twice) = ([0; 10], 0);
             for round in 0..2_000 {
                 let participants = division.participants(&context(1, round), &cohort);

@@ -77,12 +77,12 @@ pub struct Descriptions {
     /// Samples that a client must have of a class to describe it.
     pub least: u32,
     /// Description of the features around their mean; `None` if only the mean is used.
-    pub spread: Option<Spread>,
+    pub spread: Option<FeatureSpread>,
 }
 
 /// Features around the mean of their class.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub struct FeatureSpread {
     /// Form of the covariance of the Gaussians.
     pub form: CovarianceForm,
     /// Factor by which the server multiplies covariances before it draws.
@@ -104,7 +104,7 @@ impl Descriptions {
     fn places(self, facts: &ExchangeFacts<'_>, dim: usize) -> Vec<TensorSpec> {
         let n = self.rows(facts).len();
         match self.spread {
-            Some(Spread { form, .. }) => messages::places(n, dim, form),
+            Some(FeatureSpread { form, .. }) => messages::places(n, dim, form),
             None => ClassMean::places(n, dim),
         }
     }
@@ -112,7 +112,7 @@ impl Descriptions {
     /// Refuses an upload with a Gaussian that cannot be drawn from: it is that client's fault, not the end of the run.
     fn accepts(self, update: &Message) -> Result<(), PolicyError> {
         match self.spread {
-            Some(Spread { scale, .. }) => messages::drawable(update, scale),
+            Some(FeatureSpread { scale, .. }) => messages::drawable(update, scale),
             None => Ok(()),
         }
     }
@@ -143,7 +143,7 @@ impl Descriptions {
         let all = features_by_class(member, trained, ctx)?;
         let enough = all.iter().filter(|class| class.features.len() >= self.least as usize);
         Ok(match self.spread {
-            Some(Spread { form, .. }) => {
+            Some(FeatureSpread { form, .. }) => {
                 let dim = ctx.backbone.dim();
                 let gaussians = enough.map(|ClassFeatures { row, features }| {
                     let gaussian = ClassGaussian::fit(form, dim, features);

@@ -21,12 +21,12 @@ pub const ADDED: f64 = 1e-8;
 
 /// The law features are drawn from. Classes without any Gaussian are not in it.
 pub struct Mixture {
-    classes: Vec<Class>,
+    classes: Vec<MixtureClass>,
     pick: AliasTable,
     dim: usize,
 }
 
-struct Class {
+struct MixtureClass {
     row: u32,
     clients: Vec<(ClientId, Sampler)>,
     pick: AliasTable,
@@ -53,7 +53,7 @@ impl Mixture {
                 .map(|(client, cell)| Ok((*client, cell.gaussian.sampler(scale, ADDED)?)))
                 .collect::<Result<Vec<_>, GaussianError>>()?;
             let Some(pick) = AliasTable::new(&weights) else { continue };
-            classes.push(Class { row, clients, pick });
+            classes.push(MixtureClass { row, clients, pick });
         }
         let weights: Vec<f64> = classes.iter().map(|class| omega(class.row)).collect();
         let dim = classes.first().and_then(|class| class.clients.first()).map(|c| c.1.dim());

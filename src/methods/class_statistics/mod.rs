@@ -19,7 +19,7 @@ mod mixture;
 mod prototypes;
 mod rebalance;
 
-pub use description::{DescribesClasses, Descriptions, Spread};
+pub use description::{DescribesClasses, Descriptions, FeatureSpread};
 pub use mean_prototypes::MeanPrototypes;
 pub use means::ClassMean;
 pub use mixture::Mixture;

@@ -83,13 +83,13 @@ pub(super) fn fisher_sketch(
 /// `F` in whole shapes, and what of it is sent in the current task.
 #[derive(Clone, Debug, Default)]
 pub struct Importance {
-    fisher: BTreeMap<Arc<str>, Number>,
+    fisher: BTreeMap<Arc<str>, ParameterSums>,
     asset: Option<Arc<Asset>>,
 }
 
 /// The sums of a parameter, flat.
 #[derive(Clone, Debug, PartialEq)]
-struct Number {
+struct ParameterSums {
     shape: Vec<usize>,
     values: Vec<f64>,
 }
@@ -117,7 +117,7 @@ impl Importance {
     ) -> Result<(), PolicyError> {
         for (name, parameter) in theta.iter().filter(|(name, _)| !is_buffer(name)) {
             let sums = aggregate.sum(&format!("{PREFIX}{name}"))?;
-            let Number { values, .. } = self.number(name, parameter);
+            let ParameterSums { values, .. } = self.number(name, parameter);
             values.iter_mut().for_each(|value| *value *= decay);
             if terms > 0.0 {
                 let new = values.iter_mut().zip(sums);
@@ -127,8 +127,8 @@ impl Importance {
         Ok(())
     }
 
-    fn number(&mut self, name: &Arc<str>, like: &Parameter) -> &mut Number {
-        self.fisher.entry(Arc::clone(name)).or_insert_with(|| Number {
+    fn number(&mut self, name: &Arc<str>, like: &Parameter) -> &mut ParameterSums {
+        self.fisher.entry(Arc::clone(name)).or_insert_with(|| ParameterSums {
             shape: like.shape.clone(),
             values: vec![0.0; like.values.len()],
         })
@@ -140,7 +140,7 @@ impl Importance {
             self.number(name, parameter);
         }
         let by_row = HeadKind::of(theta).by_row();
-        let rows = self.fisher.iter().map(|(name, Number { shape, .. })| {
+        let rows = self.fisher.iter().map(|(name, ParameterSums { shape, .. })| {
             let all = shape.first().copied().unwrap_or(1);
             let sent = match by_row.contains(&&**name) {
                 true => head.down_rows(&stage.view, all).len(),
@@ -176,7 +176,7 @@ impl Importance {
 
 impl Saved for Importance {
     fn save(&self) -> Body {
-        let number = |(name, Number { shape, values }): (&Arc<str>, &Number)| {
+        let number = |(name, ParameterSums { shape, values }): (&Arc<str>, &ParameterSums)| {
             let name = format!("{PREFIX}{name}");
             NamedTensor::f64(name, shape.clone(), values.clone()).expect("sums fill their shape")
         };
@@ -201,8 +201,10 @@ impl Saved for Importance {
                 let empty = || WireError::Malformed("a Fisher of no task".to_owned());
                 sent = Some(tensor.as_u32()?.split_first().ok_or_else(empty)?);
             } else if let Some(name) = tensor.name().strip_prefix(PREFIX) {
-                let number =
-                    Number { shape: tensor.shape().to_vec(), values: tensor.as_f64()?.to_vec() };
+                let number = ParameterSums {
+                    shape: tensor.shape().to_vec(),
+                    values: tensor.as_f64()?.to_vec(),
+                };
                 loaded.fisher.insert(name.into(), number);
             }
         }

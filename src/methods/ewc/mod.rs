@@ -38,8 +38,8 @@ use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::local_fisher::{FORM_SOURCE, local_fisher};
 use super::parts::{
-    Adaptation, AveragingMethod, ClientContext, DownloadExtras, FinalExchange, LocalTraining,
-    LocalUpdate, Parts, PreviousModel, ServerUpdate,
+    AveragingMethod, ClientContext, DownloadExtras, FinalExchange, LocalTraining, LocalUpdate,
+    ModelAdaptation, Parts, PreviousModel, ServerUpdate,
 };
 use crate::data::TaskView;
 use crate::learning::Classifier;
@@ -54,7 +54,7 @@ use crate::wire::{Kind, NamedTensor, Section};
 
 /// Keeper of the earlier model and its Fisher information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
-pub enum Site {
+pub enum FisherKeeper {
     /// The server, for all clients.
     Server,
     /// Each client, of that client's last model (TARGET, LANDER, STSA).
@@ -86,13 +86,13 @@ pub struct Ewc {
     #[key(default = true, source = "fed-mammoth")]
     pub skip_last_round: bool,
     /// Keeper of the earlier model and its Fisher information.
-    #[key(default = Site::Server)]
-    pub site: Site,
+    #[key(default = FisherKeeper::Server)]
+    pub site: FisherKeeper,
 }
 
 impl Ewc {
     fn at_server(&self) -> bool {
-        self.site == Site::Server
+        self.site == FisherKeeper::Server
     }
 
     fn clip(&self) -> f64 {
@@ -112,8 +112,10 @@ impl Ewc {
             return Ok(None);
         }
         Ok(match self.site {
-            Site::Client => member.state.anchor(),
-            Site::Server => previous::of(member.download)?.zip(Importance::of(member.download)?),
+            FisherKeeper::Client => member.state.anchor(),
+            FisherKeeper::Server => {
+                previous::of(member.download)?.zip(Importance::of(member.download)?)
+            }
         })
     }
 }
@@ -126,8 +128,8 @@ impl AveragingMethod for Ewc {
         let base: Parts<'_, OwnImportance, Importance> =
             Parts { local: self, ..self.fedavg.base() };
         match self.site {
-            Site::Client => base,
-            Site::Server => Parts {
+            FisherKeeper::Client => base,
+            FisherKeeper::Server => Parts {
                 download: self,
                 previous_model: Some(PreviousModel::default()),
                 server: self,
@@ -253,8 +255,8 @@ impl LocalUpdate<OwnImportance> for Ewc {
 
     fn requirements(&self) -> Vec<Requirement> {
         match self.site {
-            Site::Server => Vec::new(),
-            Site::Client => vec![Requirement::returning_clients(
+            FisherKeeper::Server => Vec::new(),
+            FisherKeeper::Client => vec![Requirement::returning_clients(
                 "clients keep their own earlier model, but fresh clients have none",
                 Some("`method.site = \"server\"`"),
             )],

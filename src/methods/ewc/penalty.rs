@@ -9,12 +9,12 @@ use crate::model::ParameterSet;
 
 /// Penalty on every member's anchored variables; nothing where nothing does.
 pub(super) struct EwcObjective {
-    held: Vec<Option<Vec<Held>>>,
+    held: Vec<Option<Vec<VariableAnchor>>>,
     strength: f64,
 }
 
 /// Anchor of a variable: numbers to go back to, and the importance of each.
-struct Held {
+struct VariableAnchor {
     anchor: Vec<f32>,
     importance: Vec<f32>,
 }
@@ -33,7 +33,7 @@ impl EwcObjective {
             place.map(|at| known.get(at).copied().unwrap_or(0.0)).collect()
         };
         let of = |(anchor, importance): (ParameterSet, ParameterSet)| {
-            let held = network.variables().iter().map(|(name, _)| Held {
+            let held = network.variables().iter().map(|(name, _)| VariableAnchor {
                 anchor: numbers(&anchor, name),
                 importance: numbers(&importance, name),
             });
@@ -45,11 +45,11 @@ impl EwcObjective {
     /// Returns the penalty of one of this number of members.
     fn of_member(
         &self,
-        (held, member, members): (&[Held], usize, usize),
+        (held, member, members): (&[VariableAnchor], usize, usize),
         variables: &[(std::sync::Arc<str>, Var)],
     ) -> Result<Option<Tensor>, LearningError> {
         let mut all: Option<Tensor> = None;
-        for ((_, variable), Held { anchor, importance }) in variables.iter().zip(held) {
+        for ((_, variable), VariableAnchor { anchor, importance }) in variables.iter().zip(held) {
             let own = match members {
                 1 => variable.as_tensor().clone(),
                 _ => variable.narrow(0, member, 1)?,

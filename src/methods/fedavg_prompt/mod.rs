@@ -20,7 +20,7 @@ pub use pool::{PoolShape, WeightedPool, keys_name, prompts_name};
 use super::HeadForm;
 use super::averaging::{AveragingConfig, ClientWeighting, Parameters, Requirement, ServerState};
 use super::entry::MethodEntry;
-use super::parts::{Adaptation, AveragingMethod, Parts, TrainingSettings};
+use super::parts::{AveragingMethod, ModelAdaptation, Parts, TrainingSettings};
 use super::prompted::prompt_has_halves;
 use crate::data::TaskView;
 use crate::learning::{Prompting, QueryView};
@@ -71,7 +71,7 @@ impl FedAvgPrompt {
     }
 }
 
-impl Adaptation for FedAvgPrompt {
+impl ModelAdaptation for FedAvgPrompt {
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let pools = Parameters::shared(self.pools(model).shapes());
         pools.head(HeadKind::Linear, model.classes, model.backbone.dim())

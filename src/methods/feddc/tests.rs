@@ -1,7 +1,9 @@
 use super::*;
 use crate::golden::Golden;
 use crate::learning::{OptimizerConfig, TrainingPlan};
-use crate::methods::averaging::quadratics::{SIZE, Step, World, flat, slope_of_all, uneven};
+use crate::methods::averaging::quadratics::{
+    QuadraticStep, SIZE, World, flat, slope_of_all, uneven,
+};
 use crate::methods::averaging::{Keeper, LocalTrainingResult, PackClient, Reset, renew};
 use crate::methods::fedavg::Train;
 use crate::methods::scaffold::tests::{golden_clients, golden_cohorts, golden_steps};
@@ -116,7 +118,7 @@ fn uneven_quadratics_end_where_nobody_drifts() {
             clip: None,
             ..TrainingPlan::default()
         };
-        let step = Step { rate: 0.02, noise: vec![0.0; SIZE] };
+        let step = QuadraticStep { rate: 0.02, noise: vec![0.0; SIZE] };
         let mut ways = vec![vec![0.0; SIZE]; 3];
         let rounds = if whole { 1_500 } else { 8 };
         for round in 0..rounds {
@@ -167,7 +169,7 @@ fn the_variate_of_a_constant_gradient_is_that_gradient() {
             ..TrainingPlan::default()
         };
         let noise = |client: usize| vec![[1.0, -2.0, 0.5][client]; SIZE];
-        let steps = |client| vec![Step { rate, noise: noise(client) }; 4];
+        let steps = |client| vec![QuadraticStep { rate, noise: noise(client) }; 4];
         simulation.round(&[0, 1, 2], steps, after);
         for client in 0..3 {
             for value in known(&simulation, CONTROL, client) {
@@ -196,7 +198,7 @@ fn a_drifted_model_is_pulled_back() {
         state.begin(simulation.view().task, Reset::Task);
         state.set(DRIFT, like.zipped(like, |_, _| 1.0));
         simulation.states[client] = crate::wire::Saved::save(&state);
-        let still = vec![Step { rate: 1.0, noise: vec![0.0; SIZE] }];
+        let still = vec![QuadraticStep { rate: 1.0, noise: vec![0.0; SIZE] }];
         let walked = simulation.round(&[client], |_| still.clone(), after);
         for moved in &walked[0].end {
             assert!((moved + 0.5 / size).abs() < 1e-6, "{client}: {moved}");
@@ -217,7 +219,7 @@ fn a_single_client_has_nothing_to_correct() {
         clip: None,
         ..TrainingPlan::default()
     };
-    let step = Step { rate: 0.1, noise: vec![0.0; SIZE] };
+    let step = QuadraticStep { rate: 0.1, noise: vec![0.0; SIZE] };
     for _ in 0..4 {
         simulation.round(&[0], |_| vec![step.clone(); 3], after);
         let (own, all) = (known(&simulation, CONTROL, 0), mean(&simulation, CONTROL));

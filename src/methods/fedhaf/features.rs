@@ -5,7 +5,7 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Tensor};
 
 use super::NetworkShape;
-use super::network::Network;
+use super::network::FedHafNetwork;
 use crate::data::{Batch, Shard};
 use crate::model::{Backbone, ByBatch, FrozenPart, ParameterSet, Trains, of_module};
 use crate::policy::{PolicyError, Predictor, RunContext, Scope, parameter_sections};
@@ -42,26 +42,32 @@ pub(super) fn shard_features(
 }
 
 /// Module and head on the frozen extractor, answering.
-pub(super) struct Model {
+pub(super) struct FedHafModel {
     backbone: Arc<Backbone>,
-    network: Network,
+    network: FedHafNetwork,
     shape: NetworkShape,
     parameters: ParameterSet,
 }
 
-impl Model {
+impl FedHafModel {
     /// All rows that the parameters hold.
     pub fn new(
         backbone: &Arc<Backbone>,
         shape: NetworkShape,
         parameters: &ParameterSet,
         rows: usize,
-    ) -> Result<Model, PolicyError> {
+    ) -> Result<FedHafModel, PolicyError> {
         let device = &backbone.place().device;
-        let network =
-            Network::new(&shape, parameters, Trains::NOTHING, 0..rows, ByBatch::NOTHING, device)?;
+        let network = FedHafNetwork::new(
+            &shape,
+            parameters,
+            Trains::NOTHING,
+            0..rows,
+            ByBatch::NOTHING,
+            device,
+        )?;
         let (backbone, parameters) = (Arc::clone(backbone), parameters.clone());
-        Ok(Model { backbone, network, shape, parameters })
+        Ok(FedHafModel { backbone, network, shape, parameters })
     }
 
     fn scores_of(&self, adjusted: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError> {
@@ -76,7 +82,7 @@ impl Model {
     }
 }
 
-impl Predictor for Model {
+impl Predictor for FedHafModel {
     fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
         let frozen = self.backbone.frozen(pixels, FrozenPart::Whole)?;
         Ok(self.network.adjust(&frozen, None)?)
@@ -91,7 +97,7 @@ impl Predictor for Model {
             return Ok(None);
         }
         let rows = self.network.rows().end;
-        let there = Model::new(&ctx.backbone, self.shape, &self.parameters, rows)?;
+        let there = FedHafModel::new(&ctx.backbone, self.shape, &self.parameters, rows)?;
         Ok(Some(Arc::new(there)))
     }
 

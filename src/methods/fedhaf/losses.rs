@@ -15,7 +15,7 @@ use candle_core::{Result, Tensor};
 use clap::ValueEnum;
 
 use super::FedHaf;
-use super::network::Network;
+use super::network::FedHafNetwork;
 use crate::learning::losses::{Distillation, distillation};
 use crate::model::{Drops, ops};
 use crate::scenario::reader::Choice;
@@ -39,7 +39,7 @@ pub enum Squares {
 }
 
 /// A batch as the losses see it.
-pub(super) struct Seen<'a> {
+pub(super) struct LossBatch<'a> {
     /// Frozen features `(b, d)`.
     pub features: &'a Tensor,
     /// Head rows, `(b)`.
@@ -48,7 +48,7 @@ pub(super) struct Seen<'a> {
     pub rows: Range<usize>,
 }
 
-impl Seen<'_> {
+impl LossBatch<'_> {
     fn is_new(&self, label: u32) -> bool {
         label as usize >= self.rows.start
     }
@@ -78,8 +78,8 @@ fn zero(of: &Tensor) -> Result<Tensor> {
 pub(super) fn of_head(
     config: &FedHaf,
     logits: &Tensor,
-    seen: &Seen<'_>,
-    previous: Option<&Network>,
+    seen: &LossBatch<'_>,
+    previous: Option<&FedHafNetwork>,
 ) -> Result<Tensor> {
     let mut loss = zero(logits)?;
     if config.lambda_ce > 0.0 {
@@ -103,10 +103,10 @@ pub(super) fn of_head(
 /// Returns the previous model's outputs for the exemplars. If it normalizes by batch moments, these are of the whole
 /// batch, as for the model that trains.
 fn before(
-    previous: &Network,
-    seen: &Seen<'_>,
+    previous: &FedHafNetwork,
+    seen: &LossBatch<'_>,
     old: &[u32],
-    says: impl Fn(&Network, &Tensor) -> Result<Tensor>,
+    says: impl Fn(&FedHafNetwork, &Tensor) -> Result<Tensor>,
 ) -> Result<Tensor> {
     match previous.goes_by_batch() {
         true => select(&says(previous, seen.features)?, old),
@@ -115,7 +115,7 @@ fn before(
 }
 
 /// Returns the cross-entropy of the new samples, and of exemplars where they take part.
-fn cross_entropy(config: &FedHaf, logits: &Tensor, seen: &Seen<'_>) -> Result<Tensor> {
+fn cross_entropy(config: &FedHaf, logits: &Tensor, seen: &LossBatch<'_>) -> Result<Tensor> {
     let all = 0..seen.rows.end;
     let columns = match config.supervision {
         Supervision::Split => seen.rows.clone(),
@@ -142,8 +142,8 @@ fn cross_entropy(config: &FedHaf, logits: &Tensor, seen: &Seen<'_>) -> Result<Te
 pub(super) fn of_module(
     config: &FedHaf,
     adjusted: &Tensor,
-    seen: &Seen<'_>,
-    previous: Option<&Network>,
+    seen: &LossBatch<'_>,
+    previous: Option<&FedHafNetwork>,
 ) -> Result<Tensor> {
     let mut loss = zero(adjusted)?;
     let entries = match config.squares {
@@ -171,7 +171,7 @@ const SMALLEST: f64 = 1e-12;
 
 /// Returns the weight of each sample's norm in the gap between new and old classes. It is `1 / (samples of its class x
 /// classes of its side)`, negative for old classes; `None` if a side has no sample.
-fn balance(seen: &Seen<'_>) -> Option<Vec<f32>> {
+fn balance(seen: &LossBatch<'_>) -> Option<Vec<f32>> {
     let mut samples: BTreeMap<u32, usize> = BTreeMap::new();
     seen.labels.iter().for_each(|label| *samples.entry(*label).or_default() += 1);
     let new = samples.keys().filter(|label| seen.is_new(**label)).count();
@@ -184,17 +184,17 @@ fn balance(seen: &Seen<'_>) -> Option<Vec<f32>> {
 }
 
 /// One forward pass and the losses that are asked for.
-pub(super) struct Objective<'a> {
+pub(super) struct FedHafObjective<'a> {
     pub config: &'a FedHaf,
-    pub network: &'a Network,
-    pub previous: Option<&'a Network>,
+    pub network: &'a FedHafNetwork,
+    pub previous: Option<&'a FedHafNetwork>,
     /// True if the losses of the head count, and if those of the module count.
     pub parts: (bool, bool),
 }
 
-impl Objective<'_> {
+impl FedHafObjective<'_> {
     /// Returns the loss of a batch.
-    pub fn loss(&self, seen: &Seen<'_>, drops: Drops) -> Result<Tensor> {
+    pub fn loss(&self, seen: &LossBatch<'_>, drops: Drops) -> Result<Tensor> {
         let adjusted = self.network.adjust(seen.features, Some(drops))?;
         let (head, module) = self.parts;
         let mut loss = zero(&adjusted)?;

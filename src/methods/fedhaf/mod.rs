@@ -40,7 +40,7 @@ pub use losses::{Squares, Supervision};
 pub use stages::Stages;
 
 use self::exemplars::{herd, kept_of};
-use self::features::Model;
+use self::features::FedHafModel;
 use self::stages::TrainingPart;
 use super::HeadForm;
 use super::averaging::{
@@ -50,8 +50,8 @@ use super::averaging::{
 use super::entry::MethodEntry;
 use super::held::HeldSamples;
 use super::parts::{
-    Adaptation, AveragingMethod, LocalTraining, LocalUpdate, Parts, PreviousModel, TrainedRows,
-    Workload,
+    AveragingMethod, LocalTraining, LocalUpdate, ModelAdaptation, Parts, PreviousModel,
+    TrainedRows, Workload,
 };
 use crate::data::Shard;
 use crate::learning::Herding;
@@ -225,7 +225,7 @@ impl AveragingMethod for FedHaf {
     }
 }
 
-impl Adaptation for FedHaf {
+impl ModelAdaptation for FedHaf {
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let shape = self.shape(model);
         Parameters::shared(shape.common()).head(HeadKind::Linear, shape.classes, shape.head_hidden)
@@ -248,7 +248,7 @@ impl Adaptation for FedHaf {
         ctx: &RunContext,
     ) -> Result<Arc<dyn Predictor>, PolicyError> {
         let rows = theta.get(LinearHead::WEIGHT).map_or(0, |weight| weight.shape[0]);
-        Ok(Arc::new(Model::new(&ctx.backbone, self.shape(model), theta, rows)?))
+        Ok(Arc::new(FedHafModel::new(&ctx.backbone, self.shape(model), theta, rows)?))
     }
 }
 

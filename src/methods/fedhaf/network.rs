@@ -14,7 +14,7 @@ use crate::model::{
 
 /// Module, hidden layer and rows of the head.
 #[derive(Clone, Debug)]
-pub(super) struct Network {
+pub(super) struct FedHafNetwork {
     below: Adjustment,
     classifier: LinearHead,
     rows: Range<usize>,
@@ -23,7 +23,7 @@ pub(super) struct Network {
     received: ParameterSet,
 }
 
-impl Network {
+impl FedHafNetwork {
     /// Creates a network of `received` with fresh variables for the parts in `trains`. The head answers for `rows`.
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Network {
         rows: Range<usize>,
         by_batch: ByBatch,
         device: &Device,
-    ) -> Result<Network, ModelError> {
+    ) -> Result<FedHafNetwork, ModelError> {
         let own = head_rows(received, rows.clone())?;
         let residual = shape.module.map_or(Residual::None, |module| module.residual);
         let below = Adjustment::new(&own, residual, trains, by_batch, device)?;
@@ -50,7 +50,7 @@ impl Network {
         };
         variables.sort_by(|a, b| a.0.cmp(&b.0));
         let received = received.clone();
-        Ok(Network { below, classifier, rows, by_batch, variables, received })
+        Ok(FedHafNetwork { below, classifier, rows, by_batch, variables, received })
     }
 
     /// Returns the trained variables, sorted by name.

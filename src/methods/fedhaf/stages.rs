@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 
 use super::features::frozen_features;
-use super::losses::{Objective, Seen};
-use super::network::Network;
+use super::losses::{FedHafObjective, LossBatch};
+use super::network::FedHafNetwork;
 use super::{BatchNormMode, FedHaf};
 use crate::data::Loader;
 use crate::learning::{LearningError, MemberData, TrainingPlan, TrainingReport, train_pack};
@@ -85,24 +85,25 @@ impl TrainingPart {
         let norms = if previous.is_some() { config.batch_norm } else { BatchNormMode::Batch };
         let rows = 0..view.seen();
         let by_batch = ByBatch::training(self.trains, norms);
-        let network = Network::new(shape, parameters, self.trains, rows, by_batch, &ctx.device)?;
+        let network =
+            FedHafNetwork::new(shape, parameters, self.trains, rows, by_batch, &ctx.device)?;
         // The model to distill from answers for the old classes.
         let teacher = |set| {
             let (rows, by_batch) =
                 (0..view.rows.start, by_batch.taught_by(config.teacher_batch_norm));
-            Network::new(shape, set, Trains::NOTHING, rows, by_batch, &ctx.device)
+            FedHafNetwork::new(shape, set, Trains::NOTHING, rows, by_batch, &ctx.device)
         };
         let previous = previous.map(teacher).transpose()?;
         let previous = previous.as_ref();
         let plan = TrainingPlan { epochs: self.epochs, ..ctx.training.clone() };
         let mut optimizer = plan.optimizer.clone().over(network.vars());
-        let objective = Objective { config, network: &network, previous, parts: self.parts };
+        let objective = FedHafObjective { config, network: &network, previous, parts: self.parts };
         let course = [MemberData { loader, key: member.key }];
         let reports = train_pack(&plan, &mut optimizer, network.variables(), &course, |step| {
             let features = frozen_features(&ctx.backbone, &step.batch, &ctx.device)
                 .map_err(|error| LearningError::Shape(error.to_string()))?;
             let labels = step.batch.labels();
-            let seen = Seen { features: &features, labels, rows: view.rows.clone() };
+            let seen = LossBatch { features: &features, labels, rows: view.rows.clone() };
             let key = member.key.domain(Domain::Dropout);
             let place = MaskPlace { key, step: step.steps[0] };
             Ok(objective.loss(&seen, Drops { rate: config.dropout, place })?)

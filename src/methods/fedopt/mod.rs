@@ -28,7 +28,7 @@ pub use self::second_moment::{InitialMoment, MomentDecay, SecondMoment, ServerOp
 use super::averaging::{ClosedRound, Reset};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
-use super::parts::{Adaptation, AveragingMethod, Parts, ServerUpdate, TaskStart};
+use super::parts::{AveragingMethod, ModelAdaptation, Parts, ServerUpdate, TaskStart};
 use super::server_moments::{MomentStep, ServerMoments, holdings};
 use crate::model::ParameterSet;
 use crate::policy::{MemoryFootprint, Metrics, ModelFacts, PolicyError, RoundContext};

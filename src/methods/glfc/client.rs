@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::choosing::Choosing;
 use super::config::{Glfc, OldModel};
-use super::objective::Compensated;
+use super::objective::GlfcObjective;
 use super::outputs::{Outputs, Own};
 use super::proxy::{GRADIENTS, OLD, gradients, old_in, with_rows};
 use super::signal::Signal;
@@ -80,7 +80,7 @@ impl Glfc {
         let ctx = RunContext { training: self.lr_schedule.plan(&ctx.training), ..ctx.clone() };
         let training = training.in_lab(&ctx);
         let trained = training.train_with_objective(&[member.with_shard(&all)], |_| {
-            Ok(Box::new(Compensated { terms, learned, task, own, old: teacher }))
+            Ok(Box::new(GlfcObjective { terms, learned, task, own, old: teacher }))
         })?;
         let mut trained = take_single(trained)?;
         trained.samples = member.shard.len();

@@ -84,8 +84,8 @@ use super::entry::MethodEntry;
 use super::head_form::HeadForm;
 use super::herded::{choosing_work, exemplars_after};
 use super::parts::{
-    Adaptation, AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
-    PlainDownload, PreviousModel, ServerUpdate, TrainedRows, UploadExtras, Workload,
+    AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, ModelAdaptation,
+    Parts, PlainDownload, PreviousModel, ServerUpdate, TrainedRows, UploadExtras, Workload,
 };
 use crate::learning::gradient_matching::LeNet;
 use crate::model::{Parameter, ParameterSet};
@@ -264,7 +264,7 @@ impl DownloadExtras<Seen> for Glfc {
         };
         let growing = self.fedavg.head_form == HeadForm::Growing;
         let all = self.fedavg.parameters(facts.model);
-        let shape = |one: &averaging::Parameter| {
+        let shape = |one: &averaging::AveragedParameter| {
             let mut shape = one.shape.clone();
             if growing && one.rows == averaging::Rows::Class {
                 shape[0] = facts.view.rows.start;

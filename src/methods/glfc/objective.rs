@@ -20,7 +20,7 @@ use crate::learning::{LearningError, Teacher};
 use crate::methods::averaging::{Objective, TrainingStep};
 
 /// The loss of a client in a task.
-pub(super) struct Compensated {
+pub(super) struct GlfcObjective {
     pub terms: Terms,
     pub learned: LearnedRows,
     /// The current task, from 0.
@@ -30,7 +30,7 @@ pub(super) struct Compensated {
     pub old: Option<Teacher>,
 }
 
-impl Compensated {
+impl GlfcObjective {
     /// Returns the loss of logits `(b, rows)` where the old model said `old`, `(b, columns)` flat.
     pub fn of(
         &self,
@@ -84,7 +84,7 @@ impl Compensated {
     }
 }
 
-impl Objective for Compensated {
+impl Objective for GlfcObjective {
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (logits, batch) = (pass.logits()?, &pass.step.batch);
         let told = match &self.old {
@@ -111,8 +111,8 @@ mod tests {
         Terms { balance, labels: lambda, relation: lambda, weighs_relation: true }
     }
 
-    fn of(terms: Terms, learned: &[(u32, usize)], task: usize) -> Compensated {
-        Compensated {
+    fn of(terms: Terms, learned: &[(u32, usize)], task: usize) -> GlfcObjective {
+        GlfcObjective {
             terms,
             learned: learned.iter().copied().collect(),
             task,

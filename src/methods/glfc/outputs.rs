@@ -79,7 +79,7 @@ impl Own {
 #[cfg(test)]
 mod tests {
     use super::super::compensation::Balance;
-    use super::super::objective::Compensated;
+    use super::super::objective::GlfcObjective;
     use super::super::terms::Terms;
     use super::*;
     use candle_core::{Device, Var};
@@ -120,7 +120,7 @@ mod tests {
             Terms { balance: Balance::None, labels: 1.0, relation: 1.0, weighs_relation: false };
         let learned: LearnedRows = [(0, 0)].into();
         let own = Some(Own::new(&learned, 3..5, 10));
-        let loss = Compensated { terms: port, learned, task: 1, own, old: None };
+        let loss = GlfcObjective { terms: port, learned, task: 1, own, old: None };
         let z = [[0.5f32, 9.0, -7.0, 1.0, -2.0], [-1.0, 3.0, 4.0, 0.25, 0.75]];
         let z = Var::from_slice(z.as_flattened(), (2, 5), &Device::Cpu).unwrap();
         // The old model knows four rows, of which the first is held.
@@ -156,7 +156,7 @@ mod tests {
         }
         near(slopes[3], 2.0 * s(1.0) / 20.0);
         // Half of each term is half of it; the old model's term alone.
-        let half = Compensated { terms: Terms { labels: 0.0, relation: 0.5, ..port }, ..loss };
+        let half = GlfcObjective { terms: Terms { labels: 0.0, relation: 0.5, ..port }, ..loss };
         near(value(&half.of(&z, &[4, 0], Some((&old, 4))).unwrap()), held / 40.0);
         assert!(half.of(&z, &[4, 1], None).is_err(), "row 1 is another client's");
     }

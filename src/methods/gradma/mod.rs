@@ -32,8 +32,8 @@ use super::averaging::{
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
-    Adaptation, AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, ServerUpdate,
-    TaskStart, Workload,
+    AveragingMethod, ClientContext, LocalTraining, LocalUpdate, ModelAdaptation, Parts,
+    ServerUpdate, TaskStart, Workload,
 };
 use crate::learning::{Classifier, TrainingPlan};
 use crate::model::ParameterSet;

@@ -15,11 +15,11 @@
 //!          W, b        <- min CE on both, all classes seen competing
 //! ```
 //! As released, and by default, the distance of prompts in `G` has no gradient: generators learn nothing from it
-//! ([`mse_gradient`](Settings::mse_gradient)). The paper does not mention the counts that clients send; its losses and
-//! label draws need them. Clients keep nothing between rounds. Where paper and release differ there is a key of
-//! [`Settings`]; its ablations are zeros: `lambda_kl`, `lambda_mse`, `replay_ratio` (no previous server),
-//! `prompt_steps`, `head_steps`. With both distillations at zero it is [FedAvg-Prompt](super::fedavg_prompt), bit for
-//! bit.
+//! ([`mse_gradient`](ConsolidationSettings::mse_gradient)). The paper does not mention the counts that clients send; its
+//! losses and label draws need them. Clients keep nothing between rounds. Where paper and release differ there is a key
+//! of [`ConsolidationSettings`]; its ablations are zeros: `lambda_kl`, `lambda_mse`, `replay_ratio` (no previous
+//! server), `prompt_steps`, `head_steps`. With both distillations at zero it is [FedAvg-Prompt](super::fedavg_prompt),
+//! bit for bit.
 
 pub mod consolidation;
 mod label_counts;
@@ -27,7 +27,7 @@ mod memory;
 
 pub use memory::HepcoMemory;
 
-use self::consolidation::{Consolidation, Previous, Settings};
+use self::consolidation::{Consolidation, ConsolidationSettings, Previous};
 use self::label_counts::{LabelCounts, teacher};
 use super::averaging::ClosedRound;
 use super::entry::MethodEntry;
@@ -48,7 +48,7 @@ pub struct Hepco {
     pub client: FedAvgPrompt,
     /// Repair of the averaged model.
     #[key(flatten)]
-    pub server: Settings,
+    pub server: ConsolidationSettings,
 }
 
 impl AveragingMethod for Hepco {

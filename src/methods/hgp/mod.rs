@@ -23,10 +23,10 @@ mod config;
 pub use config::{Hgp, Learns, PromptInit};
 
 use super::averaging::{AveragingConfig, ClientWeighting, ClosedRound, Parameters, Requirement};
-use super::class_statistics::{DescribesClasses, Descriptions, Prototypes, Spread};
+use super::class_statistics::{DescribesClasses, Descriptions, FeatureSpread, Prototypes};
 use super::entry::MethodEntry;
 use super::parts::{
-    Adaptation, AveragingMethod, LocalUpdate, Parts, ServerUpdate, TrainingSettings, Workload,
+    AveragingMethod, LocalUpdate, ModelAdaptation, Parts, ServerUpdate, TrainingSettings, Workload,
 };
 use crate::data::TaskView;
 use crate::model::{HeadKind, ParameterSet};
@@ -46,7 +46,7 @@ impl AveragingMethod for Hgp {
     }
 }
 
-impl Adaptation for Hgp {
+impl ModelAdaptation for Hgp {
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let below = match self.train {
             Learns::Prompt => self.prompt(model).shapes(),
@@ -98,7 +98,7 @@ impl Adaptation for Hgp {
 
 impl DescribesClasses for Hgp {
     fn descriptions(&self) -> Descriptions {
-        let spread = Spread { form: self.covariance, scale: self.cov_scale };
+        let spread = FeatureSpread { form: self.covariance, scale: self.cov_scale };
         Descriptions { used: self.rebalancing.is_on(), least: 2, spread: Some(spread) }
     }
 

@@ -30,9 +30,9 @@ use clap::ValueEnum;
 
 pub use self::means::{Absent, Means};
 use self::means::{COUNTS, NearestMean, SUMS, sums_of};
-use self::objective::Distilled;
+use self::objective::IcarlObjective;
 pub use self::objective::{IcarlLoss, Reduction};
-pub use self::state::Exemplars;
+pub use self::state::ExemplarState;
 use super::averaging::{
     ClosedRound, LocalTrainingResult, Objective, PackClient, PackResult, Requirement, first_of,
     previous, train_sequentially,
@@ -120,7 +120,7 @@ impl Icarl {
     /// Keeps exemplars of a shard by this model.
     fn absorb(
         &self,
-        state: &mut Exemplars,
+        state: &mut ExemplarState,
         shard: &Shard,
         parameters: &ParameterSet,
         ctx: &RunContext,
@@ -142,7 +142,7 @@ impl Icarl {
     }
 
     /// Returns the exemplars of earlier classes that take part in a round.
-    fn replayed(&self, member: &PackClient<'_, Exemplars>) -> Vec<u32> {
+    fn replayed(&self, member: &PackClient<'_, ExemplarState>) -> Vec<u32> {
         let old = member.state.by_class.below(member.participant.view.rows.start as u32);
         let budget = self.memory_size as usize;
         if self.keep == Keeps::Herding || old.len() <= budget {
@@ -155,8 +155,8 @@ impl Icarl {
 
     fn train(
         &self,
-        training: &LocalTraining<'_, Exemplars>,
-        member: &mut PackClient<'_, Exemplars>,
+        training: &LocalTraining<'_, ExemplarState>,
+        member: &mut PackClient<'_, ExemplarState>,
     ) -> Result<LocalTrainingResult, PolicyError> {
         let ctx = training.context.ctx;
         let task = member.participant.view.task;
@@ -183,10 +183,10 @@ impl Icarl {
 }
 
 impl AveragingMethod for Icarl {
-    type State = Exemplars;
+    type State = ExemplarState;
     type Memory = Means;
 
-    fn parts(&self) -> Parts<'_, Exemplars, Means> {
+    fn parts(&self) -> Parts<'_, ExemplarState, Means> {
         let trains = match (self.loss, self.bce) {
             (IcarlLoss::Sigmoid, Reduction::MeanAll) => TrainedRows::Carried,
             _ => TrainedRows::Seen,
@@ -202,11 +202,11 @@ impl AveragingMethod for Icarl {
     }
 }
 
-impl LocalUpdate<Exemplars> for Icarl {
+impl LocalUpdate<ExemplarState> for Icarl {
     fn client_update(
         &self,
-        training: &LocalTraining<'_, Exemplars>,
-        pack: &mut [PackClient<'_, Exemplars>],
+        training: &LocalTraining<'_, ExemplarState>,
+        pack: &mut [PackClient<'_, ExemplarState>],
     ) -> Result<PackResult, PolicyError> {
         Ok(train_sequentially(pack, |member| self.train(training, member)))
     }
@@ -214,7 +214,7 @@ impl LocalUpdate<Exemplars> for Icarl {
     fn objective(
         &self,
         context: &ClientContext<'_>,
-        pack: &[PackClient<'_, Exemplars>],
+        pack: &[PackClient<'_, ExemplarState>],
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let ctx = context.ctx;
@@ -223,7 +223,7 @@ impl LocalUpdate<Exemplars> for Icarl {
         let previous = previous.map(|set| Classifier::frozen(&ctx.backbone, &set)).transpose()?;
         let view = &member.participant.view;
         let columns = (view.rows.start, view.seen());
-        Ok(Box::new(Distilled { loss: self.loss, bce: self.bce, columns, previous }))
+        Ok(Box::new(IcarlObjective { loss: self.loss, bce: self.bce, columns, previous }))
     }
 
     fn max_pack(&self, _usual: usize) -> usize {
@@ -255,7 +255,7 @@ impl LocalUpdate<Exemplars> for Icarl {
     }
 }
 
-impl FinalExchange<Exemplars, Means> for Icarl {
+impl FinalExchange<ExemplarState, Means> for Icarl {
     fn name(&self) -> &'static str {
         "means"
     }
@@ -286,7 +286,7 @@ impl FinalExchange<Exemplars, Means> for Icarl {
     fn report(
         &self,
         context: &ClientContext<'_>,
-        member: &mut PackClient<'_, Exemplars>,
+        member: &mut PackClient<'_, ExemplarState>,
     ) -> Result<(Vec<Section>, Metrics), PolicyError> {
         let ctx = context.ctx;
         let mut state = std::mem::take(&mut member.state);

@@ -37,7 +37,7 @@ pub enum Reduction {
 }
 
 /// A loss of new samples and exemplars.
-pub(super) struct Distilled {
+pub(super) struct IcarlObjective {
     pub loss: IcarlLoss,
     pub bce: Reduction,
     /// Numbers of old outputs and of outputs seen so far.
@@ -45,7 +45,7 @@ pub(super) struct Distilled {
     pub previous: Option<Classifier>,
 }
 
-impl Distilled {
+impl IcarlObjective {
     /// Returns the loss of logits `(b, rows)` where the previous network said `old`, `(b, columns)` flat.
     pub fn of(
         &self,
@@ -71,7 +71,7 @@ impl Distilled {
     }
 }
 
-impl Objective for Distilled {
+impl Objective for IcarlObjective {
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (logits, batch) = (pass.logits()?, &pass.step.batch);
         let old = match &self.previous {
@@ -96,8 +96,8 @@ mod tests {
         values.into_iter().map(|value| value as f32).collect()
     }
 
-    fn distilled(loss: IcarlLoss, bce: Reduction) -> Distilled {
-        Distilled { loss, bce, columns: (6, 9), previous: None }
+    fn distilled(loss: IcarlLoss, bce: Reduction) -> IcarlObjective {
+        IcarlObjective { loss, bce, columns: (6, 9), previous: None }
     }
 
     #[test]

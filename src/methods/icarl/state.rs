@@ -15,7 +15,7 @@ use crate::wire::{Kind, Loading, SavedField, Saving, WireError};
 /// samples themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts. Those it has still to choose
 /// from are its own data.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Exemplars {
+pub struct ExemplarState {
     /// The best of every class first.
     pub by_class: ByClass,
     /// A task whose exemplars have still to be chosen.
@@ -26,7 +26,7 @@ pub struct Exemplars {
     pub(super) sample_bytes: u64,
 }
 
-impl Exemplars {
+impl ExemplarState {
     /// Chooses exemplars from a shard by this model's unit features.
     ///
     /// Earlier ones are cut to their part of the budget.
@@ -60,7 +60,7 @@ impl Exemplars {
 }
 
 /// The samples of a task that waits stand behind those of the classes.
-impl SavedField for Exemplars {
+impl SavedField for ExemplarState {
     fn save_field(&self, into: &mut Saving) {
         into.meta.u64(self.sample_bytes).u64(self.seen);
         self.waiting.as_ref().map(|(task, _)| *task).save_field(into);
@@ -70,7 +70,7 @@ impl SavedField for Exemplars {
         }
     }
 
-    fn load_field(from: &mut Loading<'_>) -> Result<Exemplars, WireError> {
+    fn load_field(from: &mut Loading<'_>) -> Result<ExemplarState, WireError> {
         let (sample_bytes, seen) = (from.meta.u64()?, from.meta.u64()?);
         let waiting = Option::<TaskId>::load_field(from)?;
         let by_class = ByClass::load_field(from)?;
@@ -78,11 +78,11 @@ impl SavedField for Exemplars {
             Some(task) => Some((task, from.list(Kind::Exemplars, "waiting")?)),
             None => None,
         };
-        Ok(Exemplars { by_class, waiting, seen, sample_bytes })
+        Ok(ExemplarState { by_class, waiting, seen, sample_bytes })
     }
 }
 
-impl ClientState for Exemplars {
+impl ClientState for ExemplarState {
     fn kept_bytes(&self) -> u64 {
         self.sample_bytes * self.by_class.len() as u64
     }
@@ -96,13 +96,16 @@ mod tests {
     /// Rehearsal card, invariant 9.
     #[test]
     fn exemplars_are_read_back_in_their_order() {
-        let mut state = Exemplars { sample_bytes: 3_072, seen: 2, ..Exemplars::default() };
+        let mut state = ExemplarState { sample_bytes: 3_072, seen: 2, ..ExemplarState::default() };
         state.by_class.insert(3, vec![9, 2, 5]);
         state.by_class.insert(1, vec![4]);
-        assert_eq!(Exemplars::load(&state.save()).unwrap(), state);
+        assert_eq!(ExemplarState::load(&state.save()).unwrap(), state);
         state.waiting = Some((TaskId(0), [7, 8].into()));
-        assert_eq!(Exemplars::load(&state.save()).unwrap(), state);
+        assert_eq!(ExemplarState::load(&state.save()).unwrap(), state);
         assert_eq!(state.kept_bytes(), 4 * 3_072);
-        assert_eq!(Exemplars::load(&Exemplars::default().save()).unwrap(), Exemplars::default());
+        assert_eq!(
+            ExemplarState::load(&ExemplarState::default().save()).unwrap(),
+            ExemplarState::default()
+        );
     }
 }

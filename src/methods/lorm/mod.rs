@@ -32,7 +32,8 @@ use self::memory::{EARLIER, Tasks, by_task, stacked};
 use super::averaging::{AveragingConfig, Parameters, Requirement, RowPurpose};
 use super::entry::MethodEntry;
 use super::parts::{
-    Adaptation, Answer, AveragingMethod, DownloadExtras, LocalUpdate, Parts, RowQuery, Workload,
+    Answer, AveragingMethod, DownloadExtras, LocalUpdate, ModelAdaptation, Parts, RowQuery,
+    Workload,
 };
 use crate::learning::Classifier;
 use crate::model::{Factor, HeadKind, ParameterSet, is_lora};
@@ -90,7 +91,7 @@ impl AveragingMethod for Lorm {
     }
 }
 
-impl Adaptation for Lorm {
+impl ModelAdaptation for Lorm {
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let pairs = Parameters::shared(self.shape(model).shapes());
         pairs.head(HeadKind::Linear, model.classes, model.backbone.dim())

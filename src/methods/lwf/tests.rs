@@ -88,7 +88,7 @@ impl Case {
     }
 }
 
-fn softmaxed(columns: Columns, weight: f64, form: Distillation) -> Lwf {
+fn softmaxed(columns: DistilledColumns, weight: f64, form: Distillation) -> Lwf {
     Lwf { columns, weight, form, ..Lwf::default() }
 }
 
@@ -124,10 +124,15 @@ fn golden_objectives_of_lwf() {
     };
     let cross = Distillation::CrossEntropy;
     check(&Lwf::default(), 0..8, 4..8, &[("ce_cur", 1.0), ("lwf", 0.5)]);
-    check(&softmaxed(Columns::Old, 3.0, cross), 0..8, 0..8, &[("ce_seen", 1.0), ("lwf", 3.0)]);
-    let kl = softmaxed(Columns::Old, 0.5, Distillation::Kl);
+    check(
+        &softmaxed(DistilledColumns::Old, 3.0, cross),
+        0..8,
+        0..8,
+        &[("ce_seen", 1.0), ("lwf", 3.0)],
+    );
+    let kl = softmaxed(DistilledColumns::Old, 0.5, Distillation::Kl);
     check(&kl, 0..8, 4..8, &[("ce_cur", 1.0), ("kl_T2", 0.5)]);
-    let current = softmaxed(Columns::Current, 0.5, cross);
+    let current = softmaxed(DistilledColumns::Current, 0.5, cross);
     check(&current, 4..8, 4..8, &[("ce_cur", 1.0), ("lwf_current", 0.5)]);
     check(&current, 0..8, 0..8, &[("ce_seen", 1.0), ("lwf_current", 0.5)]);
 }
@@ -150,7 +155,7 @@ fn softmax(z: &[f32], temperature: f64) -> Vec<f64> {
 fn old_columns_are_drawn_to_the_answers_of_the_teacher() {
     let case = pair();
     let (_, slope) = case.learn(&Lwf::default(), 0..8, 4..8);
-    let alone = softmaxed(Columns::Old, 0.0, Distillation::CrossEntropy);
+    let alone = softmaxed(DistilledColumns::Old, 0.0, Distillation::CrossEntropy);
     let (_, without) = case.learn(&alone, 0..8, 4..8);
     for sample in 0..2 {
         let row = |all: &[f32], columns: Range<usize>| all[8 * sample..][columns].to_vec();

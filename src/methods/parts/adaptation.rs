@@ -14,7 +14,7 @@ use crate::policy::{
 };
 
 /// Parameters that train: a whole network, a head, a prompt, low-rank pairs, adapters.
-pub trait Adaptation {
+pub trait ModelAdaptation {
     /// Returns names, whole shapes, and whose the rows are.
     fn parameters(&self, model: &ModelFacts) -> Parameters;
 

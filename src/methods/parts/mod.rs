@@ -30,7 +30,7 @@ mod transform_upload;
 mod upload_extras;
 mod workload;
 
-pub use adaptation::{Adaptation, RowQuery, TrainingSettings};
+pub use adaptation::{ModelAdaptation, RowQuery, TrainingSettings};
 pub use answer::Answer;
 pub use client_context::ClientContext;
 pub use download_extras::{DownloadExtras, PlainDownload};
@@ -62,7 +62,7 @@ pub trait AveragingMethod: Clone + Send + Sync + 'static {
 /// Parts of a method. `..Parts::fedavg(adaptation, averaging)` names those of FedAvg.
 pub struct Parts<'m, S, M> {
     /// Parameters that train, and how a network is made of them.
-    pub adaptation: &'m dyn Adaptation,
+    pub adaptation: &'m dyn ModelAdaptation,
     /// Weights of clients in the mean, and head rows in messages.
     pub averaging: AveragingConfig,
     /// Head rows that a client trains.
@@ -103,7 +103,10 @@ impl<S, M> Copy for Parts<'_, S, M> {}
 
 impl<'m, S: ClientState, M: ServerState> Parts<'m, S, M> {
     /// Returns the parts of FedAvg, with these parameters.
-    pub fn fedavg(adaptation: &'m dyn Adaptation, averaging: AveragingConfig) -> Parts<'m, S, M> {
+    pub fn fedavg(
+        adaptation: &'m dyn ModelAdaptation,
+        averaging: AveragingConfig,
+    ) -> Parts<'m, S, M> {
         Parts {
             adaptation,
             averaging,

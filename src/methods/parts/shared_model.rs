@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Adaptation, RowQuery};
+use super::{ModelAdaptation, RowQuery};
 use crate::data::TaskView;
 use crate::methods::averaging::{AveragingConfig, RowPurpose, RowSelection};
 use crate::policy::{ModelFacts, WireForm};
@@ -23,7 +23,7 @@ pub enum TrainedRows {
 #[derive(Clone, Copy)]
 pub struct SharedModel<'m> {
     /// Parameters that train.
-    pub adaptation: &'m dyn Adaptation,
+    pub adaptation: &'m dyn ModelAdaptation,
     /// Weights of clients and head rows in messages.
     pub averaging: AveragingConfig,
     /// Head rows that a client trains.

@@ -38,7 +38,7 @@ use super::class_statistics::{ClassMean, described, fields};
 use super::entry::MethodEntry;
 use super::low_rank::LowRank;
 use super::parts::{
-    Adaptation, AveragingMethod, ClientContext, LocalTraining, LocalUpdate, Parts, RowQuery,
+    AveragingMethod, ClientContext, LocalTraining, LocalUpdate, ModelAdaptation, Parts, RowQuery,
     UploadExtras,
 };
 use crate::data::TaskView;
@@ -185,7 +185,7 @@ impl AveragingMethod for PiLora {
     }
 }
 
-impl Adaptation for PiLora {
+impl ModelAdaptation for PiLora {
     fn parameters(&self, model: &ModelFacts) -> Parameters {
         let pairs = Parameters::default().by_task(self.shape(model).shapes());
         pairs.head(HeadKind::Distance, model.classes, model.backbone.dim())

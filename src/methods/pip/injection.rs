@@ -108,7 +108,7 @@ pub(super) fn losses(
 }
 
 /// Prototypes that a member injects, and the stream of its draws.
-pub(super) struct Source {
+pub(super) struct InjectionSource {
     pub prototypes: Vec<(u32, Gaussian)>,
     pub key: StreamKey,
     /// Steps of an epoch of its training.
@@ -116,9 +116,9 @@ pub(super) struct Source {
     injected: Option<(u64, Injected)>,
 }
 
-impl Source {
-    pub fn new(prototypes: Vec<(u32, Gaussian)>, key: StreamKey, steps: usize) -> Source {
-        Source { prototypes, key, steps: (steps as u64).max(1), injected: None }
+impl InjectionSource {
+    pub fn new(prototypes: Vec<(u32, Gaussian)>, key: StreamKey, steps: usize) -> InjectionSource {
+        InjectionSource { prototypes, key, steps: (steps as u64).max(1), injected: None }
     }
 
     /// Returns the features to inject in a step. They stay the same within a round, or within an epoch.
@@ -144,7 +144,7 @@ impl Source {
 pub(super) struct PipObjective {
     pub injection: Injection,
     pub copies: usize,
-    pub sources: Vec<Source>,
+    pub sources: Vec<InjectionSource>,
 }
 
 impl Objective for PipObjective {
@@ -193,13 +193,13 @@ mod tests {
             .collect()
     }
 
-    struct Found {
+    struct InjectionGradients {
         loss: f32,
         /// Slopes by features, weight and bias.
         slopes: [Vec<f32>; 3],
     }
 
-    fn found(golden: &Golden, injected: &Injected) -> Found {
+    fn found(golden: &Golden, injected: &Injected) -> InjectionGradients {
         let var = |name: &str| {
             let values = narrow(golden.f64(name));
             Var::from_slice(&values, golden.shape(name), &Device::Cpu).unwrap()
@@ -216,7 +216,10 @@ mod tests {
             let slope = gradients.get(var).unwrap().flatten_all().unwrap();
             slope.to_vec1::<f32>().unwrap()
         };
-        Found { loss: loss.to_scalar().unwrap(), slopes: [slope(&f), slope(&w), slope(&b)] }
+        InjectionGradients {
+            loss: loss.to_scalar().unwrap(),
+            slopes: [slope(&f), slope(&w), slope(&b)],
+        }
     }
 
     #[test]
@@ -270,7 +273,7 @@ mod tests {
 
         let source = |client| {
             let key = StreamKey::new(1, Domain::Shuffle).client(client);
-            Source::new(vec![(7, one(1.0)), (8, one(1.0))], key, 4)
+            InjectionSource::new(vec![(7, one(1.0)), (8, one(1.0))], key, 4)
         };
         let mut first = source(1);
         let mut drawn = |injection, step| first.at(injection, 2, step).features.clone();

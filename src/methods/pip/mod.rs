@@ -29,9 +29,9 @@ mod upload;
 use clap::ValueEnum;
 
 pub use self::injection::Injection;
-use self::injection::{PipObjective, Source};
+use self::injection::{InjectionSource, PipObjective};
 use self::prototypes::heard;
-pub use self::prototypes::{Gaussian, Merge, Prototypes, Weighing};
+pub use self::prototypes::{Gaussian, Merge, PipPrototypes, Weighing};
 use super::averaging::{CrossEntropy, Objective, PackClient, Requirement};
 use super::dualprompt::DualPrompt;
 use super::entry::MethodEntry;
@@ -87,10 +87,10 @@ impl Pip {
 
 impl AveragingMethod for Pip {
     type State = ();
-    type Memory = Prototypes;
+    type Memory = PipPrototypes;
 
     /// Without prototypes it is DualPrompt.
-    fn parts(&self) -> Parts<'_, (), Prototypes> {
+    fn parts(&self) -> Parts<'_, (), PipPrototypes> {
         let dualprompt = Parts { server: self, ..self.base.base() };
         match self.injects() {
             true => Parts { local: self, upload: self, download: self, ..dualprompt },
@@ -110,7 +110,7 @@ impl LocalUpdate<()> for Pip {
         let source = |member: &PackClient<'_, ()>| {
             let prototypes = heard(member.download, &member.participant.view)?;
             let steps = member.shard.len().div_ceil(context.ctx.training.batch.max(1));
-            Ok(Source::new(prototypes, member.key, steps))
+            Ok(InjectionSource::new(prototypes, member.key, steps))
         };
         let sources = pack.iter().map(source).collect::<Result<Vec<_>, WireError>>()?;
         if sources.iter().all(|source| source.prototypes.is_empty()) {

@@ -75,7 +75,7 @@ pub(super) fn merged(
 
 /// Prototypes of the current task's classes, by head row, and how often each client was sampled in it.
 #[derive(Debug, Default, PartialEq)]
-pub struct Prototypes {
+pub struct PipPrototypes {
     task: Option<TaskId>,
     pub(super) known: BTreeMap<u32, Gaussian>,
     visits: BTreeMap<ClientId, u64>,
@@ -83,7 +83,7 @@ pub struct Prototypes {
     pub(super) dim: usize,
 }
 
-impl Prototypes {
+impl PipPrototypes {
     /// A client has taken part in one more round of the task; in how many now.
     pub(super) fn visit(&mut self, client: ClientId) -> u64 {
         let visits = self.visits.entry(client).or_default();
@@ -149,7 +149,7 @@ pub(super) fn heard(
     said(download, &rows.collect::<Vec<u32>>())
 }
 
-impl Saved for Prototypes {
+impl Saved for PipPrototypes {
     fn save(&self) -> Body {
         let mut meta = MetaWriter::new();
         let (clients, visits): (Vec<u32>, Vec<u32>) =
@@ -167,7 +167,7 @@ impl Saved for Prototypes {
         Body::new(meta.finish(), vec![Section::new(Kind::Prototypes, tensors)])
     }
 
-    fn load(saved: &Body) -> Result<Prototypes, WireError> {
+    fn load(saved: &Body) -> Result<PipPrototypes, WireError> {
         let mut meta = MetaReader::new(&saved.meta);
         let task = meta.u64()?.checked_sub(1).map(|task| TaskId(task as u16));
         let (clients, visits, rows) = (meta.u32s()?, meta.u32s()?, meta.u32s()?);
@@ -181,11 +181,11 @@ impl Saved for Prototypes {
         };
         let known = rows.into_iter().enumerate().map(one).collect();
         let visits = clients.into_iter().map(ClientId).zip(visits.into_iter().map(u64::from));
-        Ok(Prototypes { task, known, visits: visits.collect(), dim })
+        Ok(PipPrototypes { task, known, visits: visits.collect(), dim })
     }
 }
 
-impl ServerState for Prototypes {
+impl ServerState for PipPrototypes {
     fn is_new_task(&mut self, task: usize) -> bool {
         let new = self.task.replace(TaskId(task as u16)) != Some(TaskId(task as u16));
         if new {
@@ -272,14 +272,14 @@ mod tests {
 
     #[test]
     fn prototypes_are_read_back_and_last_for_a_task() {
-        let mut all = Prototypes { dim: 2, ..Prototypes::default() };
+        let mut all = PipPrototypes { dim: 2, ..PipPrototypes::default() };
         assert!(all.is_new_task(1) && !all.is_new_task(1));
         assert_eq!((all.visit(ClientId(4)), all.visit(ClientId(4))), (1, 2));
         let one = Gaussian { mean: vec![0.1, -2.0], variance: vec![0.3, -0.5] };
         all.known.insert(5, one);
-        assert_eq!(Prototypes::load(&all.save()).unwrap(), all);
+        assert_eq!(PipPrototypes::load(&all.save()).unwrap(), all);
         assert!(all.is_new_task(2) && all.known.is_empty());
         assert_eq!(all.visit(ClientId(4)), 1);
-        assert_eq!(Prototypes::load(&all.save()).unwrap(), all);
+        assert_eq!(PipPrototypes::load(&all.save()).unwrap(), all);
     }
 }

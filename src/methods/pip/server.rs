@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::prototypes::{COUNTS, MEANS, VARIANCES, merged, said};
 use super::upload::described_in;
-use super::{Gaussian, Pip, Prototypes, Weighing};
+use super::{Gaussian, Pip, PipPrototypes, Weighing};
 use crate::methods::averaging::{ClosedRound, SAMPLES};
 use crate::methods::class_statistics::flag_bytes;
 use crate::methods::parts::{DownloadExtras, ServerUpdate, TaskStart};
@@ -19,7 +19,7 @@ fn is_sent(round_in_phase: u32) -> bool {
     round_in_phase > 0
 }
 
-impl DownloadExtras<Prototypes> for Pip {
+impl DownloadExtras<PipPrototypes> for Pip {
     fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let shape = [facts.view.rows.len(), facts.model.backbone.dim()];
         let table = |name| TensorSpec::new(Kind::Prototypes, name, &shape, Dtype::F32);
@@ -34,7 +34,7 @@ impl DownloadExtras<Prototypes> for Pip {
 
     fn sections(
         &self,
-        known: &Prototypes,
+        known: &PipPrototypes,
         round: &RoundContext,
     ) -> Result<Vec<Section>, PolicyError> {
         match is_sent(round.round_in_phase) {
@@ -47,7 +47,7 @@ impl DownloadExtras<Prototypes> for Pip {
         vec![0; if is_sent(facts.round_in_phase) { flag_bytes(facts.view) } else { 0 }]
     }
 
-    fn fields(&self, known: &Prototypes, round: &RoundContext) -> Vec<u8> {
+    fn fields(&self, known: &PipPrototypes, round: &RoundContext) -> Vec<u8> {
         match is_sent(round.round_in_phase) {
             true => known.flags(&round.stage.view),
             false => Vec::new(),
@@ -55,14 +55,14 @@ impl DownloadExtras<Prototypes> for Pip {
     }
 }
 
-impl ServerUpdate<Prototypes> for Pip {
-    fn begin_task(&self, start: TaskStart<'_>, known: &mut Prototypes, _: &mut ParameterSet) {
+impl ServerUpdate<PipPrototypes> for Pip {
+    fn begin_task(&self, start: TaskStart<'_>, known: &mut PipPrototypes, _: &mut ParameterSet) {
         known.dim = start.model.backbone.dim();
     }
 
     fn server_update(
         &self,
-        known: &mut Prototypes,
+        known: &mut PipPrototypes,
         ClosedRound { folded: aggregate, round, .. }: ClosedRound<'_>,
         _theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {

@@ -5,7 +5,7 @@ use super::{Features, Pip, Weighing};
 use crate::learning::Classifier;
 use crate::methods::averaging::{LocalTrainingResult, PackClient, sample_count};
 use crate::methods::class_statistics::described;
-use crate::methods::parts::{Adaptation, ClientContext, UploadExtras};
+use crate::methods::parts::{ClientContext, ModelAdaptation, UploadExtras};
 use crate::numerics::gaussian::DiagonalGaussian;
 use crate::policy::{ExchangeFacts, Message, PolicyError, RunContext, TensorSpec, UploadSize};
 use crate::wire::{Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};

@@ -10,25 +10,25 @@ use super::similarity::Attention;
 
 /// Attention to be compared: that of samples of one class of a client task, or of all its classes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Seen<'a> {
+pub(super) enum ComparedAttention<'a> {
     /// Attention of one class.
     Class(&'a Attention, usize),
     /// Attention of all classes.
     Whole(&'a Attention),
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ComparedAttention<'a> {
     /// Returns the client tasks whose components were scored.
     fn over(self) -> &'a [u32] {
-        let (Seen::Class(attention, _) | Seen::Whole(attention)) = self;
+        let (ComparedAttention::Class(attention, _) | ComparedAttention::Whole(attention)) = self;
         &attention.over
     }
 
     /// Returns the scores, `(blocks, client tasks, components)`.
     fn scores(self) -> Vec<f64> {
         match self {
-            Seen::Class(attention, class) => attention.class(class),
-            Seen::Whole(attention) => attention.all(),
+            ComparedAttention::Class(attention, class) => attention.class(class),
+            ComparedAttention::Whole(attention) => attention.all(),
         }
     }
 }
@@ -37,8 +37,8 @@ impl<'a> Seen<'a> {
 ///
 /// It is over the client tasks that both were scored against; in a block in which either is zero it counts as 0.
 pub(super) fn mean_cosines(
-    ours: &[Seen<'_>],
-    theirs: &[Seen<'_>],
+    ours: &[ComparedAttention<'_>],
+    theirs: &[ComparedAttention<'_>],
     (blocks, components): (usize, usize),
 ) -> Vec<Vec<f64>> {
     let mut found = vec![vec![0.0; theirs.len()]; ours.len()];
@@ -47,16 +47,16 @@ pub(super) fn mean_cosines(
         for (their_over, others) in &their_groups {
             let common = common(over, their_over);
             let (here, there): (Vec<usize>, Vec<usize>) = common.into_iter().unzip();
-            let scores = |seen: &Seen<'_>, places: &[usize]| {
+            let scores = |seen: &ComparedAttention<'_>, places: &[usize]| {
                 let (scores, client_tasks) = (seen.scores(), seen.over().len());
                 let block = |block| chosen(&scores, (block * client_tasks, components), places);
                 (0..blocks).map(block).collect::<Vec<Vec<f64>>>()
             };
             let vectors: Vec<_> =
-                own.iter().map(|at| Vector::of(scores(&ours[*at], &here))).collect();
+                own.iter().map(|at| ScoreVector::of(scores(&ours[*at], &here))).collect();
             for lanes in others.chunks(LANES) {
                 let side_by_side = lanes.iter().map(|at| scores(&theirs[*at], &there));
-                let panel = Panel::of(&side_by_side.collect::<Vec<_>>());
+                let panel = ScorePanel::of(&side_by_side.collect::<Vec<_>>());
                 for (at, vector) in own.iter().zip(&vectors) {
                     let means = panel.mean_cosines(vector);
                     lanes.iter().zip(means).for_each(|(other, mean)| found[*at][*other] = mean);
@@ -68,7 +68,7 @@ pub(super) fn mean_cosines(
 }
 
 /// Groups indices by the client tasks that were scored.
-fn by_over<'a>(all: &[Seen<'a>]) -> BTreeMap<&'a [u32], Vec<usize>> {
+fn by_over<'a>(all: &[ComparedAttention<'a>]) -> BTreeMap<&'a [u32], Vec<usize>> {
     let mut groups = BTreeMap::<_, Vec<usize>>::new();
     for (at, seen) in all.iter().enumerate() {
         groups.entry(seen.over()).or_default().push(at);
@@ -90,15 +90,15 @@ fn chosen(scores: &[f64], (first, components): (usize, usize), places: &[usize])
 }
 
 /// Scores by block, each with the sum of its squares.
-struct Vector(Vec<(Vec<f64>, f64)>);
+struct ScoreVector(Vec<(Vec<f64>, f64)>);
 
-impl Vector {
-    fn of(blocks: Vec<Vec<f64>>) -> Vector {
+impl ScoreVector {
+    fn of(blocks: Vec<Vec<f64>>) -> ScoreVector {
         let with_square = |scores: Vec<f64>| {
             let square = scores.iter().map(|score| score * score).sum();
             (scores, square)
         };
-        Vector(blocks.into_iter().map(with_square).collect())
+        ScoreVector(blocks.into_iter().map(with_square).collect())
     }
 }
 
@@ -108,10 +108,10 @@ const LANES: usize = 16;
 /// Scores of several vectors side by side, by block, with the sums of their squares.
 ///
 /// Zeros fill the rows of vectors with fewer scores.
-struct Panel(Vec<(Vec<[f64; LANES]>, [f64; LANES])>);
+struct ScorePanel(Vec<(Vec<[f64; LANES]>, [f64; LANES])>);
 
-impl Panel {
-    fn of(vectors: &[Vec<Vec<f64>>]) -> Panel {
+impl ScorePanel {
+    fn of(vectors: &[Vec<Vec<f64>>]) -> ScorePanel {
         let block = |block: usize| {
             let width = vectors.first().map_or(0, |vector| vector[block].len());
             let (mut rows, mut squares) = (vec![[0.0; LANES]; width], [0.0; LANES]);
@@ -123,10 +123,10 @@ impl Panel {
             }
             (rows, squares)
         };
-        Panel((0..vectors.first().map_or(0, Vec::len)).map(block).collect())
+        ScorePanel((0..vectors.first().map_or(0, Vec::len)).map(block).collect())
     }
 
-    fn mean_cosines(&self, vector: &Vector) -> [f64; LANES] {
+    fn mean_cosines(&self, vector: &ScoreVector) -> [f64; LANES] {
         let mut sums = [0.0; LANES];
         for ((ours, square), (theirs, squares)) in vector.0.iter().zip(&self.0) {
             let mut products = [0.0; LANES];
@@ -162,7 +162,7 @@ mod tests {
     const SIZES: (usize, usize) = (2, 3);
 
     /// Pair by pair, number by number, to the bit.
-    fn one_by_one(a: Seen<'_>, b: Seen<'_>) -> f64 {
+    fn one_by_one(a: ComparedAttention<'_>, b: ComparedAttention<'_>) -> f64 {
         let ((blocks, components), (x, y)) = (SIZES, (a.scores(), b.scores()));
         let mut sum = 0.0;
         for block in 0..blocks {
@@ -191,8 +191,11 @@ mod tests {
             attention(&[0, 1, 4], 10, 2.2),
             attention(&[2], 2, 0.1),
         ];
-        let classes = of.iter().flat_map(|own| (0..own.counts.len()).map(|c| Seen::Class(own, c)));
-        let all: Vec<Seen<'_>> = classes.chain(of.iter().map(Seen::Whole)).collect();
+        let classes = of
+            .iter()
+            .flat_map(|own| (0..own.counts.len()).map(|c| ComparedAttention::Class(own, c)));
+        let all: Vec<ComparedAttention<'_>> =
+            classes.chain(of.iter().map(ComparedAttention::Whole)).collect();
         assert!(all.len() > LANES);
         let found = mean_cosines(&all[..14], &all, SIZES);
         for (ours, row) in all.iter().zip(&found) {

@@ -54,7 +54,7 @@ impl<'a> Learner<'a> {
 }
 
 /// The samples of a step, with what a companion may ask of them.
-pub struct Step<'a> {
+pub struct LearnerStep<'a> {
     /// Batch of all members.
     pub batch: &'a PackBatch,
     /// The class of each sample among those of its client task.
@@ -68,7 +68,7 @@ pub trait TrainingExtension {
     ///
     /// # Errors
     /// What the device reports.
-    fn tokens(&mut self, step: &Step<'_>) -> Result<Option<Tensor>, LearningError> {
+    fn tokens(&mut self, step: &LearnerStep<'_>) -> Result<Option<Tensor>, LearningError> {
         let _ = step;
         Ok(None)
     }
@@ -79,7 +79,11 @@ pub trait TrainingExtension {
     ///
     /// # Errors
     /// What the device reports.
-    fn cross_entropies(&mut self, step: &Step<'_>, losses: &Tensor) -> Result<(), LearningError> {
+    fn cross_entropies(
+        &mut self,
+        step: &LearnerStep<'_>,
+        losses: &Tensor,
+    ) -> Result<(), LearningError> {
         let _ = (step, losses);
         Ok(())
     }
@@ -250,7 +254,7 @@ impl ClientTaskDownloads<'_> {
     ) -> Result<Tensor, LearningError> {
         let (device, groups) = (&self.ctx.device, &batch.groups);
         let classes = self.classes(batch);
-        let step = Step { batch, classes: &classes };
+        let step = LearnerStep { batch, classes: &classes };
         let input = match companion.tokens(&step)? {
             None => None,
             Some(tokens) => Some((pixels_of(&batch.batch, loader, device)?, tokens)),
@@ -290,7 +294,7 @@ impl ClientTaskDownloads<'_> {
         &self,
         logits: &Tensor,
         teacher: &[f32],
-        step: &Step<'_>,
+        step: &LearnerStep<'_>,
     ) -> Result<Tensor, LearningError> {
         let config = &self.powder.config;
         let width = logits.dim(1)?;
@@ -319,7 +323,7 @@ impl ClientTaskDownloads<'_> {
     /// Shows a companion how well the components match now.
     fn show(
         &self,
-        step: &Step<'_>,
+        step: &LearnerStep<'_>,
         companion: &mut dyn TrainingExtension,
     ) -> Result<(), LearningError> {
         let (batch, variables) = (&step.batch.batch, self.student.variables());

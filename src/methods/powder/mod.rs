@@ -61,7 +61,7 @@ use std::sync::Arc;
 
 pub use config::{Downlink, PowderConfig, Similarity, SourceTasks};
 pub use distillation::{NotTrue, batch_shares};
-pub use learner::{Learner, Step, TrainingExtension};
+pub use learner::{Learner, LearnerStep, TrainingExtension};
 pub use messages::{ClientTaskDownload, SharedTable, SimilarityKeys, learnt};
 pub use predictor::{ClientTaskModel, ClientTaskModels};
 pub use prompts::{ClientTaskPrompts, OWN_SHARE, OWN_TOKENS, is_own, others_name};

@@ -1,6 +1,6 @@
 //! Similarity of client tasks, and of their classes to classes of others: cosines of the samples' attention.
 
-use super::cosines::{Seen, mean_cosines};
+use super::cosines::{ComparedAttention, mean_cosines};
 
 /// Attention of a client task's samples: mean scores of the components of some client tasks, by class.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -89,7 +89,11 @@ impl Likeness {
     /// Returns the power of mean cosines, one row for each of `ours`.
     ///
     /// They are over the client tasks that both were scored against.
-    fn of(&self, ours: &[Seen<'_>], theirs: &[Seen<'_>]) -> Vec<Vec<f64>> {
+    fn of(
+        &self,
+        ours: &[ComparedAttention<'_>],
+        theirs: &[ComparedAttention<'_>],
+    ) -> Vec<Vec<f64>> {
         let mut likes = mean_cosines(ours, theirs, (self.blocks, self.components));
         for like in likes.iter_mut().flatten() {
             *like = like.clamp(0.0, 1.0).powi(self.exponent as i32);
@@ -103,8 +107,8 @@ impl Likeness {
         let seen: Vec<usize> = (0..client_tasks.len())
             .filter(|client_task| client_tasks[*client_task].is_some())
             .collect();
-        let whole: Vec<Seen<'_>> =
-            client_tasks.iter().flatten().map(|own| Seen::Whole(own)).collect();
+        let whole: Vec<ComparedAttention<'_>> =
+            client_tasks.iter().flatten().map(|own| ComparedAttention::Whole(own)).collect();
         let likes = self.of(&whole, &whole);
         let place = |client_task: usize| seen.binary_search(&client_task).ok();
         let row = |i: usize| {
@@ -133,15 +137,19 @@ impl Likeness {
         asked: &[usize],
     ) -> Vec<Option<Vec<f32>>> {
         let lending = client_tasks.iter().enumerate().filter(|(client_task, _)| lend[*client_task]);
-        let (owners, others): (Vec<usize>, Vec<Seen<'_>>) = lending
+        let (owners, others): (Vec<usize>, Vec<ComparedAttention<'_>>) = lending
             .filter_map(|(client_task, other)| Some((client_task, (*other)?)))
             .flat_map(|(client_task, other)| {
-                other.classes().map(move |class| (client_task, Seen::Class(other, class)))
+                other
+                    .classes()
+                    .map(move |class| (client_task, ComparedAttention::Class(other, class)))
             })
             .unzip();
         let own = asked.iter().filter_map(|client_task| client_tasks[*client_task]);
-        let own: Vec<Seen<'_>> = own
-            .flat_map(|own| (0..own.counts.len()).map(move |class| Seen::Class(own, class)))
+        let own: Vec<ComparedAttention<'_>> = own
+            .flat_map(|own| {
+                (0..own.counts.len()).map(move |class| ComparedAttention::Class(own, class))
+            })
             .collect();
         let mut likes = self.of(&own, &others).into_iter();
         let mut share = |client_task: usize| {

@@ -1,6 +1,6 @@
 //! The methods of fedcast, as the registry lists them.
 
-use crate::methods::Family::{
+use crate::methods::MethodFamily::{
     Adapters, Averaging, Bounds, Distillation, Prompts, Rehearsal, Statistics,
 };
 use crate::methods::entry::MethodEntry;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use candle_core::Tensor;
 
 pub use self::state::ReplayMemory;
-pub(super) use self::terms::{Batch2, StoredLogits, Terms};
+pub(super) use self::terms::{Batch2, ReplayTerms, StoredLogits};
 use super::averaging::{LocalTrainingResult, Objective, PackClient, TrainingStep, take_single};
 use super::parts::LocalTraining;
 use crate::data::{Batch, Shard};
@@ -48,7 +48,7 @@ impl Buffer {
 /// Configuration of a method's replay.
 pub(super) struct Replay {
     pub buffer: Buffer,
-    pub terms: Terms,
+    pub terms: ReplayTerms,
     /// Logits that are noted when a sample is stored: for this number of head rows; `None` if none are noted.
     pub notes: Option<usize>,
 }

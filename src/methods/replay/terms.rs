@@ -28,7 +28,7 @@ pub(in crate::methods) struct StoredLogits<'a> {
 
 /// Terms of the loss: outputs that compete for each kind of sample, and weights.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::methods) struct Terms {
+pub(in crate::methods) struct ReplayTerms {
     /// Outputs that compete for new samples.
     pub new: Range<usize>,
     /// Outputs that compete for remembered ones.
@@ -42,7 +42,7 @@ pub(in crate::methods) struct Terms {
     pub beta: f64,
 }
 
-impl Terms {
+impl ReplayTerms {
     /// Returns true if labels of remembered samples have weight.
     pub fn replays(&self) -> bool {
         self.beta > 0.0
@@ -86,7 +86,7 @@ mod tests {
     use crate::golden::Golden;
     use candle_core::{Device, Var};
 
-    struct Vectors {
+    struct GoldenTerms {
         golden: Golden,
         labels: [Vec<u32>; 2],
     }
@@ -97,9 +97,9 @@ mod tests {
             .unwrap()
     }
 
-    impl Vectors {
+    impl GoldenTerms {
         /// Value and gradients of a loss of the stored batches; `width` columns were noted.
-        fn check(&self, terms: &Terms, width: usize, names: [&str; 4]) {
+        fn check(&self, terms: &ReplayTerms, width: usize, names: [&str; 4]) {
             let golden = &self.golden;
             let [z, z1, z2] = ["z", "z1", "z2"].map(|name| read(golden, name));
             let noted: Vec<Vec<f32>> = golden
@@ -123,14 +123,14 @@ mod tests {
         }
     }
 
-    fn er(new: Range<usize>, joint: bool) -> Terms {
-        Terms { new, old: 0..9, joint, alpha: 0.0, compared: 0, beta: 1.0 }
+    fn er(new: Range<usize>, joint: bool) -> ReplayTerms {
+        ReplayTerms { new, old: 0..9, joint, alpha: 0.0, compared: 0, beta: 1.0 }
     }
 
-    fn vectors() -> Option<Vectors> {
+    fn vectors() -> Option<GoldenTerms> {
         let golden = Golden::open("rehearsal")?;
         let labels = ["labels", "labels2"].map(|name| golden.labels(name));
-        Some(Vectors { golden, labels })
+        Some(GoldenTerms { golden, labels })
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn golden_rehearsal_of_der() {
         let Some(vectors) = vectors() else { return };
-        let terms = |new, old: Range<usize>, compared| Terms {
+        let terms = |new, old: Range<usize>, compared| ReplayTerms {
             new,
             old,
             joint: false,

@@ -2,7 +2,7 @@ use super::*;
 use crate::golden::Golden;
 use crate::learning::OptimizerConfig;
 use crate::methods::averaging::quadratics::{
-    Quadratic, SIZE, Step, World, flat, slope_of_all, uneven,
+    Quadratic, QuadraticStep, SIZE, World, flat, slope_of_all, uneven,
 };
 use crate::methods::averaging::{ClientWeighting, Keeper, LocalTrainingResult, PackClient, renew};
 use crate::methods::fedavg::{FedAvg, Train};
@@ -66,11 +66,11 @@ pub(in crate::methods) fn golden_steps(
     golden: &Golden,
     (round, client): (usize, usize),
     rate: impl Fn(usize) -> f64,
-) -> Vec<Step> {
+) -> Vec<QuadraticStep> {
     let (xi, k) = (golden.f64("xi"), golden.i64("K")[client] as usize);
     let step = |at: usize| {
         let first = ((round * 3 + client) * 5 + at) * SIZE;
-        Step { rate: rate(at), noise: xi[first..first + SIZE].to_vec() }
+        QuadraticStep { rate: rate(at), noise: xi[first..first + SIZE].to_vec() }
     };
     (0..k).map(step).collect()
 }
@@ -141,7 +141,7 @@ fn uneven_quadratics_end_at_the_optimum_of_all() {
             World::new(scaffold(|method| method.keeping.keeper = variates), uneven(), &[0.0; SIZE]);
         simulation.lab.training.optimizer = OptimizerConfig::sgd(0.1);
         simulation.lab.training.clip = None;
-        let step = Step { rate: 0.05, noise: vec![0.0; SIZE] };
+        let step = QuadraticStep { rate: 0.05, noise: vec![0.0; SIZE] };
         let steps = |client| vec![step.clone(); 3 + 2 * client];
         for round in 0..1_500 {
             simulation.round(&cohorts[round % cohorts.len()], steps, after);
@@ -180,7 +180,8 @@ fn the_variate_of_a_constant_gradient_is_that_gradient() {
     simulation.lab.training.optimizer = OptimizerConfig::sgd(0.1);
     let slope = |client: usize| [-1.5, 0.75][client];
     for rates in [vec![0.1, 0.05], vec![0.2], vec![0.01, 0.02, 0.03]] {
-        let step = |client: usize, rate: f64| Step { rate, noise: vec![slope(client); SIZE] };
+        let step =
+            |client: usize, rate: f64| QuadraticStep { rate, noise: vec![slope(client); SIZE] };
         let steps = |client| rates.iter().map(|rate| step(client, *rate)).collect();
         simulation.round(&[0, 1], steps, after);
         for client in 0..2 {

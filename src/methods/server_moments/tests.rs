@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::learning::OptimizerConfig;
-use crate::methods::averaging::quadratics::{SIZE, Step, World, uneven};
+use crate::methods::averaging::quadratics::{QuadraticStep, SIZE, World, uneven};
 use crate::methods::fedavg::{FedAvg, Train};
 use crate::methods::parts::AveragingMethod;
 use crate::policy::parameters_of;
@@ -24,7 +24,7 @@ pub(in crate::methods) fn four_rounds<C: AveragingMethod>(method: C) -> (World<C
     let mut simulation = World::new(method, clients, &[0.5; SIZE]);
     simulation.lab.training.optimizer = OptimizerConfig::sgd(0.1);
     simulation.lab.training.clip = None;
-    let step = Step { rate: 0.05, noise: vec![0.0; SIZE] };
+    let step = QuadraticStep { rate: 0.05, noise: vec![0.0; SIZE] };
     let models = COHORTS.map(|cohort| {
         simulation.round(cohort, |client| vec![step.clone(); 2 + client], |_, _, _| ());
         simulation.model()
@@ -67,7 +67,7 @@ fn moments_are_saved_and_loaded_whole() {
 
 #[test]
 fn head_rows_that_nobody_moved_rest() {
-    let of = |rows| Parameter { name: "w".to_owned(), shape: vec![3, 2], rows };
+    let of = |rows| AveragedParameter { name: "w".to_owned(), shape: vec![3, 2], rows };
     let steps = |rows, sums: &[f64]| moved(&of(rows), 2, sums).collect::<Vec<_>>();
     let sums = [0.0, 0.0, 0.0, -1.0, 0.0, 0.0];
     assert_eq!(steps(Rows::Class, &sums), [2, 3]);

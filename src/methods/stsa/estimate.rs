@@ -16,17 +16,17 @@ use crate::numerics::symmetric::{Gram, Symmetric};
 
 /// Statistics of the classes of a task from one unit.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unit {
+pub struct UnitStatistics {
     /// Sums of features by class.
     pub sums: ClassSums,
     /// Samples by class.
     pub counts: Vec<f64>,
 }
 
-impl Unit {
+impl UnitStatistics {
     /// Returns a unit without samples.
-    pub fn empty(classes: usize, width: usize) -> Unit {
-        Unit { sums: ClassSums::zeros(classes, width), counts: vec![0.0; classes] }
+    pub fn empty(classes: usize, width: usize) -> UnitStatistics {
+        UnitStatistics { sums: ClassSums::zeros(classes, width), counts: vec![0.0; classes] }
     }
 
     /// Takes in the features of a sample.
@@ -38,9 +38,15 @@ impl Unit {
 
 /// Returns the estimate of a task's Gram matrix from its units. `all` is how many parts the clients cut, those without
 /// samples too, which [`UnitCount::Total`] takes for `U`.
-pub fn estimate(units: &[Unit], all: usize, width: usize, rule: &Estimation) -> Symmetric {
+pub fn estimate(
+    units: &[UnitStatistics],
+    all: usize,
+    width: usize,
+    rule: &Estimation,
+) -> Symmetric {
     let classes = units.iter().map(|unit| unit.counts.len()).max().unwrap_or(0);
-    let classes: Vec<Class<'_>> = (0..classes).map(|class| Class::of(units, class)).collect();
+    let classes: Vec<ClassUnits<'_>> =
+        (0..classes).map(|class| ClassUnits::of(units, class)).collect();
     let pooled = match rule.one_unit {
         OneUnit::Mean => 0.0,
         OneUnit::Pooled => pooled_weight(&classes),
@@ -57,22 +63,22 @@ pub fn estimate(units: &[Unit], all: usize, width: usize, rule: &Estimation) -> 
 }
 
 /// One class over the units that hold it.
-struct Class<'a> {
+struct ClassUnits<'a> {
     /// `(n_j, s_j)`.
     units: Vec<(f64, &'a [f64])>,
     /// `N`.
     total: f64,
 }
 
-impl<'a> Class<'a> {
+impl<'a> ClassUnits<'a> {
     /// Units with less than one sample are left out, whatever noise made of their counts.
     ///
     /// `N` and `P` are those of the others.
-    fn of(units: &'a [Unit], class: usize) -> Class<'a> {
+    fn of(units: &'a [UnitStatistics], class: usize) -> ClassUnits<'a> {
         let held = units.iter().filter(|unit| unit.counts.get(class).is_some_and(|n| *n >= 1.0));
         let units: Vec<_> = held.map(|unit| (unit.counts[class], unit.sums.row(class))).collect();
         let total = units.iter().map(|(n, _)| n).sum();
-        Class { units, total }
+        ClassUnits { units, total }
     }
 
     /// Returns the weights of the scatter and of `P P^T` for this number of units.
@@ -106,7 +112,7 @@ impl<'a> Class<'a> {
 
 /// Returns the weight of every class's scatter on behalf of the classes of a single unit: their `N - 1` degrees of
 /// freedom times the covariance pooled over the others, `sum scatter / sum (U - 1)`.
-fn pooled_weight(classes: &[Class<'_>]) -> f64 {
+fn pooled_weight(classes: &[ClassUnits<'_>]) -> f64 {
     let alone = classes.iter().filter(|class| class.units.len() == 1);
     let missing: f64 = alone.map(|class| class.total - 1.0).sum();
     let known: f64 = classes.iter().map(|class| class.units.len().saturating_sub(1) as f64).sum();

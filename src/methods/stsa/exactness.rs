@@ -106,7 +106,7 @@ pub struct Exact {
 mod tests {
     use super::*;
     use crate::data::units::{DummyClientSplit, cut, key};
-    use crate::methods::stsa::{Estimation, OneUnit, Unit, UnitCount, estimate};
+    use crate::methods::stsa::{Estimation, OneUnit, UnitCount, UnitStatistics, estimate};
     use crate::numerics::distributions::standard_normal;
     use crate::numerics::ridge::{Penalty, ridge};
     use crate::numerics::streams::{Domain, StreamKey};
@@ -122,14 +122,14 @@ mod tests {
     };
 
     /// Rectified Gaussians around the means of two classes.
-    struct Drawn {
+    struct RectifiedGaussians {
         rows: Vec<f64>,
         classes: Vec<usize>,
         seed: u64,
     }
 
-    impl Drawn {
-        fn new(seed: u64, samples: usize) -> Drawn {
+    impl RectifiedGaussians {
+        fn new(seed: u64, samples: usize) -> RectifiedGaussians {
             let mut rng = StreamKey::new(seed, Domain::Method).rng();
             let classes: Vec<usize> = (0..samples).map(|i| i % CLASSES).collect();
             let mut rows = Vec::new();
@@ -139,7 +139,7 @@ mod tests {
                     rows.push((mean + standard_normal(&mut rng)).max(0.0));
                 }
             }
-            Drawn { rows, classes, seed }
+            RectifiedGaussians { rows, classes, seed }
         }
 
         fn samples(&self) -> impl Iterator<Item = (&[f64], usize)> {
@@ -156,7 +156,7 @@ mod tests {
             (gram.finish(), sums)
         }
 
-        fn units(&self, count: u32) -> Vec<Unit> {
+        fn units(&self, count: u32) -> Vec<UnitStatistics> {
             let parts = cut(
                 self.classes.len(),
                 count,
@@ -164,7 +164,7 @@ mod tests {
                 key(self.seed, TaskId(0), ClientId(0)),
             );
             let unit = |places: &Vec<u32>| {
-                let mut unit = Unit::empty(CLASSES, WIDTH);
+                let mut unit = UnitStatistics::empty(CLASSES, WIDTH);
                 for place in places {
                     let at = *place as usize;
                     unit.add(&self.rows[at * WIDTH..][..WIDTH], self.classes[at]);
@@ -203,7 +203,7 @@ mod tests {
     /// The estimate by the paper's formula, two solutions, and their distance, written out.
     #[test]
     fn the_error_is_what_an_independent_computation_gives() {
-        let (drawn, penalty) = (Drawn::new(5, 40), 3.0);
+        let (drawn, penalty) = (RectifiedGaussians::new(5, 40), 3.0);
         let units = drawn.units(4);
         let square = || vec![vec![0.0; WIDTH]; WIDTH];
         let (mut exact, mut guess) = (square(), square());
@@ -220,7 +220,8 @@ mod tests {
             sums[class].iter_mut().zip(row).for_each(|(sum, h)| *sum += h);
         }
         for (class, sum) in sums.iter().enumerate() {
-            let held: Vec<&Unit> = units.iter().filter(|unit| unit.counts[class] > 0.0).collect();
+            let held: Vec<&UnitStatistics> =
+                units.iter().filter(|unit| unit.counts[class] > 0.0).collect();
             let n: f64 = held.iter().map(|unit| unit.counts[class]).sum();
             let u = held.len() as f64;
             for unit in held {
@@ -283,11 +284,11 @@ mod tests {
         .unwrap();
         assert!((found.bound - 72_f64.sqrt() / 12.0).abs() < 1e-12, "{found:?}");
         for seed in 0..20 {
-            let found = Drawn::new(seed, 60).compared(3, 0.5);
+            let found = RectifiedGaussians::new(seed, 60).compared(3, 0.5);
             assert!(found.error > 0.0 && found.error <= found.bound, "{seed}: {found:?}");
             assert!(found.bound.is_finite());
         }
-        let ones = Drawn::new(1, 60).compared(60, 0.5);
+        let ones = RectifiedGaussians::new(1, 60).compared(60, 0.5);
         assert!(ones.error < 1e-12 && ones.bound < 1e-9, "a sample each: {ones:?}");
     }
 
@@ -295,7 +296,10 @@ mod tests {
     #[test]
     fn the_error_falls_with_the_number_of_units() {
         let mean = |count: u32, of: fn(HeadError) -> f64| {
-            (0..40).map(|seed| of(Drawn::new(seed, 240).compared(count, 5.0))).sum::<f64>() / 40.0
+            (0..40)
+                .map(|seed| of(RectifiedGaussians::new(seed, 240).compared(count, 5.0)))
+                .sum::<f64>()
+                / 40.0
         };
         for of in [|found: HeadError| found.error, |found: HeadError| found.bound] {
             let [few, some, many] = [3, 30, 80].map(|count| mean(count, of));
@@ -314,7 +318,7 @@ mod tests {
                 let rows: Vec<f64> = (0..samples * WIDTH)
                     .map(|at| (at % WIDTH + 1) as f64 * standard_normal(&mut rng) + 1.0)
                     .collect();
-                let drawn = Drawn { rows, classes: vec![0; samples], seed: draw };
+                let drawn = RectifiedGaussians { rows, classes: vec![0; samples], seed: draw };
                 let (gram, sums) = drawn.exact();
                 let units = drawn.units(count);
                 let mut gap = estimate(&units, units.len(), WIDTH, &RULE);
@@ -331,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_class_of_one_unit_misses_its_scatter() {
-        let drawn = Drawn { classes: vec![0; 30], ..Drawn::new(2, 30) };
+        let drawn = RectifiedGaussians { classes: vec![0; 30], ..RectifiedGaussians::new(2, 30) };
         let (gram, sums) = drawn.exact();
         let mut gap = estimate(&drawn.units(1), 1, WIDTH, &RULE);
         gap.add_scaled(-1.0, &gram);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 
-use super::estimate::Unit;
+use super::estimate::UnitStatistics;
 use crate::data::{Batch, Loader, Shard, TaskView};
 use crate::model::{self, FrozenPart};
 use crate::numerics::projection::Projection;
@@ -79,7 +79,7 @@ const BLOCK: usize = 256;
 
 /// Sums over the samples of a shard.
 pub(super) struct Collected {
-    pub unit: Unit,
+    pub unit: UnitStatistics,
     /// The sum of `h h^T`, where it was asked for.
     pub gram: Option<Symmetric>,
 }
@@ -92,7 +92,7 @@ pub(super) fn collect(
     layer: &Projection,
     gram: bool,
 ) -> Result<Collected, PolicyError> {
-    let mut unit = Unit::empty(view.rows.len(), layer.width());
+    let mut unit = UnitStatistics::empty(view.rows.len(), layer.width());
     let mut gram = gram.then(|| Gram::new(layer.width()));
     let mut take = |features: &[f64], classes: &[usize]| {
         let rows = layer.apply(features);

@@ -3,7 +3,7 @@
 use super::Stsa;
 use super::class_sums::ClassSums;
 use super::config::{Payload, Variant};
-use super::estimate::Unit;
+use super::estimate::UnitStatistics;
 use super::features::Collected;
 use crate::numerics::symmetric::{Symmetric, packed_len};
 use crate::policy::{Aggregate, Message, MessageSpec, PolicyError, StalenessRule, TensorSpec};
@@ -79,7 +79,7 @@ pub(super) fn sums_of(
 }
 
 /// Returns the unit in an upload of STSA-E.
-pub(super) fn unit_of(update: &Message) -> Result<Unit, WireError> {
+pub(super) fn unit_of(update: &Message) -> Result<UnitStatistics, WireError> {
     let counts = update.tensor(Kind::Statistics, COUNTS)?.numbers();
     let sums = update.tensor(Kind::Statistics, SUMS)?;
     let [classes, width] = *sums.shape() else {
@@ -88,5 +88,5 @@ pub(super) fn unit_of(update: &Message) -> Result<Unit, WireError> {
     if classes != counts.len() {
         return Err(WireError::Malformed(format!("{classes} sums and {} counts", counts.len())));
     }
-    Ok(Unit { sums: ClassSums { width, values: sums.numbers() }, counts })
+    Ok(UnitStatistics { sums: ClassSums { width, values: sums.numbers() }, counts })
 }

@@ -48,7 +48,7 @@ pub use class_sums::ClassSums;
 pub use config::{
     Estimation, HeadMode, LambdaScale, OneUnit, Payload, StsaConfig, UnitCount, Variant,
 };
-pub use estimate::{Unit, estimate};
+pub use estimate::{UnitStatistics, estimate};
 pub use exactness::{HeadError, Statistics, expected_square, head_error};
 pub use head::RidgeHead;
 
@@ -75,11 +75,11 @@ pub struct Stsa {
     dim: usize,
     classes: usize,
     /// The random layer last used. All clients draw the same layer; in one process once is enough.
-    layer: Arc<Mutex<Option<Layer>>>,
+    layer: Arc<Mutex<Option<RandomLayer>>>,
 }
 
 /// The random layer of a seed.
-struct Layer {
+struct RandomLayer {
     seed: u64,
     projection: Arc<Projection>,
 }
@@ -128,7 +128,7 @@ impl Stsa {
             Some(layer) if layer.seed == seed => Arc::clone(&layer.projection),
             _ => {
                 let projection = Arc::new(Projection::draw(seed, self.dim, self.width()));
-                *last = Some(Layer { seed, projection: Arc::clone(&projection) });
+                *last = Some(RandomLayer { seed, projection: Arc::clone(&projection) });
                 projection
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::class_sums::ClassSums;
 use super::config::{Estimation, Variant};
-use super::estimate::{Unit, estimate};
+use super::estimate::{UnitStatistics, estimate};
 use super::exactness::{Exact, Statistics, expected_square, head_error};
 use super::features::{Collected, Frozen, collect};
 use super::head::{RidgeHead, Scorer};
@@ -58,7 +58,7 @@ impl StsaServer {
     /// Returns `G` and `P^T` of what arrived from units: the matrix is estimated. `all` counts empty units, too.
     fn estimated(
         &mut self,
-        (units, all): (&[Unit], usize),
+        (units, all): (&[UnitStatistics], usize),
         (rule, view): (&Estimation, &TaskView),
         ctx: &RunContext,
     ) -> Result<(Symmetric, ClassSums), PolicyError> {
@@ -95,7 +95,7 @@ impl StsaServer {
     /// Adds the exact sums of a task, class by class, and says what error Proposition 3.2 expects.
     fn know_exactly(
         &mut self,
-        units: &[Unit],
+        units: &[UnitStatistics],
         view: &TaskView,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
@@ -190,7 +190,7 @@ impl Server for StsaServer {
             Variant::Estimated(rule) => {
                 let units =
                     aggregate.kept_uploads.iter().map(|kept| messages::unit_of(&kept.update));
-                let units: Vec<Unit> = units.collect::<Result<_, _>>()?;
+                let units: Vec<UnitStatistics> = units.collect::<Result<_, _>>()?;
                 self.estimated((&units, cut_by(&aggregate)), (&rule, view), ctx)?
             }
         };

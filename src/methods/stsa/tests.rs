@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::config::{Estimation, HeadMode, OneUnit, Payload, StsaConfig, UnitCount, Variant};
-use super::estimate::{Unit, estimate};
+use super::estimate::{UnitStatistics, estimate};
 use super::features::Collected;
 use super::head::Scorer;
 use super::messages::{down, of_seed, seed_of, sums_of, unit_of, upload};
@@ -34,18 +34,18 @@ const NONEMPTY: Estimation = Estimation {
 const TOTAL: Estimation = Estimation { unit_count: UnitCount::Total, ..NONEMPTY };
 
 /// Random features with a class and a unit each.
-struct Samples {
+struct LabeledFeatures {
     width: usize,
     rows: Vec<f64>,
     classes: Vec<usize>,
     units: Vec<usize>,
 }
 
-impl Samples {
-    fn units(&self) -> Vec<Unit> {
+impl LabeledFeatures {
+    fn units(&self) -> Vec<UnitStatistics> {
         let count = |of: &[usize]| of.iter().max().map_or(0, |last| last + 1);
         let classes = count(&self.classes);
-        let mut units = vec![Unit::empty(classes, self.width); count(&self.units)];
+        let mut units = vec![UnitStatistics::empty(classes, self.width); count(&self.units)];
         let samples = self.rows.chunks(self.width).zip(self.classes.iter().zip(&self.units));
         samples.for_each(|(row, (class, unit))| units[*unit].add(row, *class));
         units
@@ -76,10 +76,10 @@ fn best(scores: &[f64], classes: usize) -> Vec<i64> {
     scores.chunks(classes).map(first_best).collect()
 }
 
-fn golden_samples(golden: &Golden, units: &str) -> Samples {
+fn golden_samples(golden: &Golden, units: &str) -> LabeledFeatures {
     let layer = Projection::from_weights(24, 64, golden.f64("R")).unwrap();
     let whole = |name: &str| golden.i64(name).into_iter().map(|v| v as usize).collect();
-    Samples {
+    LabeledFeatures {
         width: 64,
         rows: layer.apply(&golden.f64("X")),
         classes: whole("labels"),
@@ -108,7 +108,7 @@ fn golden_estimates() {
     let units = clients.units();
     let sums: Vec<f64> = units.iter().flat_map(|unit| unit.sums.values.clone()).collect();
     golden.assert_close("e.sum", &sums);
-    let transposed = |unit: &Unit| -> Vec<f64> {
+    let transposed = |unit: &UnitStatistics| -> Vec<f64> {
         let at = |place: usize| unit.sums.row(place % 6)[place / 6];
         (0..64 * 6).map(at).collect()
     };
@@ -154,7 +154,7 @@ fn golden_heads_and_predictions() {
 }
 
 /// Gaussian features `mu + L z` of one class in units of these sizes.
-fn drawn(draw: u64, counts: &[usize], width: usize) -> Samples {
+fn drawn(draw: u64, counts: &[usize], width: usize) -> LabeledFeatures {
     let mut rng = StreamKey::new(9, Domain::Method).step(draw).rng();
     let total: usize = counts.iter().sum();
     let mut rows = Vec::with_capacity(total * width);
@@ -167,7 +167,7 @@ fn drawn(draw: u64, counts: &[usize], width: usize) -> Samples {
         }));
     }
     let units = counts.iter().enumerate().flat_map(|(unit, n)| vec![unit; *n]).collect();
-    Samples { width, rows, classes: vec![0; total], units }
+    LabeledFeatures { width, rows, classes: vec![0; total], units }
 }
 
 /// Card, invariant 5: unbiased, with the predicted error.
@@ -207,7 +207,7 @@ fn the_estimate_is_unbiased_and_its_error_is_the_formula_s() {
 }
 
 /// The paper's form, for a class over `units` units.
-fn first_form(samples: &Samples, units: f64) -> Symmetric {
+fn first_form(samples: &LabeledFeatures, units: f64) -> Symmetric {
     let all = samples.units();
     let n: f64 = all.iter().map(|unit| unit.counts[0]).sum();
     let (a, b) = ((n - 1.0) / (units - 1.0), (n - units) / ((units - 1.0) * n));
@@ -265,7 +265,7 @@ fn a_class_of_one_unit_takes_its_mean_or_the_pooled_scatter() {
     let mean = samples.estimate(&NONEMPTY);
     let pooled = samples.estimate(&Estimation { one_unit: OneUnit::Pooled, ..NONEMPTY });
     // Class 0 has scatter S over 3 units: 17 / 2 of it are its own, (8 - 1) / 2 are lent.
-    let own = Samples {
+    let own = LabeledFeatures {
         width: 5,
         rows: samples.rows[..18 * 5].to_vec(),
         classes: vec![0; 18],
@@ -291,9 +291,10 @@ fn units_of_less_than_a_sample_say_nothing() {
     let samples = drawn(7, &[4, 5, 6], 5);
     let mut units = samples.units();
     let clean = estimate(&units, 3, 5, &NONEMPTY);
-    let noise = Unit { sums: ClassSums { width: 5, values: vec![9.0; 5] }, counts: vec![-0.4] };
+    let noise =
+        UnitStatistics { sums: ClassSums { width: 5, values: vec![9.0; 5] }, counts: vec![-0.4] };
     units.push(noise.clone());
-    units.push(Unit { counts: vec![0.9], ..noise });
+    units.push(UnitStatistics { counts: vec![0.9], ..noise });
     assert_eq!(estimate(&units, 5, 5, &NONEMPTY), clean);
     assert_eq!(estimate(&[], 0, 5, &NONEMPTY), Symmetric::zeros(5));
 }
@@ -396,7 +397,7 @@ fn the_server_counts_units_as_it_is_told() {
         let (method, _) = stsa(Payload::F64, Variant::Estimated(rule));
         let layout = method.statistics(1);
         let sent = Arc::new(of_seed(9).unwrap());
-        let fold = |(at, samples): (usize, &Samples)| {
+        let fold = |(at, samples): (usize, &LabeledFeatures)| {
             let found = Collected { unit: samples.units().remove(0), gram: Some(samples.gram()) };
             let meta = UploadMeta::timely(seat(at as u32, at as u32, unit), Round(0));
             let update = upload(&layout, &found).unwrap();
@@ -426,7 +427,7 @@ fn the_server_counts_units_as_it_is_told() {
 #[test]
 fn uploads_fill_their_layouts_and_fold_to_what_was_counted() {
     let participants = [drawn(2, &[7], 5), drawn(3, &[4], 5)];
-    let of = |participant: &Samples| Collected {
+    let of = |participant: &LabeledFeatures| Collected {
         unit: participant.units().remove(0),
         gram: Some(participant.gram()),
     };
@@ -459,7 +460,7 @@ fn uploads_fill_their_layouts_and_fold_to_what_was_counted() {
         };
         if variant == Variant::Estimated(NONEMPTY) {
             let units = aggregate.kept_uploads.iter().map(|kept| unit_of(&kept.update).unwrap());
-            let units: Vec<Unit> = units.collect();
+            let units: Vec<UnitStatistics> = units.collect();
             assert_eq!(units.iter().map(|unit| unit.counts[0]).collect::<Vec<_>>(), [7.0, 4.0]);
             for (unit, found) in units.iter().zip(&found) {
                 near(&unit.sums.values, &found.unit.sums.values);

@@ -41,10 +41,10 @@ fn golden_released_estimates_and_heads() {
         let (labels, clients) = (golden.labels(&name("labels")), golden.labels(&name("clients")));
         let counts = golden.i64(&name("unit_counts"));
         let unit_sums = golden.f64(&name("unit_sums"));
-        let units: Vec<Unit> = counts
+        let units: Vec<UnitStatistics> = counts
             .chunks(CLASSES)
             .zip(unit_sums.chunks(CLASSES * WIDTH))
-            .map(|(counts, sums)| Unit {
+            .map(|(counts, sums)| UnitStatistics {
                 counts: counts.iter().map(|count| *count as f64).collect(),
                 sums: ClassSums { width: WIDTH, values: sums.to_vec() },
             })
@@ -55,7 +55,7 @@ fn golden_released_estimates_and_heads() {
             let key = units::key(1, TaskId(task), ClientId(client));
             let ours = units::cut(samples, PARTS as u32, DummyClientSplit::RemainderLast, key);
             let theirs = &units[client as usize * PARTS..][..PARTS];
-            let sizes = |unit: &Unit| unit.counts.iter().sum::<f64>() as usize;
+            let sizes = |unit: &UnitStatistics| unit.counts.iter().sum::<f64>() as usize;
             assert_eq!(
                 ours.iter().map(Vec::len).collect::<Vec<_>>(),
                 theirs.iter().map(sizes).collect::<Vec<_>>(),
@@ -65,7 +65,7 @@ fn golden_released_estimates_and_heads() {
         assert!(task > 0 || units[6..8].iter().all(|unit| unit.counts == [0.0; CLASSES]));
 
         let rows = layer.apply(&golden.f64(&name("x")));
-        let mut whole = Unit::empty(CLASSES, WIDTH);
+        let mut whole = UnitStatistics::empty(CLASSES, WIDTH);
         for (row, label) in rows.chunks(WIDTH).zip(&labels) {
             whole.add(row, *label as usize);
         }

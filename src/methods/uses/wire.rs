@@ -19,13 +19,13 @@ use crate::wire::{Dtype, Kind};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Carried {
     /// Contents for clients and for the server.
-    directions: [Content; 2],
+    directions: [MessageContents; 2],
     layouts: Vec<MessageSpec>,
 }
 
 /// Contents of the messages of one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Content {
+struct MessageContents {
     /// Kinds that a codec touches.
     coded: BTreeSet<Kind>,
     /// Kinds of real numbers that travel as they are.
@@ -36,7 +36,7 @@ struct Content {
     assets: BTreeSet<&'static str>,
 }
 
-impl Content {
+impl MessageContents {
     fn add(&mut self, layout: &MessageSpec) {
         for place in layout.tensor_specs() {
             let kinds = match place.dtype {
@@ -107,7 +107,7 @@ impl Carried {
 
     /// Returns sentences about contents that codecs do and do not change, for `fedcast methods show`.
     pub fn sentences(&self) -> Vec<String> {
-        let told = |(word, content): (&str, &Content)| {
+        let told = |(word, content): (&str, &MessageContents)| {
             let coded = match content.coded.is_empty() {
                 true => format!("encode nothing of {word}"),
                 false => format!("encode {} of {word}", kinds(&content.coded)),
@@ -153,7 +153,7 @@ fn codecs(
     name: &str,
     direction: Direction,
     section: &DirectionSection,
-    content: &Content,
+    content: &MessageContents,
 ) -> Vec<Ignored> {
     let (key, messages) = match direction {
         Direction::Down => ("wire.down", "downloads"),

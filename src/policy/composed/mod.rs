@@ -45,7 +45,7 @@ pub struct Composed {
     rounds: Option<u32>,
     /// Frozen features by the digest of their asset. In one process a client takes them from
     /// here; the asset is what it would have to receive, and what is charged.
-    frozen: Arc<Mutex<BTreeMap<u64, Frozen>>>,
+    frozen: Arc<Mutex<BTreeMap<u64, FrozenExtractor>>>,
 }
 
 /// Name of the asset that holds the first method's features.
@@ -55,7 +55,7 @@ const FEATURES: &str = "features";
 const TAG: usize = 1;
 
 #[derive(Clone)]
-struct Frozen {
+struct FrozenExtractor {
     features: Arc<dyn Predictor>,
     asset: Arc<Asset>,
     /// The first server as it was then, from which another process freezes the same features.
@@ -75,12 +75,12 @@ impl Composed {
     }
 
     /// Freezes the features of the first method's server as they stand.
-    fn freeze(&self, first: &dyn Server, ctx: &RunContext) -> Result<Frozen, PolicyError> {
+    fn freeze(&self, first: &dyn Server, ctx: &RunContext) -> Result<FrozenExtractor, PolicyError> {
         let network = first.predictor(ctx)?;
         let asset = Asset::new(FEATURES, 0, Kind::Weights, network.feature_state());
         let features = Arc::new(FrozenFeatures::new(network, asset.digest()));
         let (asset, server) = (Arc::new(asset), Arc::new(first.save()));
-        let frozen = Frozen { features, asset, server };
+        let frozen = FrozenExtractor { features, asset, server };
         let mut all = self.frozen.lock();
         all.insert(frozen.asset.digest(), frozen.clone());
         Ok(frozen)
@@ -108,7 +108,7 @@ impl Composed {
     }
 
     /// Returns the features that a download names; none in the first stage.
-    fn named(&self, download: &Message) -> Result<Option<Frozen>, WireError> {
+    fn named(&self, download: &Message) -> Result<Option<FrozenExtractor>, WireError> {
         if !is_second(download)? {
             return Ok(None);
         }
@@ -197,7 +197,7 @@ fn tensor_bytes(body: &BodyShape) -> u64 {
     tensors.map(|tensor| 4 * tensor.elements()).sum()
 }
 
-fn with_features(ctx: &RunContext, frozen: &Frozen) -> Result<RunContext, PolicyError> {
+fn with_features(ctx: &RunContext, frozen: &FrozenExtractor) -> Result<RunContext, PolicyError> {
     Ok(RunContext { first_method: Some(predictor_on(&frozen.features, ctx)?), ..ctx.clone() })
 }
 

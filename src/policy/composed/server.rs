@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::bodies::{join, malformed, split};
-use super::{Composed, Frozen, down_within, with_features};
+use super::{Composed, FrozenExtractor, down_within, with_features};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Aggregate, KeptUpload, Message, Participant, PolicyError, Predictor, RoundContext, RunContext,
@@ -31,7 +31,7 @@ const HASH: u64 = (1 << 48) - 1;
 
 struct Second {
     server: Box<dyn Server>,
-    frozen: Frozen,
+    frozen: FrozenExtractor,
     /// True after a round of the second method is over. Before that it has no predictor.
     has_learnt: bool,
 }
@@ -204,7 +204,7 @@ fn within(aggregate: Aggregate) -> Result<Aggregate, WireError> {
 }
 
 /// Returns a download with the tag of its stage and the features it builds on.
-fn outside(inner: &Message, features: Option<&Frozen>) -> Message {
+fn outside(inner: &Message, features: Option<&FrozenExtractor>) -> Message {
     let mut download = inner.clone();
     let mut tag = vec![u8::from(features.is_some())];
     if let Some(frozen) = features {

@@ -7,7 +7,7 @@ use crate::data::{Cause, DataError};
 
 /// Returns the lines of one part, `train` or `test`; a file of one part only has no name for it.
 pub(in crate::data::folder) fn part(file: &Path, part: &str) -> Result<ImageList, DataError> {
-    let text = crate::files::read_text(file, crate::files::Kind::Table)
+    let text = crate::files::read_text(file, crate::files::FileKind::Table)
         .map_err(|error| DataError::io(file, "the list of a split", error))?;
     let ending = file.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
     let lines = match ending.as_deref() {

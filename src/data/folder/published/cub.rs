@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::data::DataError;
 use crate::data::folder::division::Division;
 use crate::data::folder::list::{self, ImageLine, ImageList, at, wrong};
-use crate::files::{Kind, read_text};
+use crate::files::{FileKind, read_text};
 
 pub(super) fn is_at(root: &Path) -> bool {
     ["images.txt", "image_class_labels.txt", "train_test_split.txt"]
@@ -55,7 +55,7 @@ pub(super) fn read(root: &Path) -> Result<Division, DataError> {
 
 /// Number -> line and text behind it.
 fn pairs(file: &Path) -> Result<BTreeMap<u32, (usize, String)>, DataError> {
-    let text = read_text(file, Kind::Table)
+    let text = read_text(file, FileKind::Table)
         .map_err(|error| DataError::io(file, "a list of CUB-200-2011", error))?;
     let mut found = BTreeMap::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {

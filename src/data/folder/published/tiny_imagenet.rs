@@ -8,7 +8,7 @@ use crate::data::DataError;
 use crate::data::folder::division::Division;
 use crate::data::folder::entries::{Census, sub_folders};
 use crate::data::folder::list::{at, wrong};
-use crate::files::{Kind, read_text};
+use crate::files::{FileKind, read_text};
 
 /// Returns true for Tiny-ImageNet whose `val` images are not sorted into folders of classes.
 pub(super) fn is_at(root: &Path) -> bool {
@@ -67,7 +67,7 @@ fn annotations(
     file: &Path,
     class_names: &[String],
 ) -> Result<BTreeMap<String, (u32, usize)>, DataError> {
-    let text = read_text(file, Kind::Table)
+    let text = read_text(file, FileKind::Table)
         .map_err(|error| DataError::io(file, "the classes of val/images", error))?;
     let mut classes = BTreeMap::new();
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {

@@ -4,7 +4,7 @@ use super::{CONTROL, ControlVariates, LocalTrajectory, Variates};
 use crate::data::TaskView;
 use crate::methods::averaging::{
     ClosedRound, Keeper, LocalTrainingResult, PackClient, ParameterVectors, RATES, RowPurpose,
-    SAMPLES, Sums, VectorStore,
+    SAMPLES, VectorStore, VectorSums,
 };
 use crate::methods::parts::{ClientContext, SharedModel};
 use crate::model::ParameterSet;
@@ -61,9 +61,9 @@ pub(super) fn renew_clients<M: ControlVariates>(
     memory: &mut VectorStore,
     control: &ParameterSet,
     closing: &ClosedRound<'_>,
-) -> Result<Sums, PolicyError> {
+) -> Result<VectorSums, PolicyError> {
     let ClosedRound { model, shared, ctx, .. } = *closing;
-    let mut changes = Sums::default();
+    let mut changes = VectorSums::default();
     for kept in &closing.folded.kept_uploads {
         let (client, view) = (kept.meta.participant.client, &*kept.meta.participant.view);
         let (from, to) = local_trajectory(&shared, model, kept)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor, Var};
 
-use super::super::network::Network;
+use super::super::network::FedHafNetwork;
 use super::super::{BatchNormMode, ModuleShape, NetworkShape, Residual, TeacherBatchNormMode};
 use super::*;
 use crate::model::{ByBatch, Drops, MaskPlace, ParameterSet, Trains, of_module as is_of_module};
@@ -24,9 +24,9 @@ fn parameters() -> ParameterSet {
     SHAPE.initial_parameters(StreamKey::new(3, Domain::Init))
 }
 
-fn network(trains: Trains) -> Network {
+fn network(trains: Trains) -> FedHafNetwork {
     let by_batch = ByBatch::training(trains, BatchNormMode::Batch);
-    Network::new(&SHAPE, &parameters(), trains, 0..4, by_batch, &Device::Cpu).unwrap()
+    FedHafNetwork::new(&SHAPE, &parameters(), trains, 0..4, by_batch, &Device::Cpu).unwrap()
 }
 
 fn features() -> Tensor {
@@ -34,8 +34,8 @@ fn features() -> Tensor {
     Tensor::from_vec(values, (6, 6), &Device::Cpu).unwrap()
 }
 
-fn seen<'a>(features: &'a Tensor, labels: &'a [u32]) -> Seen<'a> {
-    Seen { features, labels, rows: 2..4 }
+fn seen<'a>(features: &'a Tensor, labels: &'a [u32]) -> LossBatch<'a> {
+    LossBatch { features, labels, rows: 2..4 }
 }
 
 fn number(loss: &Tensor) -> f32 {
@@ -178,11 +178,13 @@ fn first_step(
 ) -> [f32; 2] {
     let by_batch = ByBatch::training(trains, norms);
     let set = parameters();
-    let of = |trains, by_batch| Network::new(&SHAPE, &set, trains, 0..4, by_batch, &Device::Cpu);
+    let of =
+        |trains, by_batch| FedHafNetwork::new(&SHAPE, &set, trains, 0..4, by_batch, &Device::Cpu);
     let net = of(trains, by_batch).unwrap();
     let previous = of(Trains::NOTHING, by_batch.taught_by(teacher)).unwrap();
     let (network, previous) = (&net, Some(&previous));
-    let objective = Objective { config, network, previous, parts: (trains.head, trains.module) };
+    let objective =
+        FedHafObjective { config, network, previous, parts: (trains.head, trains.module) };
     let x = features();
     let loss = objective.loss(&seen(&x, &LABELS), drops(0.0)).unwrap();
     let gradients = loss.backward().unwrap();
@@ -235,7 +237,7 @@ fn a_model_that_trains_learns_nothing_from_itself() {
 fn a_teacher_by_the_batch_sees_the_whole_of_it() {
     let by_batch = ByBatch { module: true, head: true };
     let teacher =
-        Network::new(&SHAPE, &parameters(), Trains::NOTHING, 0..4, by_batch, &Device::Cpu);
+        FedHafNetwork::new(&SHAPE, &parameters(), Trains::NOTHING, 0..4, by_batch, &Device::Cpu);
     let (teacher, x) = (teacher.unwrap(), features());
     let whole = teacher.adjust(&x, None).unwrap();
     let fd = only(|c| c.lambda_fd = 1.0);
@@ -301,7 +303,7 @@ fn parts_without_samples_are_zero_and_still_differentiable() {
     {
         let net = network(trains);
         let objective =
-            Objective { config: &config, network: &net, previous: Some(&teacher), parts };
+            FedHafObjective { config: &config, network: &net, previous: Some(&teacher), parts };
         let loss = objective.loss(&seen(&x, &labels), drops(0.1)).unwrap();
         assert!(number(&loss).is_finite());
         let gradients = loss.backward().unwrap();
@@ -321,7 +323,7 @@ fn a_stage_leaves_the_other_network_alone() {
         let net = network(trains);
         for step in 0..3 {
             let objective =
-                Objective { config: &config, network: &net, previous: Some(&teacher), parts };
+                FedHafObjective { config: &config, network: &net, previous: Some(&teacher), parts };
             let loss = objective.loss(&seen(&x, &LABELS), drops(0.2)).unwrap();
             let gradients = loss.backward().unwrap();
             for (name, variable) in net.variables() {
@@ -355,7 +357,7 @@ fn residuals_and_dropout_are_where_they_should_be() {
         let set = shape.initial_parameters(StreamKey::new(3, Domain::Init));
         let trains = Trains::NOTHING;
         let by_batch = ByBatch::NOTHING;
-        let net = Network::new(&shape, &set, trains, 0..4, by_batch, &Device::Cpu).unwrap();
+        let net = FedHafNetwork::new(&shape, &set, trains, 0..4, by_batch, &Device::Cpu).unwrap();
         net.adjust(&x, None).unwrap().to_vec2::<f32>().unwrap()
     };
     let all = [Residual::None, Residual::Identity, Residual::Last, Residual::Whole].map(of);

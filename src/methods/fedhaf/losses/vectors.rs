@@ -9,10 +9,10 @@ use crate::model::{ByBatch, Trains};
 use crate::numerics::streams::{Domain, StreamKey};
 
 /// A previous network without a module: what it adjusts stays as it is.
-fn previous() -> Network {
+fn previous() -> FedHafNetwork {
     let shape = NetworkShape { features: 4, module: None, head_hidden: 3, classes: 4 };
     let parameters = shape.initial_parameters(StreamKey::new(1, Domain::Init));
-    Network::new(&shape, &parameters, Trains::NOTHING, 0..4, ByBatch::NOTHING, &Device::Cpu)
+    FedHafNetwork::new(&shape, &parameters, Trains::NOTHING, 0..4, ByBatch::NOTHING, &Device::Cpu)
         .unwrap()
 }
 
@@ -21,7 +21,7 @@ fn golden_own_losses_of_the_module() {
     let golden = Golden::own("losses");
     let (features, labels) = (golden.tensor("haf.features"), golden.labels("haf.labels"));
     let (adjusted, previous) = (golden.variable("haf.adjusted"), previous());
-    let seen = Seen { features: &features, labels: &labels, rows: 2..4 };
+    let seen = LossBatch { features: &features, labels: &labels, rows: 2..4 };
     for (name, lambda_fd, lambda_fb, squares) in [
         ("haf.fd", 1.0, 0.0, Squares::Sum),
         ("haf.fb", 0.0, 1.0, Squares::Sum),
@@ -53,15 +53,21 @@ fn golden_losses_of_the_module() {
     };
     let shape = NetworkShape { features: 5, module: None, head_hidden: 3, classes: 4 };
     let parameters = shape.initial_parameters(StreamKey::new(1, Domain::Init));
-    let previous =
-        Network::new(&shape, &parameters, Trains::NOTHING, 0..4, ByBatch::NOTHING, &Device::Cpu);
+    let previous = FedHafNetwork::new(
+        &shape,
+        &parameters,
+        Trains::NOTHING,
+        0..4,
+        ByBatch::NOTHING,
+        &Device::Cpu,
+    );
     let (new, old) = (read("haf.new"), read("haf.old"));
-    let seen = Seen { features: &old, labels: &[0, 1, 1, 0, 1, 1], rows: 2..4 };
+    let seen = LossBatch { features: &old, labels: &[0, 1, 1, 0, 1, 1], rows: 2..4 };
     let loss = of_module(&config(1.0, 0.0), &new, &seen, Some(&previous.unwrap())).unwrap();
     check("haf.fd", "haf.fd.grad_new", &loss, &new);
 
     let (x, labels) = (read("haf.x"), golden.labels("haf.class"));
-    let seen = Seen { features: &x, labels: &labels, rows: 2..4 };
+    let seen = LossBatch { features: &x, labels: &labels, rows: 2..4 };
     let loss = of_module(&config(0.0, 1.0), &x, &seen, None).unwrap();
     check("haf.fb", "haf.fb.grad_x", &loss, &x);
 }

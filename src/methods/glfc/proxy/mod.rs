@@ -25,7 +25,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 pub(super) use self::prototype::gradients;
-use self::score::Spread;
+use self::score::ClassSpread;
 pub use self::score::{Augment, Scale};
 pub(super) use self::score::{TRACED, TRACES, trace};
 use crate::data::{DataError, Split};
@@ -275,7 +275,7 @@ pub struct Seen {
     /// Radius of copies of features around them, once it is known; 0 before.
     radius: f64,
     /// Latest spreads of features that clients reported in the first task.
-    traces: BTreeMap<ClientId, Vec<Spread>>,
+    traces: BTreeMap<ClientId, Vec<ClassSpread>>,
 }
 
 impl Seen {
@@ -295,7 +295,7 @@ impl Saved for Seen {
         });
         let mut numbers = vec![self.best, self.radius, *rows as f64, old.0 as f64, old.1 as f64];
         for (client, spreads) in &self.traces {
-            numbers.extend(spreads.iter().flat_map(|Spread { row, trace, samples }| {
+            numbers.extend(spreads.iter().flat_map(|ClassSpread { row, trace, samples }| {
                 [f64::from(client.0), f64::from(*row), *trace, f64::from(*samples)]
             }));
         }
@@ -332,9 +332,10 @@ impl Saved for Seen {
         let [_, channels, height, width] = images.shape()[..] else { return Err(cut()) };
         let old = vectors_of(&saved.sections, OLD)?;
         let old = (*task > 0.0).then(|| asset(TaskId(*task as u16 - 1), &old, *old_rows as usize));
-        let mut traces: BTreeMap<ClientId, Vec<Spread>> = BTreeMap::new();
+        let mut traces: BTreeMap<ClientId, Vec<ClassSpread>> = BTreeMap::new();
         for said in spreads.chunks_exact(4) {
-            let spread = Spread { row: said[1] as u32, trace: said[2], samples: said[3] as u32 };
+            let spread =
+                ClassSpread { row: said[1] as u32, trace: said[2], samples: said[3] as u32 };
             traces.entry(ClientId(said[0] as u32)).or_default().push(spread);
         }
         Ok(Seen {

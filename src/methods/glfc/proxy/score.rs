@@ -193,7 +193,7 @@ pub fn trace(
 
 /// Spread of the features of a class at a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub struct ClassSpread {
     /// Head row of the class.
     pub row: u32,
     /// Trace of the covariance, divided by the width of a feature.
@@ -216,7 +216,7 @@ impl Seen {
         let each = rows.iter().zip(samples).zip(traces.numbers());
         let spreads = each.map(|((row, samples), trace)| {
             let (row, samples) = (*row, *samples);
-            Spread { row, trace, samples }
+            ClassSpread { row, trace, samples }
         });
         self.traces.insert(client, spreads.collect());
         Ok(())
@@ -229,7 +229,7 @@ impl Seen {
             return;
         }
         let mut classes: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
-        for Spread { row, trace, samples } in traces.into_values().flatten() {
+        for ClassSpread { row, trace, samples } in traces.into_values().flatten() {
             let (samples, class) = (f64::from(samples), classes.entry(row).or_default());
             *class = (class.0 + trace * samples, class.1 + samples);
         }
@@ -394,7 +394,7 @@ mod tests {
         assert!(seen.traces.is_empty());
         let deaf = Augment { from_clients: false, ..augment };
         let mut seen = Seen::default();
-        seen.traces.insert(ClientId(0), vec![Spread { row: 0, trace: 4.0, samples: 1 }]);
+        seen.traces.insert(ClientId(0), vec![ClassSpread { row: 0, trace: 4.0, samples: 1 }]);
         seen.end_first_task(&deaf);
         assert_eq!((deaf.at(seen.radius).radius, seen.traces.len()), (0.15, 0));
     }

@@ -14,7 +14,7 @@ pub struct Conditions {
 
 /// The conditions of a batch of pseudo-queries.
 #[derive(Clone, Debug)]
-pub struct Batch {
+pub struct ConditionBatch {
     /// Head rows.
     pub labels: Vec<u32>,
     /// `(b, noise)`.
@@ -32,12 +32,12 @@ impl Conditions {
     ///
     /// # Errors
     /// What the tensor library reports.
-    pub fn draw(&self, size: usize, key: StreamKey) -> Result<Batch> {
+    pub fn draw(&self, size: usize, key: StreamKey) -> Result<ConditionBatch> {
         let rng = &mut key.rng();
         let labels = (0..size).map(|_| self.law.sample(rng) as u32).collect();
         let mut noise = vec![0.0; size * self.noise];
         fill_normal(rng, &mut noise);
         let noise = Tensor::from_vec(noise, (size, self.noise), &Device::Cpu)?;
-        Ok(Batch { labels, noise })
+        Ok(ConditionBatch { labels, noise })
     }
 }

@@ -12,7 +12,7 @@
 
 use candle_core::{Result, Tensor};
 
-use super::models::{Model, Teacher};
+use super::models::{ConsolidationTeacher, Model};
 use crate::learning::losses::closed_form;
 use crate::model::ops;
 use crate::model::ops::matrix::{Matrix, MatrixMut};
@@ -20,13 +20,13 @@ use crate::model::prompts::cosines;
 
 /// The pools of the server and its teachers, by block.
 pub struct Disagreement {
-    blocks: Vec<Block>,
+    blocks: Vec<DisagreementBlock>,
     pool: usize,
     /// Numbers of a block's prompt.
     entries: usize,
 }
 
-struct Block {
+struct DisagreementBlock {
     /// Keys of the server and of every teacher, `((1 + teachers) pool, d)`.
     keys: Tensor,
     /// `G_i`, `(2 pool, 2 pool)`, of every teacher.
@@ -38,8 +38,8 @@ impl Disagreement {
     ///
     /// # Errors
     /// When pools differ in shape.
-    pub fn new(server: &Model, teachers: &[Teacher]) -> Result<Disagreement> {
-        let block = |j: usize| -> Result<Block> {
+    pub fn new(server: &Model, teachers: &[ConsolidationTeacher]) -> Result<Disagreement> {
+        let block = |j: usize| -> Result<DisagreementBlock> {
             let keys: Vec<&Tensor> = [server]
                 .into_iter()
                 .chain(teachers.iter().map(|teacher| &teacher.model))
@@ -50,7 +50,10 @@ impl Disagreement {
                 let both = Tensor::cat(&[own, &(own - &teacher.model.prompts[j])?], 0)?;
                 inner_products(&both)
             });
-            Ok(Block { keys: Tensor::cat(&keys, 0)?, products: products.collect::<Result<_>>()? })
+            Ok(DisagreementBlock {
+                keys: Tensor::cat(&keys, 0)?,
+                products: products.collect::<Result<_>>()?,
+            })
         };
         let pool = server.keys.first().map_or(Ok(0), |keys| keys.dim(0))?;
         let entries = server.prompts.first().map_or(Ok(0), |prompts| prompts.dim(1))?;
@@ -69,7 +72,7 @@ impl Disagreement {
     /// When queries have another width.
     pub fn loss(&self, queries: &Tensor, weights: &[Vec<f32>]) -> Result<Tensor> {
         let mut total: Option<Tensor> = None;
-        for Block { keys, products } in &self.blocks {
+        for DisagreementBlock { keys, products } in &self.blocks {
             let found = cosines(queries, keys)?;
             let loss = closed_form(&found, |c| quadratic(c, products, weights, self.pool))?;
             total = Some(match total {

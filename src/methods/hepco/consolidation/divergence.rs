@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 
 use candle_core::{Result, Tensor};
 
-use super::models::{Model, Teacher};
+use super::models::{ConsolidationTeacher, Model};
 use crate::learning::losses::closed_form;
 use crate::methods::hepco::consolidation::KlForm;
 use crate::model::ops;
@@ -20,7 +20,7 @@ pub struct Heads {
 
 /// The two terms, before they are weighted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Terms {
+pub struct DivergenceTerms {
     /// `sum_b sum_i w_i(b) CE(head_i(z_b), y_b)`.
     pub classification: f64,
     /// `sum_b sum_i w_i(b) KL`.
@@ -31,15 +31,15 @@ pub struct Terms {
     pub weight: f64,
 }
 
-impl Terms {
+impl DivergenceTerms {
     /// Returns the weighted accuracy of the teachers on pseudo-queries; `None` if no teacher has weight.
     pub fn accuracy(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.answered / self.weight)
     }
 }
 
-impl AddAssign for Terms {
-    fn add_assign(&mut self, other: Terms) {
+impl AddAssign for DivergenceTerms {
+    fn add_assign(&mut self, other: DivergenceTerms) {
         self.classification += other.classification;
         self.divergence += other.divergence;
         self.answered += other.answered;
@@ -52,7 +52,7 @@ impl Heads {
     ///
     /// # Errors
     /// When heads differ in shape.
-    pub fn new(server: &Model, teachers: &[Teacher]) -> Result<Heads> {
+    pub fn new(server: &Model, teachers: &[ConsolidationTeacher]) -> Result<Heads> {
         let all = || [server].into_iter().chain(teachers.iter().map(|teacher| &teacher.model));
         let of = |part: fn(&Model) -> &Tensor| Tensor::cat(&all().map(part).collect::<Vec<_>>(), 0);
         let (weight, bias) = (of(|model| &model.weight)?, of(|model| &model.bias)?);
@@ -69,9 +69,9 @@ impl Heads {
         labels: &[u32],
         weights: &[Vec<f32>],
         (lambda, form): (f64, KlForm),
-    ) -> Result<(Tensor, Terms)> {
+    ) -> Result<(Tensor, DivergenceTerms)> {
         let logits = ops::linear(queries, &self.weight, Some(&self.bias))?;
-        let mut terms = Terms::default();
+        let mut terms = DivergenceTerms::default();
         let loss = closed_form(&logits, |logits| {
             let mut gradient = vec![0f32; logits.len()];
             let width = self.weight.dims()[0];
@@ -94,11 +94,11 @@ fn row(
     (label, seen): (usize, usize),
     weights: impl Iterator<Item = f64>,
     (lambda, form): (f64, KlForm),
-) -> Terms {
+) -> DivergenceTerms {
     let (server, teachers) = logits.split_at(seen);
     let (by_server, by_teachers) = gradient.split_at_mut(seen);
     let log_w = log_softmax(server);
-    let mut terms = Terms::default();
+    let mut terms = DivergenceTerms::default();
     let each = teachers.chunks_exact(seen).zip(by_teachers.chunks_exact_mut(seen)).zip(weights);
     for ((teacher, by_teacher), weight) in each {
         let log_i = log_softmax(teacher);
@@ -108,7 +108,7 @@ fn row(
         };
         let kl: f64 = from.iter().zip(to).map(|(p, q)| libm::exp(*p) * (p - q)).sum();
         let answers = log_i.iter().all(|other| *other <= log_i[label]);
-        terms += Terms {
+        terms += DivergenceTerms {
             classification: -weight * log_i[label],
             divergence: weight * kl,
             answered: if answers { weight } else { 0.0 },

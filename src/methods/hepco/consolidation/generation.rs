@@ -5,9 +5,9 @@ use candle_core::{Result, Tensor};
 
 use super::conditions::Conditions;
 use super::disagreement::Disagreement;
-use super::divergence::{Heads, Terms};
+use super::divergence::{DivergenceTerms, Heads};
 use super::generator::{Generator, GeneratorShape};
-use super::models::{Model, Teacher};
+use super::models::{ConsolidationTeacher, Model};
 use crate::learning::optimizer::Adam;
 use crate::learning::{LearningError, OptimizerConfig};
 use crate::methods::hepco::consolidation::{KlForm, MseGradient};
@@ -27,8 +27,8 @@ pub struct GenerationLoss {
 }
 
 /// Objective of a generator, with a fixed server and fixed teachers.
-pub struct Objective<'a> {
-    teachers: &'a [Teacher],
+pub struct GeneratorObjective<'a> {
+    teachers: &'a [ConsolidationTeacher],
     heads: Heads,
     disagreement: Option<Disagreement>,
     loss: GenerationLoss,
@@ -37,24 +37,29 @@ pub struct Objective<'a> {
 /// The terms of the objective, before they are weighted; sums over a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Value {
-    pub heads: Terms,
+    pub heads: DivergenceTerms,
     /// `sum_b sum_i w_i(b) sum_j |rho_w - rho_i|^2`; 0 where it does not count.
     pub distance: f64,
 }
 
-impl<'a> Objective<'a> {
+impl<'a> GeneratorObjective<'a> {
     /// Creates the objective of a server and its teachers.
     ///
     /// # Errors
     /// When models differ in shape.
     pub fn new(
         server: &Model,
-        teachers: &'a [Teacher],
+        teachers: &'a [ConsolidationTeacher],
         loss: GenerationLoss,
-    ) -> Result<Objective<'a>> {
+    ) -> Result<GeneratorObjective<'a>> {
         let apart = || Disagreement::new(server, teachers);
         let disagreement = (loss.mse != 0.0).then(apart).transpose()?;
-        Ok(Objective { teachers, heads: Heads::new(server, teachers)?, disagreement, loss })
+        Ok(GeneratorObjective {
+            teachers,
+            heads: Heads::new(server, teachers)?,
+            disagreement,
+            loss,
+        })
     }
 
     /// Returns `classification - kl * divergence - mse * distance`, and its terms.
@@ -106,7 +111,7 @@ pub fn adam(learning_rate: f64) -> OptimizerConfig {
 /// What stops it as a whole; a loss that is not finite.
 pub fn train_generator(
     shape: &GeneratorShape,
-    objective: &Objective<'_>,
+    objective: &GeneratorObjective<'_>,
     conditions: &Conditions,
     steps: Steps,
     key: StreamKey,

@@ -36,13 +36,13 @@ pub struct GeneratorShape {
 pub struct Generator {
     /// `(classes, embedding)`.
     pub(super) embedding: Var,
-    pub(super) layers: [Layer; 3],
-    pub(super) norms: [Norm; 2],
+    pub(super) layers: [GeneratorLinear; 3],
+    pub(super) norms: [GeneratorNorm; 2],
 }
 
 /// A linear layer.
 #[derive(Debug)]
-pub(super) struct Layer {
+pub(super) struct GeneratorLinear {
     /// `(out, in)`.
     pub weight: Var,
     /// `(out)`.
@@ -51,7 +51,7 @@ pub(super) struct Layer {
 
 /// A batch norm, whose running statistics are the generator's own.
 #[derive(Debug)]
-pub(super) struct Norm {
+pub(super) struct GeneratorNorm {
     /// `(c)`.
     pub weight: Var,
     /// `(c)`.
@@ -68,13 +68,13 @@ impl Generator {
         let rng = &mut key.rng();
         let mut table = vec![0.0; shape.classes * shape.embedding];
         fill_normal(rng, &mut table);
-        let mut layer = |inputs: usize, outputs: usize| -> Result<Layer> {
+        let mut layer = |inputs: usize, outputs: usize| -> Result<GeneratorLinear> {
             let bound = 1.0 / (inputs.max(1) as f64).sqrt();
             let mut draw = |count: usize| -> Vec<f32> {
                 (0..count).map(|_| uniform(rng, -bound, bound) as f32).collect()
             };
             let (weight, bias) = (draw(outputs * inputs), draw(outputs));
-            Ok(Layer {
+            Ok(GeneratorLinear {
                 weight: Var::from_vec(weight, (outputs, inputs), &Device::Cpu)?,
                 bias: Var::from_vec(bias, outputs, &Device::Cpu)?,
             })
@@ -86,7 +86,7 @@ impl Generator {
                 layer(first, second)?,
                 layer(second, shape.dim)?,
             ],
-            norms: [Norm::new(first)?, Norm::new(second)?],
+            norms: [GeneratorNorm::new(first)?, GeneratorNorm::new(second)?],
             embedding: Var::from_vec(table, (shape.classes, shape.embedding), &Device::Cpu)?,
         })
     }
@@ -133,18 +133,18 @@ impl Generator {
     }
 }
 
-impl Layer {
+impl GeneratorLinear {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         ops::linear(x, &self.weight, Some(&self.bias))
     }
 }
 
-impl Norm {
-    fn new(channels: usize) -> Result<Norm> {
+impl GeneratorNorm {
+    fn new(channels: usize) -> Result<GeneratorNorm> {
         let of = |value: f32| Tensor::full(value, channels, &Device::Cpu);
         let running = ChannelMoments { mean: of(0.0)?, variance: of(1.0)?, rows: 0 };
         let (weight, bias) = (Var::from_tensor(&of(1.0)?)?, Var::from_tensor(&of(0.0)?)?);
-        Ok(Norm { weight, bias, running })
+        Ok(GeneratorNorm { weight, bias, running })
     }
 
     /// Normalized and rectified.
@@ -180,7 +180,7 @@ mod tests {
             let of = |value: f32| Tensor::full(value, 3, &Device::Cpu).unwrap();
             ChannelMoments { mean: of(2.0), variance: of(3.0), rows }
         };
-        let mut norm = Norm::new(3).unwrap();
+        let mut norm = GeneratorNorm::new(3).unwrap();
         norm.remember(&batch(1)).unwrap();
         assert_eq!(values(&norm.running.mean), [0.0; 3]);
         norm.remember(&batch(2)).unwrap();

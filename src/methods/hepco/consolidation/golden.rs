@@ -2,10 +2,10 @@
 
 use candle_core::{Device, Tensor, Var};
 
-use super::generation::{GenerationLoss, Objective, Value, adam};
-use super::generator::{Generator, Layer, Norm};
+use super::generation::{GenerationLoss, GeneratorObjective, Value, adam};
+use super::generator::{Generator, GeneratorLinear, GeneratorNorm};
 use super::head_distillation::HeadStudent;
-use super::models::{Model, Teacher, omega};
+use super::models::{ConsolidationTeacher, Model, omega};
 use super::prompt_distillation::{DistillationBatch, Student};
 use crate::golden::Golden;
 use crate::methods::hepco::consolidation::{KlForm, MseGradient, OmegaForm};
@@ -47,7 +47,7 @@ fn generator(golden: &Golden, name: &str) -> Generator {
     let fill = |part: &str, shape: &[usize], scale| {
         filled(golden, &format!("{name}.{part}"), shape, scale)
     };
-    let layer = |part: &str, [outputs, inputs]: [usize; 2]| Layer {
+    let layer = |part: &str, [outputs, inputs]: [usize; 2]| GeneratorLinear {
         weight: var(fill(
             &format!("{part}.weight"),
             &[outputs, inputs],
@@ -59,7 +59,7 @@ fn generator(golden: &Golden, name: &str) -> Generator {
         let whole = |what: &str| format!("{name}.{part}.{what}");
         let weight = golden.norm_fill(&whole("weight"), &[channels], 1.0);
         let variance = golden.var_fill(&whole("running_var"), &[channels]);
-        Norm {
+        GeneratorNorm {
             weight: var(tensor(weight, &[channels])),
             bias: var(fill(&format!("{part}.bias"), &[channels], 0.05)),
             running: ChannelMoments {
@@ -76,10 +76,10 @@ fn generator(golden: &Golden, name: &str) -> Generator {
     }
 }
 
-struct Inputs {
+struct ConsolidationInputs {
     server: Model,
-    clients: Vec<Teacher>,
-    previous: Vec<Teacher>,
+    clients: Vec<ConsolidationTeacher>,
+    previous: Vec<ConsolidationTeacher>,
     labels: Vec<u32>,
     noise: Tensor,
     labels_old: Vec<u32>,
@@ -87,19 +87,25 @@ struct Inputs {
 }
 
 /// With clients that count by `omega`, or plainly.
-fn inputs(golden: &Golden, plain: bool) -> Inputs {
+fn inputs(golden: &Golden, plain: bool) -> ConsolidationInputs {
     let rows = |name: &str| golden.i64(name).into_iter().map(|y| y as u32).collect::<Vec<u32>>();
     let counts: Vec<Vec<u32>> = rows("counts").chunks(6).map(<[u32]>::to_vec).collect();
     let normalised = || omega(&counts, OmegaForm::Normalized);
     let weights = if plain { vec![vec![1.0; 6]; 3] } else { normalised() };
     let sum: f32 = normalised().iter().flatten().sum();
     assert!((sum - 1.0).abs() < 1e-6, "invariant 5: {sum}");
-    let teacher = |(i, weights)| Teacher { model: model(golden, &format!("client{i}")), weights };
+    let teacher = |(i, weights)| ConsolidationTeacher {
+        model: model(golden, &format!("client{i}")),
+        weights,
+    };
     let noise = |name: &str| tensor(golden.f32(name), &golden.shape(name));
-    Inputs {
+    ConsolidationInputs {
         server: model(golden, "server"),
         clients: weights.into_iter().enumerate().map(teacher).collect(),
-        previous: vec![Teacher { model: model(golden, "prev"), weights: vec![1.0; 6] }],
+        previous: vec![ConsolidationTeacher {
+            model: model(golden, "prev"),
+            weights: vec![1.0; 6],
+        }],
         labels: rows("labels"),
         noise: noise("noise"),
         labels_old: rows("labels_old"),
@@ -136,7 +142,7 @@ fn golden_hepco_generator_with_a_live_gradient_on_sums() {
 fn generator_training(form: &str, loss: GenerationLoss) {
     let Some(golden) = Golden::open("hepco") else { return };
     let i = inputs(&golden, false);
-    let objective = Objective::new(&i.server, &i.clients, loss).unwrap();
+    let objective = GeneratorObjective::new(&i.server, &i.clients, loss).unwrap();
     let mut generator = generator(&golden, "gen_new");
     let mut optimizer = adam(1e-4).over(generator.vars());
     let mut trajectory = Vec::new();
@@ -166,7 +172,7 @@ fn generator_training(form: &str, loss: GenerationLoss) {
 fn golden_hepco_generator_as_in_the_paper() {
     let Some(golden) = Golden::open("hepco") else { return };
     let i = inputs(&golden, true);
-    let objective = Objective::new(&i.server, &i.clients, PAPER).unwrap();
+    let objective = GeneratorObjective::new(&i.server, &i.clients, PAPER).unwrap();
     let mut generator = generator(&golden, "gen_new");
     let z = generator.train(&i.labels, &i.noise).unwrap();
     let (total, value) = objective.value(&z, &i.labels).unwrap();
@@ -180,7 +186,7 @@ fn golden_hepco_generator_as_in_the_paper() {
 fn golden_hepco_generator_of_old_classes() {
     let Some(golden) = Golden::open("hepco") else { return };
     let i = inputs(&golden, false);
-    let objective = Objective::new(&i.server, &i.previous, CODE).unwrap();
+    let objective = GeneratorObjective::new(&i.server, &i.previous, CODE).unwrap();
     let z = generator(&golden, "gen_old").train(&i.labels_old, &i.noise_old).unwrap();
     golden.assert_close("old.total", &[scalar(&objective.value(&z, &i.labels_old).unwrap().0)]);
 }

@@ -32,15 +32,15 @@ mod vectors;
 use std::sync::Arc;
 
 pub use conditions::Conditions;
-pub use divergence::Terms;
+pub use divergence::DivergenceTerms;
 pub use generation::{GenerationLoss, Steps, Value};
 pub use generator::{Generator, GeneratorShape};
 pub use models::omega;
-pub use settings::{KlForm, MseGradient, OmegaForm, Settings, Weighting};
+pub use settings::{ConsolidationSettings, KlForm, MseGradient, OmegaForm, Weighting};
 
-use self::generation::{Objective, train_generator};
+use self::generation::{GeneratorObjective, train_generator};
 use self::head_distillation::HeadStudent;
-use self::models::{Model, Teacher};
+use self::models::{ConsolidationTeacher, Model};
 use self::prompt_distillation::{DistillationBatch, Student};
 use self::pseudo_queries::PseudoQueries;
 use crate::data::TaskView;
@@ -90,7 +90,7 @@ pub struct Distilled {
 
 /// The consolidation of one round.
 pub struct Consolidation<'a> {
-    config: &'a Settings,
+    config: &'a ConsolidationSettings,
     shape: PoolShape,
     key: StreamKey,
     /// Task from 0.
@@ -98,14 +98,14 @@ pub struct Consolidation<'a> {
     classes: usize,
     averaged: &'a ParameterSet,
     server: Model,
-    clients: Vec<Teacher>,
+    clients: Vec<ConsolidationTeacher>,
     new: Conditions,
     old: Option<Old>,
 }
 
 /// Source of the replay of earlier classes.
 struct Old {
-    teachers: Vec<Teacher>,
+    teachers: Vec<ConsolidationTeacher>,
     conditions: Conditions,
     /// Pseudo-queries of a step of distillation.
     batch: usize,
@@ -129,7 +129,7 @@ impl<'a> Consolidation<'a> {
     /// # Errors
     /// When parameters do not fit the shape.
     pub fn new(
-        (config, shape): (&'a Settings, PoolShape),
+        (config, shape): (&'a ConsolidationSettings, PoolShape),
         view: &TaskView,
         averaged: &'a ParameterSet,
         clients: &[Local],
@@ -149,13 +149,13 @@ impl<'a> Consolidation<'a> {
             Weighting::Plain => vec![vec![1.0; classes]; clients.len()],
         };
         let seen = view.seen();
-        let teacher = |(client, weights): (&&Local, Vec<f32>)| -> Result<Teacher, LearningError> {
-            Ok(Teacher { model: Model::new(&client.parameters, &shape, seen)?, weights })
+        let teacher = |(client, weights): (&&Local, Vec<f32>)| -> Result<ConsolidationTeacher, LearningError> {
+            Ok(ConsolidationTeacher { model: Model::new(&client.parameters, &shape, seen)?, weights })
         };
         let batch = config.replayed();
         let old = previous.filter(|_| batch > 0).map(|previous| -> Result<_, LearningError> {
             let model = Model::new(&previous.parameters, &shape, seen)?;
-            let teachers = vec![Teacher { model, weights: vec![1.0; classes] }];
+            let teachers = vec![ConsolidationTeacher { model, weights: vec![1.0; classes] }];
             let conditions = Conditions::new(&previous.counts, config.noise as usize);
             Ok(conditions.map(|conditions| Old { teachers, conditions, batch }))
         });
@@ -219,7 +219,8 @@ impl<'a> Consolidation<'a> {
             dim: self.shape.dim,
         };
         let train = |teachers, conditions, count, draws| {
-            let objective = Objective::new(&self.server, teachers, self.config.generation_loss())?;
+            let objective =
+                GeneratorObjective::new(&self.server, teachers, self.config.generation_loss())?;
             let (batch, rate) = (self.config.server_batch as usize, self.config.server_lr);
             let steps = Steps { count, batch, rate };
             train_generator(&shape, &objective, conditions, steps, self.key.unit(draws as u32))

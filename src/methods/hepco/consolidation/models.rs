@@ -45,14 +45,14 @@ impl Model {
 
 /// A model to learn from.
 #[derive(Clone, Debug)]
-pub struct Teacher {
+pub struct ConsolidationTeacher {
     /// Model as the client sent it.
     pub model: Model,
     /// Weight for every label, by head row: `omega_i(y)`, or 1.
     pub weights: Vec<f32>,
 }
 
-impl Teacher {
+impl ConsolidationTeacher {
     /// Returns the teacher's weight for each of these labels.
     pub fn weights_of(&self, labels: &[u32]) -> Vec<f32> {
         labels.iter().map(|label| self.weights[*label as usize]).collect()

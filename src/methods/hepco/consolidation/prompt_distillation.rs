@@ -7,7 +7,7 @@
 use candle_core::{Result, Tensor, Var};
 
 use super::generation::adam;
-use super::models::{Model, Teacher};
+use super::models::{ConsolidationTeacher, Model};
 use crate::learning::losses::closed_form;
 use crate::learning::optimizer::lend;
 use crate::learning::{LearningError, Optimizer};
@@ -22,7 +22,7 @@ pub struct DistillationBatch<'a> {
     /// Head rows they were made for.
     pub labels: Vec<u32>,
     /// Each counts as its weights say.
-    pub teachers: &'a [Teacher],
+    pub teachers: &'a [ConsolidationTeacher],
 }
 
 /// The server's pools in training.
@@ -107,7 +107,7 @@ impl Student {
         };
         let rho = weighted(&own, &self.prompts[block])?;
         let (mut value, mut residual) = (0.0, vec![0f32; rows * width]);
-        for Teacher { model, weights } in *teachers {
+        for ConsolidationTeacher { model, weights } in *teachers {
             let theirs = weighted(&cosines(queries, &model.keys[block])?, &model.prompts[block])?;
             let rows = rho.chunks_exact(width).zip(theirs.chunks_exact(width));
             for ((rows, label), residual) in rows.zip(labels).zip(residual.chunks_exact_mut(width))

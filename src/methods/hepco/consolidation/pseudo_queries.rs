@@ -4,7 +4,7 @@ use candle_core::Tensor;
 
 use super::conditions::Conditions;
 use super::generator::Generator;
-use super::models::Teacher;
+use super::models::ConsolidationTeacher;
 use super::prompt_distillation::DistillationBatch;
 use crate::learning::LearningError;
 use crate::numerics::streams::StreamKey;
@@ -45,7 +45,7 @@ impl PseudoQueries {
     }
 
     /// Returns a lesson of these teachers.
-    pub fn taught_by(self, teachers: &[Teacher]) -> DistillationBatch<'_> {
+    pub fn taught_by(self, teachers: &[ConsolidationTeacher]) -> DistillationBatch<'_> {
         DistillationBatch { queries: self.queries, labels: self.labels, teachers }
     }
 }

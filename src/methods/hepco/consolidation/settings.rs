@@ -59,7 +59,7 @@ pub enum OmegaForm {
 
 /// Settings of the repair of averaged pools and heads.
 #[derive(Clone, Debug, PartialEq, Keys)]
-pub struct Settings {
+pub struct ConsolidationSettings {
     /// Weight of a client in the losses of the server.
     #[key(default = Weighting::Omega, source = "public code; the paper writes plain sums")]
     pub weighting: Weighting,
@@ -110,7 +110,7 @@ pub struct Settings {
     pub hidden: [u32; 2],
 }
 
-impl Settings {
+impl ConsolidationSettings {
     /// Returns the old pseudo-queries in a step.
     pub fn replayed(&self) -> usize {
         share_of(self.server_batch as usize, self.replay_ratio)
@@ -165,7 +165,7 @@ mod tests {
     /// By hand: 2 steps of 4 queries, half as many old ones, a generator of (2 + 3) x 5 + 5 x 7 + 7 x 8 = 116.
     #[test]
     fn work_is_counted_model_by_model() {
-        let settings = Settings {
+        let settings = ConsolidationSettings {
             generator_steps: 2,
             old_steps_per_task: 1,
             prompt_steps: 3,
@@ -175,7 +175,7 @@ mod tests {
             noise: 2,
             embedding: 3,
             hidden: [5, 7],
-            ..Settings::default()
+            ..ConsolidationSettings::default()
         };
         let pools = PoolShape { blocks: 2, pool: 3, length: 4, dim: 8 };
         let (head, prompts) = (10 * 8, 2 * 3 * 8 * 5);
@@ -185,10 +185,14 @@ mod tests {
         let old = 4 * 4 * 3 * (116 + 2 * (head + prompts)) + 3 * 2 * (116 + 4 * prompts);
         let third = first + old + 5 * 2 * (116 + 3 * head);
         assert_eq!(settings.multiplications(&pools, 10, 2, 3), f64::from(third));
-        let plain = Settings { prompt_steps: 0, head_steps: 0, ..settings };
+        let plain = ConsolidationSettings { prompt_steps: 0, head_steps: 0, ..settings };
         assert_eq!(plain.multiplications(&pools, 10, 2, 3), 0.0);
         // Either distillation alone needs generators.
-        let of = |prompt_steps, head_steps| Settings { prompt_steps, head_steps, ..settings };
+        let of = |prompt_steps, head_steps| ConsolidationSettings {
+            prompt_steps,
+            head_steps,
+            ..settings
+        };
         let (prompts, head, generators) = (of(3, 0), of(0, 5), f64::from(new));
         for one in [&prompts, &head] {
             assert!(one.consolidates() && one.multiplications(&pools, 10, 0, 3) > generators);

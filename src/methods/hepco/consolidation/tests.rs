@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::Tensor;
 
-use super::generation::{GenerationLoss, Objective};
+use super::generation::{GenerationLoss, GeneratorObjective};
 use super::*;
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::Domain;
@@ -13,8 +13,8 @@ use crate::quantity::TaskId;
 const SHAPE: PoolShape = PoolShape { blocks: 2, pool: 3, length: 4, dim: 8 };
 const CLASSES: usize = 6;
 
-fn config() -> Settings {
-    Settings {
+fn config() -> ConsolidationSettings {
+    ConsolidationSettings {
         generator_steps: 3,
         old_steps_per_task: 2,
         prompt_steps: 4,
@@ -24,7 +24,7 @@ fn config() -> Settings {
         noise: 4,
         embedding: 5,
         hidden: [16, 12],
-        ..Settings::default()
+        ..ConsolidationSettings::default()
     }
 }
 
@@ -55,7 +55,7 @@ fn previous() -> Previous {
 
 /// Pools and head after the server's step.
 fn consolidated(
-    config: &Settings,
+    config: &ConsolidationSettings,
     averaged: &ParameterSet,
     clients: &[Local],
     previous: Option<&Previous>,
@@ -100,7 +100,7 @@ fn equal_models_do_not_disagree_and_prompts_keep_their_bits() {
 fn each_distillation_can_be_left_out() {
     let (averaged, clients) = (parameters(0), [client(1, [3, 4])]);
     let moved = |prompt_steps, head_steps| {
-        let config = Settings { prompt_steps, head_steps, ..config() };
+        let config = ConsolidationSettings { prompt_steps, head_steps, ..config() };
         let made = Consolidation::new((&config, SHAPE), &view(), &averaged, &clients, None, key(9));
         let (moved, metrics) = made.unwrap().unwrap().run().unwrap();
         let reported = |part: &str| metrics.iter().any(|(name, _)| *name == part);
@@ -116,13 +116,16 @@ fn each_distillation_can_be_left_out() {
 fn without_replay_there_is_no_previous_server() {
     let (averaged, clients) = (parameters(0), [client(1, [3, 4]), client(2, [6, 1])]);
     let of = |ratio, previous: Option<&Previous>| {
-        let config = Settings { replay_ratio: ratio, ..config() };
+        let config = ConsolidationSettings { replay_ratio: ratio, ..config() };
         consolidated(&config, &averaged, &clients, previous)
     };
     assert_eq!(of(0.0, Some(&previous())), of(0.5, None));
     assert_ne!(of(0.5, Some(&previous())), of(0.5, None));
-    assert_eq!(Settings::default().replayed(), 32);
-    assert_eq!(Settings { replay_ratio: 0.29, server_batch: 100, ..config() }.replayed(), 29);
+    assert_eq!(ConsolidationSettings::default().replayed(), 32);
+    assert_eq!(
+        ConsolidationSettings { replay_ratio: 0.29, server_batch: 100, ..config() }.replayed(),
+        29
+    );
 }
 
 /// Step 4: the generator of old classes trains longer with every task, the one of new classes does not.
@@ -130,7 +133,7 @@ fn without_replay_there_is_no_previous_server() {
 fn every_task_trains_the_old_generator_longer() {
     let (averaged, clients, previous) = (parameters(0), [client(1, [3, 4])], previous());
     let values = |task: u16, generator_steps: u32, old_steps_per_task: u32| {
-        let config = Settings { generator_steps, old_steps_per_task, ..config() };
+        let config = ConsolidationSettings { generator_steps, old_steps_per_task, ..config() };
         let view = TaskView { task: TaskId(task), ..view() };
         let settings = (&config, SHAPE);
         let made =
@@ -149,9 +152,9 @@ fn every_task_trains_the_old_generator_longer() {
 fn without_lambdas_the_generator_is_a_plain_one() {
     let server = Model::new(&parameters(0), &SHAPE, 4).unwrap();
     let model = Model::new(&parameters(1), &SHAPE, 4).unwrap();
-    let teachers = [Teacher { model, weights: vec![1.0; CLASSES] }];
+    let teachers = [ConsolidationTeacher { model, weights: vec![1.0; CLASSES] }];
     let loss = GenerationLoss { kl: 0.0, mse: 0.0, ..config().generation_loss() };
-    let objective = Objective::new(&server, &teachers, loss).unwrap();
+    let objective = GeneratorObjective::new(&server, &teachers, loss).unwrap();
     let queries = Tensor::from_vec(noise(16), (2, 8), &candle_core::Device::Cpu).unwrap();
     let (total, value) = objective.value(&queries, &[2, 3]).unwrap();
     let total = f64::from(total.to_scalar::<f32>().unwrap());
@@ -164,7 +167,8 @@ fn without_lambdas_the_generator_is_a_plain_one() {
 fn the_distance_of_prompts_moves_a_generator_only_where_its_gradient_is_live() {
     let (averaged, clients) = (parameters(0), [client(1, [3, 4]), client(2, [6, 1])]);
     let of = |mse_gradient, lambda_mse| {
-        let config = Settings { replay_ratio: 1.0, mse_gradient, lambda_mse, ..config() };
+        let config =
+            ConsolidationSettings { replay_ratio: 1.0, mse_gradient, lambda_mse, ..config() };
         consolidated(&config, &averaged, &clients, Some(&previous()))
     };
     let without = of(MseGradient::Sum, 0.0);
@@ -182,7 +186,8 @@ fn the_distance_of_prompts_moves_a_generator_only_where_its_gradient_is_live() {
 fn teachers_answer_a_trained_generator_as_it_was_asked() {
     let (averaged, clients) = (parameters(1), [client(1, [3, 4]), client(1, [6, 1])]);
     let accuracy = |generator_steps, server_lr| {
-        let config = Settings { generator_steps, server_lr, server_batch: 32, ..config() };
+        let config =
+            ConsolidationSettings { generator_steps, server_lr, server_batch: 32, ..config() };
         let past = Previous { parameters: parameters(1), ..previous() };
         let settings = (&config, SHAPE);
         let made = Consolidation::new(settings, &view(), &averaged, &clients, Some(&past), key(9));
@@ -209,10 +214,10 @@ fn teachers_that_disagree_answer_as_they_were_asked_by_the_published_losses() {
     let clients = [local(2, [3, 4]), local(3, [6, 1])];
     let averaged = descended(2).zipped(&descended(3), |one, other| 0.5 * (one + other));
     let past = Previous { parameters: descended(4), ..previous() };
-    let published = Settings::default();
+    let published = ConsolidationSettings::default();
     assert_eq!((published.lambda_kl, published.generator_steps), (1.0, 100));
     let heads = |lambda_kl, server_lr| {
-        let config = Settings {
+        let config = ConsolidationSettings {
             lambda_kl,
             server_lr,
             generator_steps: published.generator_steps,
@@ -235,8 +240,8 @@ fn teachers_that_disagree_answer_as_they_were_asked_by_the_published_losses() {
 }
 
 /// A consolidation with long training, of the clients as they are.
-fn trained(change: impl Fn(&mut Settings)) -> Settings {
-    let mut config = Settings {
+fn trained(change: impl Fn(&mut ConsolidationSettings)) -> ConsolidationSettings {
+    let mut config = ConsolidationSettings {
         generator_steps: 120,
         old_steps_per_task: 0,
         prompt_steps: 150,
@@ -277,10 +282,10 @@ fn a_factor_of_disagreement_makes_more_of_it() {
 /// Returns the distance of the server's weighted prompts from a model's. Queries come from a trained generator.
 fn distance(server: &ParameterSet, other: &ParameterSet, queries: &Tensor, labels: &[u32]) -> f64 {
     let model = |set: &ParameterSet| Model::new(set, &SHAPE, 4).unwrap();
-    let teachers = [Teacher { model: model(other), weights: vec![1.0; CLASSES] }];
+    let teachers = [ConsolidationTeacher { model: model(other), weights: vec![1.0; CLASSES] }];
     let loss = GenerationLoss { mse: 1.0, ..config().generation_loss() };
     let server = model(server);
-    let objective = Objective::new(&server, &teachers, loss).unwrap();
+    let objective = GeneratorObjective::new(&server, &teachers, loss).unwrap();
     objective.value(queries, labels).unwrap().1.distance
 }
 
@@ -352,7 +357,7 @@ fn lessons_are_of_who_teaches_them() {
         labels: vec![label; rows],
     };
     for (weighting, of_clients) in [(Weighting::Omega, 5), (Weighting::Plain, 8)] {
-        let config = Settings { weighting, ..config() };
+        let config = ConsolidationSettings { weighting, ..config() };
         let settings = (&config, SHAPE);
         let made = Consolidation::new(settings, &view(), &averaged, &clients, Some(&past), key(9));
         let made = made.unwrap().unwrap();
@@ -411,7 +416,7 @@ fn who_has_no_data_teaches_nothing_and_order_does_not_matter() {
     let averaged = parameters(0);
     let (a, b, idle) = (client(1, [3, 4]), client(2, [6, 1]), client(3, [0, 0]));
     for weighting in [Weighting::Omega, Weighting::Plain] {
-        let config = Settings { weighting, ..config() };
+        let config = ConsolidationSettings { weighting, ..config() };
         let of = |clients: &[Local]| consolidated(&config, &averaged, clients, Some(&previous()));
         let both = of(&[a.clone(), b.clone()]);
         assert_eq!(both, of(&[a.clone(), idle.clone(), b.clone()]));
@@ -432,12 +437,13 @@ fn who_has_no_data_teaches_nothing_and_order_does_not_matter() {
 
     let server = Model::new(&averaged, &SHAPE, 4).unwrap();
     let teach = |order: [usize; 2]| {
-        let teachers = order.map(|i| Teacher {
+        let teachers = order.map(|i| ConsolidationTeacher {
             model: Model::new(&[&a, &b][i].parameters, &SHAPE, 4).unwrap(),
             weights: shares[i].clone(),
         });
         let queries = Tensor::from_vec(noise(16), (2, 8), &candle_core::Device::Cpu).unwrap();
-        let objective = Objective::new(&server, &teachers, config().generation_loss()).unwrap();
+        let objective =
+            GeneratorObjective::new(&server, &teachers, config().generation_loss()).unwrap();
         let value = objective.value(&queries, &[2, 3]).unwrap().1;
         let lesson = DistillationBatch { queries, labels: vec![2, 3], teachers: &teachers };
         let mut student = Student::new(&server).unwrap();
@@ -474,13 +480,13 @@ fn forms_differ() {
             crate::methods::hepco::consolidation::KlForm::ClientServer,
             crate::methods::hepco::consolidation::KlForm::ServerClient,
         ] {
-            let config = Settings { weighting, kl, ..config() };
+            let config = ConsolidationSettings { weighting, kl, ..config() };
             found.push(consolidated(&config, &averaged, &clients, Some(&previous())));
         }
     }
     // What label counts are divided by is a key, too, where there are weights.
     let forms = [OmegaForm::Release, OmegaForm::Normalized].map(|omega| {
-        let config = Settings { weighting: Weighting::Omega, omega, ..config() };
+        let config = ConsolidationSettings { weighting: Weighting::Omega, omega, ..config() };
         consolidated(&config, &averaged, &clients, Some(&previous()))
     });
     assert_ne!(forms[0], forms[1]);

@@ -4,9 +4,9 @@
 
 use candle_core::{Tensor, Var};
 
-use super::generation::{GenerationLoss, Objective};
+use super::generation::{GenerationLoss, GeneratorObjective};
 use super::head_distillation::HeadStudent;
-use super::models::{Model, Teacher, omega};
+use super::models::{ConsolidationTeacher, Model, omega};
 use super::prompt_distillation::{DistillationBatch, Student};
 use super::{KlForm, MseGradient, OmegaForm};
 use crate::golden::Golden;
@@ -24,8 +24,11 @@ fn shares(golden: &Golden, form: OmegaForm) -> Vec<Vec<f32>> {
 }
 
 /// Two clients that count by so much.
-fn clients(golden: &Golden, weights: Vec<Vec<f32>>) -> Vec<Teacher> {
-    let teacher = |(i, weights)| Teacher { model: model(golden, &format!("client{i}")), weights };
+fn clients(golden: &Golden, weights: Vec<Vec<f32>>) -> Vec<ConsolidationTeacher> {
+    let teacher = |(i, weights)| ConsolidationTeacher {
+        model: model(golden, &format!("client{i}")),
+        weights,
+    };
     weights.into_iter().enumerate().map(teacher).collect()
 }
 
@@ -53,7 +56,7 @@ fn golden_own_objective_of_a_generator() {
         ("paper", &alike, ServerClient, MseGradient::Sum),
     ] {
         let loss = GenerationLoss { kl: 0.7, mse: 0.3, gradient, form };
-        let objective = Objective::new(&server, teachers, loss).unwrap();
+        let objective = GeneratorObjective::new(&server, teachers, loss).unwrap();
         let z = golden.variable("z");
         let (total, value) = objective.value(&z, &labels).unwrap();
         golden.assert_loss(name, &total, &z);
@@ -66,7 +69,7 @@ fn golden_own_objective_of_a_generator() {
     }
     let loss =
         GenerationLoss { kl: 1.0, mse: 0.0, gradient: MseGradient::Detached, form: ServerClient };
-    let objective = Objective::new(&server, &counted, loss).unwrap();
+    let objective = GeneratorObjective::new(&server, &counted, loss).unwrap();
     let value = objective.value(&golden.tensor("z"), &labels).unwrap().1;
     golden.assert_close("terms.server_client", &[value.heads.divergence]);
 }
@@ -79,7 +82,7 @@ fn clients_that_do_not_count_say_nothing() {
     let silent = clients(&golden, vec![vec![0.0; 6]; 2]);
     let form = KlForm::ClientServer;
     let loss = GenerationLoss { kl: 1.0, mse: 1.0, gradient: MseGradient::Sum, form };
-    let objective = Objective::new(&server, &silent, loss).unwrap();
+    let objective = GeneratorObjective::new(&server, &silent, loss).unwrap();
     let (total, value) = objective.value(&z, &golden.labels("labels")).unwrap();
     assert_eq!((value.heads.accuracy(), value.distance), (None, 0.0));
     assert_eq!(total.to_scalar::<f32>().unwrap(), 0.0);
@@ -94,7 +97,8 @@ fn golden_own_distillation_of_prompts_and_head() {
     let (server, z, z_old) = (model(&golden, "server"), golden.tensor("z"), golden.tensor("z_old"));
     let (labels, labels_old) = (golden.labels("labels"), golden.labels("labels_old"));
     let counted = clients(&golden, shares(&golden, OmegaForm::Normalized));
-    let previous = [Teacher { model: model(&golden, "previous"), weights: vec![1.0; 6] }];
+    let previous =
+        [ConsolidationTeacher { model: model(&golden, "previous"), weights: vec![1.0; 6] }];
     let lessons = [
         DistillationBatch { queries: z.clone(), labels: labels.clone(), teachers: &counted },
         DistillationBatch {
@@ -133,17 +137,17 @@ fn golden_released_training_of_generators() {
         ("generator", &counted[..], "z", "labels"),
         ("generator_old", &previous[..], "z_old", "labels_old"),
     ] {
-        let objective = Objective::new(&server, teachers, loss).unwrap();
+        let objective = GeneratorObjective::new(&server, teachers, loss).unwrap();
         let z = golden.variable(z);
         golden.assert_loss(name, &objective.value(&z, &golden.labels(labels)).unwrap().0, &z);
     }
 }
 
 /// The server before, which counts fully for what it has seen.
-fn previous(golden: &Golden) -> [Teacher; 1] {
+fn previous(golden: &Golden) -> [ConsolidationTeacher; 1] {
     let seen = |count: i64| if count > 0 { 1.0 } else { 0.0 };
     let weights = golden.i64("counts_before").into_iter().map(seen).collect();
-    [Teacher { model: model(golden, "previous"), weights }]
+    [ConsolidationTeacher { model: model(golden, "previous"), weights }]
 }
 
 /// The release's `Trainer.knowledge_distillation` as a whole: prompts, then the head, with a quarter of old queries.
