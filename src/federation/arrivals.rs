@@ -58,6 +58,7 @@ pub enum ArrivalRules {
 pub struct Moment<'a> {
     /// Start times of the stages so far; the last one is the current one.
     pub began: &'a [VirtualTime],
+    /// Virtual time at which the round opens.
     pub now: VirtualTime,
     /// Number of the round within its stage, over all phases, from 0.
     pub round: u32,

@@ -67,6 +67,7 @@ pub fn dry_run(
 pub struct PlannedParticipant<'a> {
     /// Its round.
     pub context: &'a RoundContext,
+    /// Client, role, kind and classes of the participant.
     pub participant: &'a Participant,
     /// Samples it would train on.
     pub samples: usize,

@@ -50,7 +50,9 @@ pub enum FederationError {
     Upload {
         /// The sender.
         client: ClientId,
+        /// Round of the upload, from 0.
         round: Round,
+        /// Sender's place in the round.
         participant: ParticipantId,
         /// Cause.
         source: WireError,
@@ -63,7 +65,9 @@ pub enum FederationError {
     BadUpdate {
         /// The sender.
         client: ClientId,
+        /// Round of the sender's download, from 0; earlier than the open one for a late update.
         round: Round,
+        /// Sender's place in that round.
         participant: ParticipantId,
         /// Description of the fault.
         why: String,

@@ -88,7 +88,9 @@ impl Forgery {
 /// A participant that a fault may strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Victim {
+    /// Client of the participant.
     pub client: ClientId,
+    /// Round of the participant, from 0.
     pub round: Round,
     /// Unit of the client plus one, or zero.
     pub unit: u32,

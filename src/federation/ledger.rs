@@ -42,6 +42,7 @@ use crate::wire::{FrameSize, Kind, KindBytes};
 pub struct Charge {
     /// The round it belongs to.
     pub round: Round,
+    /// Task in which that round opened, from 0.
     pub task: TaskId,
     /// Index of its phase within the task.
     pub phase: u32,
@@ -211,11 +212,17 @@ impl AddAssign for Sums {
 /// Key of a row of sums. Ordered as rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowKey {
+    /// Round of the frames, from 0.
     pub round: Round,
+    /// Task in which that round opened, from 0.
     pub task: TaskId,
+    /// Index of the round's phase within the task, from 0.
     pub phase: u32,
+    /// Client at the other end of the server's link.
     pub client: ClientId,
+    /// Direction of the frames, seen from the client.
     pub direction: Direction,
+    /// Outcome of the frames.
     pub outcome: FrameOutcome,
 }
 

@@ -32,6 +32,7 @@ impl Rules {
         }
     }
 
+    /// Returns the load clients; their numbers follow those of the clients that own data.
     pub fn load_clients(&self) -> impl Iterator<Item = ClientId> {
         (self.clients..self.clients.saturating_add(self.load)).map(ClientId)
     }

@@ -25,6 +25,7 @@ pub enum EventClass {
 pub enum ActorId {
     /// The one server.
     Server,
+    /// Client with this number, from 0.
     Client(ClientId),
 }
 

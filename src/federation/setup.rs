@@ -21,6 +21,7 @@ pub struct Setup {
     pub rules: Rules,
     /// The method's name, for the journal.
     pub name: String,
+    /// Method that the server and the clients follow.
     pub method: Arc<dyn Method>,
     /// Device, backbone, data; every worker gets a clone.
     pub lab: RunContext,
@@ -50,7 +51,9 @@ pub struct Setup {
 
 /// Settings that were used until a task was over.
 pub struct RunSegment {
+    /// Last task that the settings were used for, from 0.
     pub until: TaskId,
+    /// Definition of the run until then.
     pub terms: RunSpec,
 }
 

@@ -31,6 +31,7 @@ pub struct RunSpec {
     pub rules: Rules,
     /// The method's name.
     pub name: String,
+    /// Method that the server and the clients follow.
     pub method: Arc<dyn Method>,
     /// Class order and tasks.
     pub task_sequence: Arc<TaskSequence>,

@@ -75,6 +75,7 @@ pub struct Snapshot {
 /// Participant whose answer is still to come, or was not yet used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingParticipant {
+    /// Round of its download, from 0.
     pub round: Round,
     /// Its place there.
     pub seat: ParticipantId,

@@ -93,6 +93,7 @@ pub enum Event {
     },
     /// A task arrives.
     TaskStarted {
+        /// Task that begins, from 0.
         task: TaskId,
         /// Class ids of the data set, in the order of their head rows.
         ///
@@ -104,15 +105,18 @@ pub enum Event {
     },
     /// The next task has reached no client yet.
     TaskDelayed {
+        /// Task that is to begin, from 0.
         task: TaskId,
         /// Nanoseconds on the simulated clock when it reaches its first client.
         until: u64,
     },
     /// A phase of a task begins.
     PhaseStarted {
+        /// Task of the phase, from 0.
         task: TaskId,
         /// Index of the phase within the task.
         phase: u32,
+        /// Name of the phase, as the method has it.
         name: String,
         /// Its rounds, at most.
         rounds: u32,
@@ -121,14 +125,18 @@ pub enum Event {
     RoundDelayed {
         /// The round that is to open.
         round: Round,
+        /// Current task, from 0.
         task: TaskId,
         /// Nanoseconds on the simulated clock when a client can be.
         until: u64,
     },
     /// The server drew a cohort and broadcast.
     RoundOpened {
+        /// Round that opens, from 0 over the whole run.
         round: Round,
+        /// Current task, from 0.
         task: TaskId,
+        /// Index of the round's phase within the task, from 0.
         phase: u32,
         /// Sampled clients, sorted.
         cohort: Vec<ClientId>,
@@ -142,6 +150,7 @@ pub enum Event {
     },
     /// A client is sampled for the first time, and it differs from others in these values.
     ClientProfiled {
+        /// Client that the values belong to.
         client: ClientId,
         /// Factor on its times, relative to a client of slowness 1, in millionths.
         slowness: u64,
@@ -164,12 +173,15 @@ pub enum Event {
     FrameCharged {
         /// The round it belongs to.
         round: Round,
+        /// Task in which that round opened, from 0.
         task: TaskId,
+        /// Index of that round's phase within the task, from 0.
         phase: u32,
         /// The participant it belongs to.
         participant: ParticipantId,
         /// The client at the other end of the server's link.
         client: ClientId,
+        /// Direction of the frame, seen from the client.
         direction: Direction,
         /// Outcome of the frame.
         outcome: FrameOutcome,
@@ -191,10 +203,15 @@ pub enum Event {
     },
     /// A client finished its local work. Numbers: metrics and the digest of its upload.
     ClientTrained {
+        /// Round of the client's download, from 0.
         round: Round,
+        /// Task in which that round opened, from 0; the client may still work on an earlier one.
         task: TaskId,
+        /// Index of that round's phase within the task, from 0.
         phase: u32,
+        /// Participant of that round that the client trained for.
         participant: ParticipantId,
+        /// Client that trained.
         client: ClientId,
         /// Samples it holds for this participant.
         samples: u64,
@@ -206,9 +223,13 @@ pub enum Event {
     },
     /// A malicious client sends something else than what it just learned.
     UpdatePoisoned {
+        /// Round of the update, from 0.
         round: Round,
+        /// Task in which that round opened, from 0.
         task: TaskId,
+        /// Participant of that round that the update belongs to.
         participant: ParticipantId,
+        /// Client that is malicious.
         client: ClientId,
         /// Attack of the client.
         attack: String,
@@ -217,19 +238,28 @@ pub enum Event {
     ///
     /// It was certain to be late for its round and was not computed.
     ClientSkipped {
+        /// Round of the client's download, from 0.
         round: Round,
+        /// Task in which that round opened, from 0.
         task: TaskId,
+        /// Index of that round's phase within the task, from 0.
         phase: u32,
+        /// Participant of that round that was not computed.
         participant: ParticipantId,
+        /// Client that would have trained.
         client: ClientId,
         /// Nanoseconds of simulated work.
         work_ns: u64,
     },
     /// A participant sends nothing.
     ClientFailed {
+        /// Round of the participant, from 0.
         round: Round,
+        /// Task in which that round opened, from 0.
         task: TaskId,
+        /// Participant that sends nothing.
         participant: ParticipantId,
+        /// Client of the participant.
         client: ClientId,
         /// Reason of the failure.
         ///
@@ -242,9 +272,13 @@ pub enum Event {
     },
     /// An upload arrived that must not be aggregated.
     UpdateRejected {
+        /// Round of the sender's download, from 0; earlier than the open one for a late upload.
         round: Round,
+        /// Task of the open round, from 0.
         task: TaskId,
+        /// Participant of `round` that sent the upload.
         participant: ParticipantId,
+        /// Client that sent the upload.
         client: ClientId,
         /// Description of the fault.
         reason: String,
@@ -253,15 +287,20 @@ pub enum Event {
     UpdateStale {
         /// Round of its download.
         round: Round,
+        /// Task of the later round, from 0.
         task: TaskId,
+        /// Participant of that round that sent the upload.
         participant: ParticipantId,
+        /// Client that sent the upload.
         client: ClientId,
         /// The round it is aggregated into.
         into: Round,
     },
     /// Masked uploads were added; with enough members, uploads and answers the sum was opened.
     SecureSumOpened {
+        /// Round of the uploads, from 0.
         round: Round,
+        /// Task in which that round opened, from 0.
         task: TaskId,
         /// Participants whose uploads were masked.
         members: u32,
@@ -278,7 +317,9 @@ pub enum Event {
     ///
     /// It comes back with the state that it had saved before that round, which then closes without an update.
     ServerRestarted {
+        /// Round that was open, from 0.
         round: Round,
+        /// Current task, from 0.
         task: TaskId,
         /// Participants of the round whose updates had arrived, and are lost.
         lost: Vec<ParticipantId>,
@@ -290,8 +331,11 @@ pub enum Event {
     },
     /// The server aggregated what arrived and learned. Numbers: digest of the server's state.
     RoundClosed {
+        /// Round that closed, from 0.
         round: Round,
+        /// Task of the round, from 0.
         task: TaskId,
+        /// Index of the round's phase within the task, from 0.
         phase: u32,
         /// Number of uploads that were aggregated.
         aggregated: u32,
@@ -313,13 +357,18 @@ pub enum Event {
     /// Distance between client models before aggregation. Numbers: metrics `response_entropy`,
     /// `response_entropy_relative` and `prototype_distance`, and the responses of every client.
     FederatedBiasMeasured {
+        /// Round of the compared models, from 0.
         round: Round,
+        /// Task of the round, from 0.
         task: TaskId,
         /// Number of compared client models.
         clients: u32,
     },
     /// All phases of a task are over.
-    TaskEnded { task: TaskId },
+    TaskEnded {
+        /// Task that is over, from 0.
+        task: TaskId,
+    },
     /// The last entry.
     RunEnded {
         /// Reason of the run's end.

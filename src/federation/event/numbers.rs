@@ -34,6 +34,7 @@ pub struct Numbers {
 /// Responses of one client's model to the test samples of all classes seen, before aggregation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Responses {
+    /// Client that trained the model.
     pub client: ClientId,
     /// Training samples that the client holds, by head row.
     pub train_samples: Vec<u64>,
@@ -57,6 +58,7 @@ pub struct TaskScore {
 pub struct ClientTaskScore {
     /// The stage of the client task.
     pub task: TaskId,
+    /// Client that owns the task.
     pub client: ClientId,
     /// Its first head row.
     pub row: u32,

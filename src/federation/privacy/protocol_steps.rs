@@ -81,6 +81,7 @@ pub struct ProtocolFrame {
     pub latency: VirtualTime,
     /// Place of its participant in the round.
     pub participant: ParticipantId,
+    /// Step of the protocol that the frame belongs to.
     pub leg: ProtocolStep,
     /// Its size.
     pub bytes: Arc<FrameBytes>,
@@ -93,10 +94,13 @@ pub struct ProtocolFrame {
 /// Participants of a round and their links.
 #[derive(Clone, Copy)]
 pub struct ProtocolContext<'a> {
+    /// Links between clients and server.
     pub links: &'a Links,
+    /// Number of the round, from 0.
     pub round: Round,
     /// Its participants, in order.
     pub participants: &'a [Participant],
+    /// Rules of the protocol, such as its threshold.
     pub rules: &'a SecureAggregation,
 }
 

@@ -21,7 +21,9 @@ use crate::quantity::ClientId;
 
 /// The other ranks of a run.
 pub struct RemoteRanks {
+    /// Channel to the other ranks.
     pub line: RankChannel,
+    /// Ranks that compute for rank 0, in order from rank 1.
     pub mates: Vec<RemoteRank>,
     /// Called for every rank that is lost.
     pub on_loss: Box<dyn Fn(&Loss) + Send>,
@@ -30,6 +32,7 @@ pub struct RemoteRanks {
 /// A rank that computes.
 #[derive(Clone, Debug)]
 pub struct RemoteRank {
+    /// Number of the rank, from 1.
     pub rank: Rank,
     /// Number of concurrent jobs.
     pub workers: usize,
@@ -40,9 +43,11 @@ pub struct RemoteRank {
 /// A rank that computes no longer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
+    /// Rank that was lost.
     pub rank: Rank,
     /// Number of jobs that others had to do.
     pub jobs: usize,
+    /// Reason of the loss, as the transport or the dispatcher reports it.
     pub why: String,
 }
 

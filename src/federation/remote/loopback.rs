@@ -16,10 +16,13 @@ use crate::numerics::streams::{Domain, StreamKey};
 /// Fault in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
+    /// No fault.
     Nothing,
     /// This rank is lost when it has sent `after` packets; the last one is lost with it.
     Loses {
+        /// Rank that is lost, from 1.
         rank: Rank,
+        /// Number of packets from the rank until then, with the one that is lost.
         after: u32,
     },
     /// Answers overtake each other, by a draw from this seed.

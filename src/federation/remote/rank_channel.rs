@@ -30,10 +30,12 @@ pub enum TransportEvent {
     Parcel {
         /// Sender of the packet.
         from: Rank,
+        /// Content of the packet.
         bytes: Vec<u8>,
     },
     /// The rank is lost: no packet comes from it or reaches it any more.
     Lost {
+        /// Rank that is lost.
         rank: Rank,
         /// Reason, as the carrier reports it.
         why: String,
