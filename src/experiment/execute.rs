@@ -226,6 +226,7 @@ impl Run {
         Ok(Run::new(directory, manifest, scenario, assembly, begin))
     }
 
+    /// Returns the directory that the run is written to; this process has locked it.
     pub fn directory(&self) -> &RunDirectory {
         &self.directory
     }

@@ -134,6 +134,7 @@ pub struct Manifest {
     pub scenario: ScenarioId,
     /// Name of the method.
     pub method: String,
+    /// Seeds of the scenario.
     pub seeds: Seeds,
     /// The data set.
     #[document(of = "the data set")]
@@ -144,6 +145,7 @@ pub struct Manifest {
     /// Held-out part of the training samples.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub validation: Option<HeldOut>,
+    /// Name of the backbone's weights, with their digest.
     #[document(of = "the backbone's weights")]
     pub backbone: Option<Source>,
     /// Level of reproducibility: `N` (every bit) or `E` (events only; GPUs).

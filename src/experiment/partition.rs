@@ -10,10 +10,13 @@ use crate::quantity::{ClientId, TaskId};
 /// Samples of one class that a client holds in a task; at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
+    /// Task in which the client holds them, from 0.
     pub task: TaskId,
+    /// Client that holds them, from 0.
     pub client: ClientId,
     /// Class, in the data set's numbers.
     pub class: u32,
+    /// Number of training samples, at least 1.
     pub samples: u64,
 }
 

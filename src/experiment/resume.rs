@@ -99,7 +99,9 @@ impl CommandError for ResumeError {
 
 /// A run that is resumed.
 pub struct Resumed {
+    /// Run that continues, ready to be executed.
     pub run: Run,
+    /// Scenario of the run; that of a fork has its changes.
     pub scenario: Scenario,
     /// Notices for the user: the place from which it is resumed, and damaged checkpoints.
     pub notices: Vec<String>,

@@ -87,6 +87,7 @@ pub mod names {
     pub const CHECKPOINTS: &str = "checkpoints";
     /// Folder with the start of a forked run.
     pub const FORK: &str = "fork";
+    /// File that is locked while a process writes to the directory.
     pub const LOCK: &str = "run.lock";
 }
 
@@ -250,6 +251,7 @@ impl RunDirectory {
         write_atomically_on(&self.disk, &self.path.join(name), content)
     }
 
+    /// Replaces `manifest.json`, so that a reader sees the old one or the new one.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), DirectoryError> {
         self.write(names::MANIFEST, manifest.to_json().as_bytes())
     }

@@ -42,6 +42,7 @@ pub struct Assembly {
     pub data: Source,
     /// The names of its classes, in its own numbers.
     pub class_names: ClassNames,
+    /// Name of the backbone's weights, with their digest.
     pub backbone: Source,
     /// The ranks that compute it, where it is not this process alone.
     pub company: Option<RankRoster>,

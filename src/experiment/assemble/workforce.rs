@@ -39,6 +39,7 @@ pub fn workforce(section: &DevicesSection, asked: Option<u32>) -> Result<Workfor
 /// Size of a client's training.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientSize {
+    /// Configuration of the backbone, frozen or trained.
     pub backbone: BackboneConfig,
     /// Samples of a step.
     pub batch: usize,

@@ -33,7 +33,9 @@ pub enum ExportError {
     /// The run has not ended such a task.
     #[error("{run} has not ended task {task}; it has ended {ended}")]
     NoTask {
+        /// Directory of the run.
         run: PathBuf,
+        /// Task that was asked for, from 1; by default the number of tasks that have ended.
         task: u32,
         /// Number of tasks that have ended.
         ended: usize,
@@ -43,19 +45,32 @@ pub enum ExportError {
         "the model after task {task} was not kept\n  help: record.models = \"tasks\" (or \"last\") keeps models; \
          --recompute computes this one from the checkpoint before it, or from the beginning"
     )]
-    NotKept { task: u32 },
+    NotKept {
+        /// Task that was asked for, from 1.
+        task: u32,
+    },
     /// Model whose recomputation differs.
     #[error(
         "the recomputed model has digest {computed}, the recorded one {recorded}: a program of another \
                  version or arithmetic computed the run\n  help: export it with that version"
     )]
-    Different { computed: Digest, recorded: Digest },
+    Different {
+        /// Digest of the recomputed state of the server.
+        computed: Digest,
+        /// Digest at the task's end in the journal.
+        recorded: Digest,
+    },
     /// Model with more than a network and a head.
     #[error("{0}\n  help: omit --merged to export every tensor of the server as it is")]
     NotMerged(String),
     /// An existing file is invalid.
     #[error("{path}: {why}")]
-    Unreadable { path: PathBuf, why: String },
+    Unreadable {
+        /// Kept model, or directory of a run whose model the format cannot hold.
+        path: PathBuf,
+        /// Description of the fault.
+        why: String,
+    },
     /// The recorded run cannot be resumed.
     #[error("{0}")]
     Resume(#[from] ResumeError),
@@ -106,6 +121,7 @@ pub struct Exported {
     pub task: u32,
     /// Place at which it was found.
     pub from: ModelOrigin,
+    /// Digest of the server's state after the task, as in the journal, even if `bytes` are merged.
     pub digest: Digest,
 }
 

@@ -41,7 +41,9 @@ pub enum ForkError {
     /// The run has not ended such a task.
     #[error("{run} has not ended task {task}; it has ended {ended}")]
     NoTask {
+        /// Directory of the run.
         run: PathBuf,
+        /// Task that was asked for, from 1; 0 is none.
         task: u32,
         /// Number of tasks that have ended.
         ended: usize,
@@ -54,24 +56,42 @@ pub enum ForkError {
         "there is no checkpoint of the end of task {task}\n  help: --recompute computes it again; runs keep one per task \
          with record.checkpoint.every = \"task\", record.checkpoint.keep = 99 and record.checkpoint.max_time_fraction = 1.0"
     )]
-    NotKept { task: u32 },
+    NotKept {
+        /// Task after which the run was to be forked, from 1.
+        task: u32,
+    },
     /// State from which the run began, computed by another run.
     #[error(
         "the run was itself forked after task {forked} and has no state from before\n  help: fork the original run \
                  ({from})"
     )]
-    Earlier { forked: u32, from: String },
+    Earlier {
+        /// Task after which the run itself was forked, from 1.
+        forked: u32,
+        /// Name and hash of the original run's scenario.
+        from: String,
+    },
     /// State whose recomputation differs.
     #[error(
         "the recomputed state of the server has digest {computed}, the recorded one {recorded}: another program or class \
                  of CPU computed the run\n  help: fork it with that program or CPU"
     )]
-    Different { computed: Digest, recorded: Digest },
+    Different {
+        /// Digest of the recomputed state of the server.
+        computed: Digest,
+        /// Digest at the task's end in the journal.
+        recorded: Digest,
+    },
     /// Uploads in transit.
     #[error(
         "{participants} updates are still in transit when task {task} ends\n  help: fork the run after a task that ends without any"
     )]
-    UnderWay { task: u32, participants: usize },
+    UnderWay {
+        /// Task after which the run was to be forked, from 1.
+        task: u32,
+        /// Number of participants whose update is in transit or not yet used.
+        participants: usize,
+    },
     /// Nothing is changed.
     #[error(
         "nothing is changed: the fork would equal the recorded run\n  help: use --set PATH=VALUE or --seed"
@@ -79,7 +99,10 @@ pub enum ForkError {
     Same,
     /// Key that earlier results depend on.
     #[error("`{key}` cannot change in the middle of a run: the training so far depends on it")]
-    Fixed { key: &'static str },
+    Fixed {
+        /// Section or key of the scenario, such as `seed.partition`.
+        key: &'static str,
+    },
     /// The state is of another form.
     #[error(
         "with these changes the method cannot use the recorded state: {0}\n  help: change only keys that keep the \

@@ -41,7 +41,9 @@ impl PlannedFrame {
 pub struct FrameRange {
     /// Number of frames.
     pub frames: u64,
+    /// First frame of the fewest bytes; zeros without frames.
     pub smallest: PlannedFrame,
+    /// First frame of the most bytes; zeros without frames.
     pub largest: PlannedFrame,
     /// All of them together.
     pub sum: PlannedFrame,

@@ -94,6 +94,7 @@ pub struct PlannedBackbone {
     /// Blocks, of a transformer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<usize>,
+    /// Number of scalars in all parameters, without buffers and head; 0 for `pixels`.
     pub parameters: usize,
 }
 
@@ -160,6 +161,7 @@ pub struct OneClient {
 /// Sums over a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Total {
+    /// Number of rounds that close, over all tasks and phases.
     pub rounds: u64,
     /// Jobs of local training.
     pub training_jobs: u64,

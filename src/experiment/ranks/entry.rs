@@ -19,6 +19,7 @@ pub struct RankEntry {
     pub devices: Vec<String>,
     /// Number of jobs that it computed for rank 0, since the run began or was resumed.
     pub jobs: u64,
+    /// Arithmetic and resources of its machine.
     pub machine: Machine,
 }
 

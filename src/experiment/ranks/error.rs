@@ -20,18 +20,29 @@ pub enum RanksError {
     /// A rank could not put the run together.
     #[error("{rank} cannot take part: {why}")]
     Unable {
+        /// Rank that could not, from 1.
         rank: Rank,
         /// Reason, in the rank's words.
         why: String,
     },
     /// A rank was lost before it began.
     #[error("{rank} was lost before the run began: {why}")]
-    Lost { rank: Rank, why: String },
+    Lost {
+        /// Rank that was lost; 0 where another rank reports it.
+        rank: Rank,
+        /// Reason, as the transport reports it.
+        why: String,
+    },
     /// Message that no rank sends.
     #[error(
         "{rank} sent an unexpected message ({why})\n  help: start the same version of fedcast on all ranks"
     )]
-    Garbled { rank: Rank, why: String },
+    Garbled {
+        /// Sender of the message.
+        rank: Rank,
+        /// Description of the fault.
+        why: String,
+    },
     /// Ranks work for one run.
     #[error("the other ranks already work for another run")]
     Busy,

@@ -21,7 +21,9 @@ pub struct RankFingerprint {
     pub data: String,
     /// Digest of the backbone's weights.
     pub weights: String,
+    /// Number of its worker threads.
     pub workers: usize,
+    /// Devices of its scenario, such as `cpu`.
     pub devices: Vec<String>,
     /// Clients that one of its workers can train together.
     pub pack: usize,
