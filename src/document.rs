@@ -23,6 +23,7 @@ pub enum CellType {
     Int,
     /// A number with a fraction, written as the shortest text that reads back to the same bits.
     Float,
+    /// A text.
     Text,
 }
 
@@ -68,6 +69,7 @@ impl Content {
 pub struct Key {
     /// Name; empty where the keys of the content take its place.
     pub name: &'static str,
+    /// Type of the value, or the keys in it.
     pub content: Content,
     /// Words for the keys of maps in the content, from the outermost.
     pub placeholders: &'static [&'static str],
@@ -93,6 +95,7 @@ impl Key {
 
 /// Type that is written as a document, or as a part of one.
 pub trait Document {
+    /// Keys of the document; for a single value, its type.
     const CONTENT: Content;
 }
 

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
+    /// The command did its work.
     Done = 0,
     /// Any error without its own code.
     Unexpected = 1,

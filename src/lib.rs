@@ -95,6 +95,7 @@
 //! | [`document`] | keys of the JSON documents of a run, derived from the serialized types |
 //! | [`guide`] | the guide, page by page |
 
+#![warn(missing_docs)]
 // Named kernels, the allocator and the CUDA driver have their exceptions where they are.
 #![deny(unsafe_code)]
 // `expect` states why a call cannot fail; everything else is an error.

@@ -7,6 +7,7 @@ use super::DataError;
 /// One batch on the host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Batch {
+    /// Images of one size, with their pixels.
     Images {
         /// `(batch, channels, height, width)`, row-major.
         pixels: Vec<f32>,

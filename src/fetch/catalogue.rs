@@ -27,6 +27,7 @@ pub struct CatalogEntry {
 /// File on a server.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Remote {
+    /// Address of the file, unless a mirror is set.
     pub url: &'static str,
     /// Name of the file on this machine.
     pub file: &'static str,

@@ -10,7 +10,9 @@ use sha2::{Digest, Sha256};
 /// Published checksum, in hexadecimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
+    /// MD5, 32 digits.
     Md5(&'static str),
+    /// SHA-256, 64 digits.
     Sha256(&'static str),
 }
 

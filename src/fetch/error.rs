@@ -68,10 +68,18 @@ pub enum FetchError {
     },
     /// The data set must be obtained from its owners.
     #[error("{name} cannot be fetched: {why}\n  help: {advice}")]
-    ByHand { name: String, why: String, advice: String },
+    ByHand {
+        /// Name of the data set or model.
+        name: String,
+        /// Reason why it cannot be fetched.
+        why: String,
+        /// Advice on what to do.
+        advice: String,
+    },
     /// The server answered with an error.
     #[error("{url}: the server answers {status}{}\n  help: {advice}", reason(*status))]
     Status {
+        /// Requested address.
         url: String,
         /// HTTP status code.
         status: u16,
@@ -81,6 +89,7 @@ pub enum FetchError {
     /// There is no connection, or it ended.
     #[error("{url}: {reason}\n  help: {advice}")]
     Network {
+        /// Requested address.
         url: String,
         /// Message of the connection.
         reason: String,
@@ -92,7 +101,9 @@ pub enum FetchError {
         "{file} from {url} is not the published file: {found}, expected {expected}\n  help: {advice}"
     )]
     Checksum {
+        /// Name of the file.
         file: Box<str>,
+        /// Address from which the file was downloaded.
         url: Box<str>,
         /// Checksum of the downloaded file.
         found: Box<str>,
@@ -104,6 +115,7 @@ pub enum FetchError {
     /// The archive would write outside of its folder, or without limit.
     #[error("{}: {reason}\n  help: no file of the archive was kept; get another copy of it", archive.display())]
     Archive {
+        /// Path of the archive.
         archive: PathBuf,
         /// Description of the problem.
         reason: String,
@@ -114,7 +126,12 @@ pub enum FetchError {
          HF_HOME to another one for the hub",
         path.display()
     )]
-    Disk { path: PathBuf, source: io::Error },
+    Disk {
+        /// File or folder that was read or written.
+        path: PathBuf,
+        /// Error of the operating system.
+        source: io::Error,
+    },
 }
 
 fn meant(near: &Option<&'static str>) -> String {

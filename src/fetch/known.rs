@@ -17,7 +17,9 @@ const FILES: &str = "files";
 /// Record of the files fetched under a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
+    /// Name of the data set in the catalog.
     pub name: String,
+    /// Terms of use, as the owners of the data set state them.
     pub licence: String,
     /// Files in the order of the catalog.
     pub files: Vec<RecordedFile>,

@@ -100,6 +100,7 @@ impl Classifier {
         self.rows.clone()
     }
 
+    /// Returns the head, which holds only the rows of [`rows`](Classifier::rows).
     pub fn head(&self) -> &ClassHead {
         &self.head
     }

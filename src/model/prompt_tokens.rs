@@ -23,6 +23,7 @@ pub struct PromptTokens {
 pub enum PromptPosition {
     /// All carry that of CLS (the centralised port of L2P).
     ClsCopy,
+    /// No position: tokens are inserted as they are.
     None,
     /// Table `[offsets (n, d) ; positions]` in the order of tokens.
     ///

@@ -48,7 +48,10 @@ pub enum DistributionKind {
         sigma: f64,
     },
     /// Waiting times without memory.
-    Exponential { mean: f64 },
+    Exponential {
+        /// Mean of the values.
+        mean: f64,
+    },
     /// A power-law tail: `P(X > x)` falls as `x^-alpha`.
     Pareto {
         /// Half of all values lie below.

@@ -21,6 +21,7 @@ pub struct Symmetric {
 }
 
 impl Symmetric {
+    /// Creates a matrix of zeros with `order` rows and columns.
     pub fn zeros(order: usize) -> Symmetric {
         Symmetric { order, packed: vec![0.0; packed_len(order)] }
     }

@@ -38,8 +38,11 @@ pub struct PageContent {
 /// Cell that is not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undone {
+    /// Path of the cell's run directory.
     pub name: String,
+    /// Status of the cell; of a run outside of a study, the status in its manifest.
     pub status: String,
+    /// Error message of the run, else of the cell; empty if there is none.
     pub error: String,
 }
 

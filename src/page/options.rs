@@ -37,7 +37,9 @@ pub struct CellRecord {
     pub axes: Vec<(String, String)>,
     /// Label of the cell; an extra cell has no other name.
     pub label: String,
+    /// Status of the cell; `waiting` before the tables of the study are written.
     pub status: String,
+    /// First line of the failure, or the name of a foreign run; empty in other states.
     pub error: String,
 }
 

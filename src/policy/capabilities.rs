@@ -55,6 +55,7 @@ impl Capability {
 pub struct Restriction {
     /// The refused service.
     pub service: Capability,
+    /// Reason for the refusal, as a clause of a message.
     pub why: &'static str,
 }
 

@@ -56,6 +56,7 @@ impl ModelFacts {
 /// Facts about one exchange that are known before it happens.
 #[derive(Clone, Debug)]
 pub struct ExchangeFacts<'a> {
+    /// Facts about the model and the run.
     pub model: &'a ModelFacts,
     /// The participant's task view.
     pub view: &'a Arc<TaskView>,

@@ -43,6 +43,7 @@ pub struct TensorSpec {
     pub shape: Vec<usize>,
     /// Its numbers.
     pub dtype: Dtype,
+    /// Constraint on its values.
     pub structure: TensorStructure,
     /// The row of the whole tensor that its first row is.
     pub first_row: usize,
@@ -151,6 +152,7 @@ impl TensorSpec {
         }
     }
 
+    /// Creates the place of a parameter: numbers are f32, and the kind follows from the name.
     pub fn parameter(name: impl Into<Arc<str>>, shape: &[usize]) -> TensorSpec {
         let name = name.into();
         TensorSpec::new(kind_of(&name), name, shape, Dtype::F32)
@@ -289,6 +291,7 @@ pub enum UploadSize {
 pub struct AssetSpec {
     /// Name within the method.
     pub name: &'static str,
+    /// Version; a receiver that holds another version lacks this one.
     pub version: u32,
     /// Its content.
     pub body: BodyShape,

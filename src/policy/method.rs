@@ -140,10 +140,20 @@ pub enum MessageKind {
 #[derive(Clone, Copy, Debug)]
 pub enum RoundWork<'a> {
     /// Work of a participant on `samples` samples.
-    Participant { seat: &'a Participant, samples: usize, plan: &'a TrainingPlan },
+    Participant {
+        /// Participant that does the work.
+        seat: &'a Participant,
+        /// Number of samples that it works on.
+        samples: usize,
+        /// Settings of its training.
+        plan: &'a TrainingPlan,
+    },
     /// Work of the server as a round of `updates` updates closes: its training, draws or solves in addition to
     /// aggregation.
-    Server { updates: usize },
+    Server {
+        /// Number of updates that the round aggregates.
+        updates: usize,
+    },
 }
 
 /// The server's half of a method.
@@ -216,6 +226,7 @@ pub trait Server: Send {
 /// Participant of a pack, as its client sees it.
 #[derive(Debug)]
 pub struct Member {
+    /// Participant of the round: its client, role and task view.
     pub participant: Participant,
     /// Index of the phase.
     pub phase: usize,

@@ -15,7 +15,9 @@ pub use crate::document::CellType;
 /// Column of a table: name, type, unit and meaning. An empty cell means that there is no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Column {
+    /// Name in the head of the table; of a value in a JSON document, its path with dots.
     pub name: &'static str,
+    /// Type of the cells.
     #[serde(rename = "type")]
     pub cells: CellType,
     /// Unit: `s`, `bytes`, `MB/s`, `share` (0 to 1), ...; empty for counts, numbers and words.

@@ -9,7 +9,9 @@ use crate::scenario::reader::nearest;
 /// Direction in which a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
+    /// Larger values are better.
     Higher,
+    /// Smaller values are better.
     Lower,
     /// The metric describes a run; no direction is better.
     Neither,
@@ -24,9 +26,11 @@ pub enum Unit {
     Points,
     /// Bytes, shown in MB (10^6 bytes).
     Bytes,
+    /// Seconds of virtual or wall time, shown unscaled.
     Seconds,
     /// Megabytes (10^6 bytes), shown unscaled.
     Megabytes,
+    /// Count, such as rounds, clients or sample passes; no symbol.
     Count,
     /// Number without a unit: an entropy, a cosine, a fraction as a server reports it.
     Number,

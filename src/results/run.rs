@@ -25,6 +25,7 @@ use crate::scenario::Scenario;
 pub struct RunRecord {
     /// Run directory.
     pub path: PathBuf,
+    /// Content of `manifest.json`.
     pub manifest: Manifest,
     /// Text of the effective scenario.
     pub scenario_text: String,

@@ -8,6 +8,7 @@ use crate::files::{self, FileKind};
 /// Rows of text under named columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sheet {
+    /// Names of the columns, from the header line.
     pub columns: Vec<String>,
     /// Rows, each with one entry per column.
     pub rows: Vec<Vec<String>>,

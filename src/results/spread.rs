@@ -7,6 +7,7 @@ use serde::Serialize;
 pub struct Spread {
     /// Number of runs that have the metric.
     pub n: usize,
+    /// Mean over these runs.
     pub mean: f64,
     /// Sample standard deviation (divisor `n - 1`); `None` for a single run.
     pub deviation: Option<f64>,

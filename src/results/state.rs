@@ -15,6 +15,7 @@ pub enum State {
     Running,
     /// The manifest says `running`, but no process writes the run any more.
     Killed,
+    /// The run is complete.
     Done,
     /// Stopped by the user.
     Interrupted,

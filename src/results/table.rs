@@ -8,9 +8,13 @@ use crate::results::ResultsError;
 /// Entry of a table; an unknown one is [`TableCell::Empty`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum TableCell {
+    /// No value.
     Empty,
+    /// Text.
     Text(String),
+    /// Whole number.
     Integer(i64),
+    /// Floating-point number.
     Number(f64),
 }
 
@@ -91,10 +95,12 @@ impl Table {
         self.rows.push(row.collect());
     }
 
+    /// Returns the name and the type of every column.
     pub fn columns(&self) -> &[(String, CellType)] {
         &self.columns
     }
 
+    /// Returns the rows, each with one entry per column.
     pub fn rows(&self) -> &[Vec<TableCell>] {
         &self.rows
     }

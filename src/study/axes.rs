@@ -29,7 +29,9 @@ pub struct AxisArm {
 /// An axis and one of its arms, by their indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pick {
+    /// Index of the axis in the study, from 0.
     pub axis: usize,
+    /// Index of the arm on its axis, from 0.
     pub arm: usize,
 }
 

@@ -21,7 +21,9 @@ pub enum Point {
 pub struct Cell {
     /// Index from 0, in the order of the study file, seeds changing fastest.
     pub index: usize,
+    /// Point of the grid, or extra cell.
     pub point: Point,
+    /// Seeds of the run.
     pub replicate: Replicate,
     /// Run directory relative to the study's, such as `clients=100,method=hgp/seed-2`.
     pub path: PathBuf,

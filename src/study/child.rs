@@ -29,7 +29,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Outcome of a cell's process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
+    /// The process ended with exit code 0: the run is complete.
     Done,
+    /// The process failed, or could not be started.
     Failed(CellFailure),
     /// The process was stopped and can be resumed.
     Interrupted,

@@ -10,9 +10,11 @@ use crate::results::{Metric, RunRecord};
 /// A cell with its state and results.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// Cell of the study.
     pub cell: Cell,
     /// Hash of the cell's scenario.
     pub hash: String,
+    /// State of the cell, as last read from its files.
     pub state: CellState,
     /// Run of the cell, once it is complete.
     pub run: Option<RunRecord>,
@@ -56,6 +58,7 @@ impl Outcome {
 /// Outcomes of a study, in the order of its cells. Complete runs are read once.
 #[derive(Clone, Debug)]
 pub struct Outcomes {
+    /// One outcome per cell.
     pub all: Vec<Outcome>,
     pub(super) metrics: Vec<Metric>,
 }

@@ -38,7 +38,9 @@ pub enum CellState {
     Running,
     /// A run exists that can be resumed.
     Unfinished,
+    /// The run is complete and has aggregated an update.
     Done,
+    /// The run ended with an error, or is complete without an aggregated update.
     Failed(CellFailure),
     /// A run of another scenario exists; its name and hash.
     Foreign(String),
@@ -99,6 +101,7 @@ impl StudyDirectory {
         }
     }
 
+    /// Returns the path of the directory, as given.
     pub fn path(&self) -> &Path {
         &self.root
     }

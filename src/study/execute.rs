@@ -23,7 +23,9 @@ pub struct ProcessPool {
     pub workers: Option<usize>,
     /// True to train every client task alone first, in cells whose clients have their own tasks.
     pub single_task: bool,
+    /// Rule for the other cells when a cell fails.
     pub on_error: OnError,
+    /// Limits of wall time and disk space at which the study stops.
     pub limit: Limit,
     /// Interrupt that stops the study, as Ctrl-C does.
     pub stop: Interrupt,
@@ -32,7 +34,9 @@ pub struct ProcessPool {
 /// Event during the execution of a study.
 #[derive(Debug)]
 pub enum StudyEvent<'a> {
+    /// The process of a cell is about to start.
     Begun(&'a PreparedCell),
+    /// The process of a cell ended, with this outcome and after this wall time.
     Ended(&'a PreparedCell, Ended, Duration),
     /// A cell is skipped because another process runs it or has finished it.
     Taken(&'a PreparedCell),

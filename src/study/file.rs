@@ -31,13 +31,17 @@ pub struct Study {
     pub set: Changes,
     /// Repetitions of every cell.
     pub replicates: Vec<Replicate>,
+    /// Axes of the grid, in written order; the last one changes fastest.
     pub axes: Vec<Axis>,
     /// Excluded cells: those of the grid that have all arms of one of these lists.
     pub excluded: Vec<Vec<Pick>>,
     /// Cells in addition to the grid.
     pub extras: Vec<Extra>,
+    /// Metrics of the tables, and the baseline of comparisons.
     pub compare: Compare,
+    /// Options of executing the cells.
     pub run: RunSection,
+    /// Axes and plots of the report.
     pub report: ReportSection,
     /// Place from which the study was read.
     pub(super) origin: ChangesFile,

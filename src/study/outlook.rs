@@ -17,6 +17,7 @@ use crate::scenario::Scenario;
 /// Forecast of the cells of a study.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StudyForecast {
+    /// Forecasts of the cells, in the order of the study file.
     pub cells: Vec<PlannedCell>,
     /// Number of simultaneous processes.
     pub jobs: usize,
@@ -29,6 +30,7 @@ pub struct StudyForecast {
 pub struct PlannedCell {
     /// Label of the cell, such as `clients=10, method=hgp`.
     pub label: String,
+    /// Label of the repetition: the seed of the run, or a number from 1 if these are not distinct.
     pub seed: u64,
     /// Status of the cell.
     pub status: &'static str,

@@ -7,7 +7,9 @@ use crate::scenario::{Changes, Override, Scenario, ScenarioError, Written};
 /// A cell with its scenario.
 #[derive(Clone, Debug)]
 pub struct PreparedCell {
+    /// Cell of the study.
     pub cell: Cell,
+    /// Scenario of the cell: the base with all changes, seeds and overrides.
     pub scenario: Scenario,
     /// Hash of the scenario, which identifies an existing run of this cell.
     pub hash: String,
@@ -16,7 +18,9 @@ pub struct PreparedCell {
 /// A cell whose base and changes give no valid scenario.
 #[derive(Debug)]
 pub struct Invalid {
+    /// Cell of the study.
     pub cell: Cell,
+    /// Error of its scenario, with all problems found.
     pub error: ScenarioError,
 }
 

@@ -8,8 +8,11 @@ use crate::scenario::reader::{Param, TableReader};
 pub struct Replicate {
     /// Label in folders and tables: the seed of the run, or a number from 1 if these are not distinct.
     pub label: u64,
+    /// Seed of the run, `seed.run` of the scenario.
     pub run: u64,
+    /// Seed of the partition, `seed.partition` of the scenario.
     pub partition: u64,
+    /// Seed of the class order, `seed.class_order` of the scenario.
     pub class_order: u64,
 }
 

@@ -9,6 +9,7 @@ use super::{Axis, Study, StudyError};
 pub struct Shard {
     /// Number of the part, from 1.
     pub part: usize,
+    /// Number of parts.
     pub of: usize,
 }
 

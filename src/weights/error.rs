@@ -59,6 +59,7 @@ pub enum WeightsError {
         name: String,
         /// Row-major index of the first such element.
         index: usize,
+        /// Value of that element: NaN or infinite.
         value: f32,
     },
     /// A tensor that its names promise is not there.

@@ -13,6 +13,7 @@ pub enum WireError {
     Shape {
         /// Name of the tensor.
         name: String,
+        /// Its shape.
         shape: Vec<usize>,
         /// Its element type.
         dtype: &'static str,

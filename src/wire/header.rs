@@ -20,12 +20,15 @@ const LONG: u16 = 1;
 pub struct FrameHeader {
     /// Number of the message within the method, e.g. the index of its phase.
     pub kind: u16,
+    /// Seed of the run.
     pub run: u64,
     /// The sender; [`FrameHeader::SERVER`] for the server.
     pub sender: u32,
     /// The receiver; [`FrameHeader::SERVER`] for the server.
     pub receiver: u32,
+    /// Round over the whole run, from 0.
     pub round: u32,
+    /// Task of the stage, from 0.
     pub task: u16,
     /// Counts the frames of a sender.
     pub sequence: u32,

@@ -9,6 +9,7 @@ use super::{Dtype, Kind, tensor::shape_elements};
 /// A tensor without its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorShape {
+    /// Name, unique within its section.
     pub name: Arc<str>,
     /// The dimensions; empty for a scalar.
     pub shape: Vec<usize>,

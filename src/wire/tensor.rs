@@ -78,6 +78,7 @@ impl NamedTensor {
         NamedTensor::new(name, shape, TensorValues::U32(values.into()))
     }
 
+    /// Returns the name, unique within its section.
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }

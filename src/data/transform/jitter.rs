@@ -12,8 +12,11 @@ use crate::numerics::distributions::{shuffle, uniform};
 /// Range of each property: its factor is uniform in `[max(0, 1 - x), 1 + x]`; 0 leaves it alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Jitter {
+    /// Half the width of the range of brightness factors around 1.
     pub brightness: f64,
+    /// Half the width of the range of contrast factors around 1.
     pub contrast: f64,
+    /// Half the width of the range of saturation factors around 1.
     pub saturation: f64,
 }
 

@@ -16,6 +16,7 @@ pub enum Normalization {
     Cifar100,
     /// Any other: one entry per channel, or one for all.
     Explicit {
+        /// Means, in units of values in `[0, 1]`.
         mean: Vec<f32>,
         /// Deviations, positive.
         deviation: Vec<f32>,

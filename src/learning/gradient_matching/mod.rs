@@ -66,9 +66,11 @@ impl Search {
 
 /// The distance between the gradient of an image and one that was sent.
 pub struct Matching<'a> {
+    /// Network that the client and the server both know, with its parameters.
     pub net: &'a LeNet,
     /// Gradient that was sent.
     pub gradient: &'a [f64],
+    /// Class of the image, as [`LeNet::label_of`] finds it.
     pub label: usize,
 }
 

@@ -16,6 +16,7 @@ pub enum Rows {
 /// One parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AveragedParameter {
+    /// Name, such as `head.weight`.
     pub name: String,
     /// Its extents, with all rows.
     pub shape: Vec<usize>,

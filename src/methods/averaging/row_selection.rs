@@ -24,6 +24,7 @@ pub enum RowPurpose {
 /// The rows of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowSelection {
+    /// Rows of parameters by class: head rows.
     pub head: Range<usize>,
     /// Rows of parameters by task.
     pub pool: Range<usize>,

@@ -10,6 +10,7 @@ use super::SAMPLES;
 
 /// One participant of a pack.
 pub struct PackClient<'a, S> {
+    /// Participant of the round: its client, role and task view.
     pub participant: &'a Participant,
     /// Download from the server.
     pub download: &'a Message,

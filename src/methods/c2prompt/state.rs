@@ -25,6 +25,7 @@ struct CompensationPrompts {
 pub struct Prompts {
     /// The extents.
     pub shape: [usize; 3],
+    /// Numbers of all prompts; they fill `shape`.
     pub values: Arc<[f32]>,
 }
 

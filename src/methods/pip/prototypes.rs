@@ -45,7 +45,9 @@ pub enum Weighing {
 /// Mean and variance of the features of a class.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gaussian {
+    /// Mean of every feature, `(dim)`.
     pub mean: Vec<f64>,
+    /// Variance of every feature, `(dim)`; [`Merge::Benchmark`] can make one negative.
     pub variance: Vec<f64>,
 }
 

@@ -23,6 +23,7 @@ use crate::policy::{ClientResult, Failure, Member, Message, Participant, PolicyE
 /// One client and its download.
 #[derive(Clone, Copy, Debug)]
 pub struct Learner<'a> {
+    /// Participant of the round: its client, role and task view.
     pub participant: &'a Participant,
     /// Download of its client task.
     pub download: &'a ClientTaskDownload,

@@ -71,6 +71,7 @@ pub struct ClientTaskTable {
 }
 
 impl ClientTaskTable {
+    /// Returns all client tasks, in the order in which they began.
     pub fn entries(&self) -> &[ClientTaskEntry] {
         &self.entries
     }

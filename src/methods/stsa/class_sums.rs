@@ -10,6 +10,7 @@ pub struct ClassSums {
 }
 
 impl ClassSums {
+    /// Creates sums of zero for this number of classes.
     pub fn zeros(classes: usize, width: usize) -> ClassSums {
         ClassSums { width, values: vec![0.0; classes * width] }
     }

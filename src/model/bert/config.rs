@@ -10,6 +10,7 @@ pub struct BertConfig {
     pub vocabulary: usize,
     /// Width.
     pub hidden: usize,
+    /// Number of layers, each of attention and a perceptron.
     pub layers: usize,
     /// Attention heads; they divide the width.
     pub heads: usize,

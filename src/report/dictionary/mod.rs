@@ -24,6 +24,7 @@ use crate::experiment::names;
 /// A file, or a folder of files, of a run directory.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RunFile {
+    /// Name in the run directory, such as `rounds.csv`.
     pub name: &'static str,
     /// Content, and the condition under which the file exists.
     pub about: &'static str,

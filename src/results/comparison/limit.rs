@@ -6,6 +6,7 @@ use crate::results::{Better, Metric};
 /// Tolerance for how much worse than the first a group may be in a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricLimit {
+    /// Metric that is compared; one of its directions is better.
     pub metric: Metric,
     tolerance: f64,
     /// True for a fraction of the first group's mean, false for the unit of `summary.json`.

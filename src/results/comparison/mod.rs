@@ -55,6 +55,7 @@ pub struct Comparison {
 pub struct Group {
     /// Name as given, or label of the arm.
     pub name: String,
+    /// Method of the first run; empty without runs.
     pub method: String,
     /// Seeds of the complete runs.
     pub seeds: Vec<Seeds>,
@@ -71,6 +72,7 @@ pub struct Group {
 pub struct Parting {
     /// Seeds of the compared runs.
     pub seeds: Seeds,
+    /// Rounds of the first differences, from 1.
     #[serde(flatten)]
     pub first: FirstDifferences,
 }
@@ -80,11 +82,13 @@ pub struct Parting {
 pub struct MetricRow {
     /// Name of the metric, as in `--metric`.
     pub name: String,
+    /// Title in tables.
     pub title: String,
     /// Mean and deviation by group; `None` if no run has the metric.
     pub spread: Vec<Option<Spread>>,
     /// Difference from the first group, for each of the others.
     pub against: Vec<Option<Against>>,
+    /// Metric, with its unit and its better direction.
     #[serde(skip)]
     pub metric: Metric,
 }
@@ -100,6 +104,7 @@ pub struct Against {
     pub interval: Option<(f64, f64)>,
     /// Two-sided p value of the paired t test.
     pub p: Option<f64>,
+    /// Verdict on the difference.
     pub verdict: Verdict,
 }
 
@@ -109,6 +114,7 @@ pub struct Against {
 pub enum Verdict {
     /// The group is better than the first, significantly if there are several pairs.
     Better,
+    /// The group is worse than the first, significantly if there are several pairs.
     Worse,
     /// Equal to the last digit.
     Equal,

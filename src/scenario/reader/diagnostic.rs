@@ -31,6 +31,7 @@ pub struct Diagnostic {
 pub struct SourceSpan {
     /// File as the user gave it, or `--set`.
     pub file: String,
+    /// Line of the first character; 1 for the whole file.
     pub line: usize,
     /// Column of the first character.
     pub column: usize,

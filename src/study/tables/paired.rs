@@ -9,8 +9,11 @@ use crate::study::{Baseline, Point, Study};
 /// Difference of a cell from its baseline in one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellDifference {
+    /// Point that is compared.
     pub point: Point,
+    /// Baseline of the point.
     pub against: Point,
+    /// Metric of the difference.
     pub metric: Metric,
     /// Paired differences `point - against`, in base units.
     pub paired: Paired,

@@ -37,6 +37,7 @@ pub struct GeneratorObjective<'a> {
 /// The terms of the objective, before they are weighted; sums over a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Value {
+    /// Classification and divergence of the teachers' heads.
     pub heads: DivergenceTerms,
     /// `sum_b sum_i w_i(b) sum_j |rho_w - rho_i|^2`; 0 where it does not count.
     pub distance: f64,
