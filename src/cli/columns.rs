@@ -17,7 +17,7 @@ Examples:
   fedcast columns --format json       name, about and columns with name, type, unit, meaning
 
 `fedcast help columns` prints the same as `fedcast columns`. Tables count rounds, tasks, phases and
-periods from 1; they number clients, classes and head rows from 0, as scenarios and data sets do.
+stages from 1; they number clients, classes and head rows from 0, as scenarios and data sets do.
 Only the journal, events.jsonl, counts rounds and tasks from 0.")]
 pub struct ColumnsArgs {
     /// File names, such as rounds.csv [default: all]

@@ -93,12 +93,12 @@ pub(super) fn into_file(
 ) -> Result<Vec<SingleTaskLine>, CliError> {
     let told = |line: &SingleTaskLine| {
         if !quiet {
-            let SingleTaskLine { period, client, accuracy } = line;
+            let SingleTaskLine { stage, client, accuracy } = line;
             let said = match accuracy {
                 Some(accuracy) => format!("{:.2} %", 100.0 * accuracy),
                 None => "no test images".to_owned(),
             };
-            print_status(&format!("alone: period {period}, client {client}: {said}"));
+            print_status(&format!("alone: stage {stage}, client {client}: {said}"));
         }
     };
     let lines = single_task_accuracies(scenario, methods, workers, told)?;

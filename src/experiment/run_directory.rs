@@ -59,7 +59,7 @@ pub mod names {
     pub const CLIENTS: &str = "clients.csv";
     /// One row per (task learned, task tested).
     pub const MATRIX: &str = "matrix.csv";
-    /// One row per (period, client task begun), if clients have their own tasks.
+    /// One row per (stage, client task begun), if clients have their own tasks.
     pub const CLIENT_TASKS: &str = "client_tasks.csv";
     /// One row per comparison, client and class, where client models are compared.
     pub const BIAS: &str = "bias.csv";

@@ -58,7 +58,7 @@ pub fn single_task_accuracies(
             _ => Some(alone(&setup, client_task, view)?),
         };
         let line = SingleTaskLine {
-            period: client_task.stage.0 + 1,
+            stage: client_task.stage.0 + 1,
             client: client_task.client.0,
             accuracy,
         };
@@ -73,10 +73,10 @@ pub fn single_task_accuracies(
 /// A client task without test images has an empty cell.
 pub fn single_task_table(lines: &[SingleTaskLine]) -> String {
     let mut text = "stage,client,finished,accuracy_til\n".to_owned();
-    for SingleTaskLine { period, client, accuracy } in lines {
+    for SingleTaskLine { stage, client, accuracy } in lines {
         let accuracy = accuracy.map_or_else(String::new, |accuracy| accuracy.to_string());
         // A string takes everything.
-        let _ = writeln!(text, "{period},{client},1,{accuracy}");
+        let _ = writeln!(text, "{stage},{client},1,{accuracy}");
     }
     text
 }

@@ -3,7 +3,7 @@
 //! The columns of a table are the fields of its row, which derives [`Columns`]; the same list gives the head of the CSV
 //! file, `fedcast columns` and the types of JSON lines and of Parquet files.
 //!
-//! Rounds, tasks, phases and periods count from 1; clients, participants, classes and head rows keep the number that
+//! Rounds, tasks, phases and stages count from 1; clients, participants, classes and head rows keep the number that
 //! they have in scenarios and data sets, from 0. Names give units: `bytes_…` bytes, `…_s` seconds, `…_mb` and
 //! `…_mb_per_s` megabytes (10^6).
 

@@ -170,7 +170,7 @@ impl Summary {
     /// description of its validation set.
     pub fn about(scenario: &Scenario) -> Summary {
         let client_task = |line: &SingleTaskLine| {
-            Some(((TaskId(line.period - 1), ClientId(line.client)), line.accuracy?))
+            Some(((TaskId(line.stage - 1), ClientId(line.client)), line.accuracy?))
         };
         Summary {
             alone: scenario.record.trained_alone.iter().filter_map(client_task).collect(),

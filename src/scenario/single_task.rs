@@ -11,28 +11,28 @@ use super::csv::{self, CsvFault};
 /// Client task and its accuracy if trained alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SingleTaskLine {
-    /// Period of the client task, from 1.
-    pub period: u16,
+    /// Stage of the client task, from 1.
+    pub stage: u16,
     /// Client, from 0.
     pub client: u32,
     /// Accuracy in `0..=1`; `None` for a client task without test images.
     pub accuracy: Option<f64>,
 }
 
-/// Reads the finished client tasks of a table, for `periods` periods and `clients` clients.
+/// Reads the finished client tasks of a table, for `stages` stages and `clients` clients.
 pub(super) fn lines(
     text: &str,
-    periods: u32,
+    stages: u32,
     clients: u32,
 ) -> Result<Vec<SingleTaskLine>, CsvFault> {
     let mut rows = csv::rows(text);
     let Some(header) = rows.next() else { return Err(csv::nothing(text, "header")) };
-    let [period, client, finished, accuracy] =
+    let [stage, client, finished, accuracy] =
         csv::columns(&header, ["stage", "client", "finished", "accuracy_til"])?;
     let whole = |value: f64, least: u32, end: u32| {
         value.fract() == 0.0 && f64::from(least) <= value && value < f64::from(end)
     };
-    let which = format!("a period from 1 to {periods}");
+    let which = format!("a stage from 1 to {stages}");
     let who = format!("a client below {clients}");
     let mut lines: Vec<SingleTaskLine> = Vec::new();
     for row in rows {
@@ -40,17 +40,17 @@ pub(super) fn lines(
         if csv::number(cell(finished)?, |flag| flag == 0.0 || flag == 1.0, "0 or 1")? == 0.0 {
             continue;
         }
-        let number = csv::number(cell(period)?, |p| whole(p, 1, periods + 1), &which)?;
+        let number = csv::number(cell(stage)?, |p| whole(p, 1, stages + 1), &which)?;
         let id = csv::number(cell(client)?, |id| whole(id, 0, clients), &who)?;
         let share = match cell(accuracy)? {
             empty if empty.text.trim().is_empty() => None,
             cell => Some(csv::number(cell, |a| (0.0..=1.0).contains(&a), "from 0 to 1")?),
         };
-        let line = SingleTaskLine { period: number as u16, client: id as u32, accuracy: share };
-        if lines.iter().any(|known| (known.period, known.client) == (line.period, line.client)) {
+        let line = SingleTaskLine { stage: number as u16, client: id as u32, accuracy: share };
+        if lines.iter().any(|known| (known.stage, known.client) == (line.stage, line.client)) {
             return Err(CsvFault::at(
-                cell(period)?,
-                format!("client {id} finishes its client task of period {number} a second time"),
+                cell(stage)?,
+                format!("client {id} finishes its client task of stage {number} a second time"),
                 "second line",
                 "take the `client_tasks.csv` of one run",
             ));
@@ -70,9 +70,9 @@ mod tests {
             let text = format!("after_task,stage,client,finished,accuracy_til\n{text}");
             lines(&text, 3, 2).map_err(|fault| fault.message)
         };
-        let line = |period, client, accuracy| SingleTaskLine { period, client, accuracy };
+        let line = |stage, client, accuracy| SingleTaskLine { stage, client, accuracy };
         let found = read("1,1,0,1,0.5\n1,1,1,0,0.9\n2,1,1,1,0.25\n2,2,0,1,\n");
-        // The client task of period 2 has no test images.
+        // The client task of stage 2 has no test images.
         let known = [line(1, 0, Some(0.5)), line(1, 1, Some(0.25)), line(2, 0, None)];
         assert_eq!(found, Ok(known.to_vec()));
         for (text, why) in [

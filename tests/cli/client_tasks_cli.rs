@@ -76,10 +76,10 @@ fn client_tasks_are_tested_from_their_begin_on() {
     assert_eq!(table.lines().next().unwrap(), names.join(","));
     for line in table.lines().skip(1) {
         let cells: Vec<f64> = line.split(',').map(|cell| cell.parse().unwrap()).collect();
-        let [after_task, period, _, done, til, cil, images, ..] = cells[..] else {
+        let [after_task, stage, _, done, til, cil, images, ..] = cells[..] else {
             panic!("{line}")
         };
-        assert!(period <= after_task && cil <= til && til <= images && images > 0.0, "{line}");
+        assert!(stage <= after_task && cil <= til && til <= images && images > 0.0, "{line}");
         begun[after_task as usize - 1] += 1;
         finished += done as usize;
     }

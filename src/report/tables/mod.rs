@@ -81,7 +81,7 @@ pub(super) fn files() -> Vec<RunFile> {
         ),
         file(
             names::CLIENT_TASKS,
-            "accuracy on every client task after every period; only if clients have tasks of their own",
+            "accuracy on every client task after every stage; only if clients have tasks of their own",
             client_tasks::ClientTaskRow::COLUMNS,
         ),
         file(
