@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use super::node::{Node, Table, TextSpan, TomlEntry, TomlValue};
 use super::param::KeyDoc;
-use super::report::ReadingReport;
-use super::table::{Readout, TableReader};
+use super::table::{Readout, Recorded, TableReader};
 
 /// All keys and tables that a document may have.
 #[derive(Clone, Debug, Default)]
@@ -89,13 +88,23 @@ impl Shape {
 type Setting = Vec<(String, Shape)>;
 
 /// Reads repeatedly until no new key is asked for.
+///
+/// What is written in a table decides which keys that table has, and none of the tables next to it. So only the tables
+/// with trial values are recorded again, which is most of the cost of a reading.
 pub fn explore<C>(read: impl Fn(&mut TableReader<'_>) -> C) -> Catalogue {
+    explored(read, true)
+}
+
+/// Reads repeatedly; `narrow` records only tables with trial values.
+fn explored<C>(read: impl Fn(&mut TableReader<'_>) -> C, narrow: bool) -> Catalogue {
     let mut found = FoundKeys::default();
     let mut waiting: VecDeque<Setting> = VecDeque::from([Setting::new()]);
     let mut tried: BTreeSet<(String, Shape, Option<String>)> = BTreeSet::new();
     while let Some(setting) = waiting.pop_front() {
         let root = found.document(&setting);
-        let (_, readout) = TableReader::of(&root, &mut ReadingReport::default(), &read);
+        let tables = narrow.then(|| found.tables_of(&setting)).flatten();
+        let recorded = tables.as_ref().map_or(Recorded::All, Recorded::Tables);
+        let readout = TableReader::tried(&root, recorded, &read);
         for (path, shape) in found.take(&setting, readout) {
             // Only one table is exchanged at a time: what stands inside it goes.
             if tried.insert((path.clone(), shape.clone(), text_beside(&setting, &path))) {
@@ -191,6 +200,14 @@ impl FoundKeys {
             next.extend(shapes.into_iter().map(|shape| (path.clone(), shape)));
         }
         next
+    }
+
+    /// Returns the outermost tables with trial values; `None` if a value stands outside of tables.
+    fn tables_of(&self, setting: &Setting) -> Option<BTreeSet<String>> {
+        let outermost = |path: &str| path.split('.').next().unwrap_or_default().to_owned();
+        let names: BTreeSet<String> = setting.iter().map(|(path, _)| outermost(path)).collect();
+        let is_table = |name: &String| self.tables.iter().any(|table| table.path == *name);
+        (!names.is_empty() && names.iter().all(is_table)).then_some(names)
     }
 
     /// Returns a document with these trial values.
@@ -289,6 +306,7 @@ mod tests {
 
     use super::*;
     use crate::scenario::reader::{Choice, Param};
+    use crate::scenario::{AnyMethod, Scenario};
 
     #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
     enum ExampleKind {
@@ -317,6 +335,15 @@ mod tests {
         table.tables("items", Vec::new(), |item| {
             item.get(&Param::required("label", "a".to_owned(), "its name"))
         });
+    }
+
+    /// Sections of scenarios do not decide about each other's keys.
+    #[test]
+    fn recording_only_tables_with_trial_values_misses_nothing() {
+        let read = |table: &mut TableReader<'_>| Scenario::read(table, "", &AnyMethod);
+        let [narrow, whole] = [true, false].map(|narrow| explored(read, narrow));
+        assert_eq!(narrow.keys, whole.keys);
+        assert_eq!(narrow.tables, whole.tables);
     }
 
     #[test]

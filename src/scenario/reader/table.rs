@@ -1,5 +1,6 @@
 //! Reader of one table, key by key.
 
+mod recorded;
 mod rest;
 mod short;
 mod unknown;
@@ -13,6 +14,8 @@ use super::readable::{Readable, ValueFault};
 use super::report::ReadingReport;
 use super::suggest::{alternatives, nearest};
 use crate::scenario::migration::renamed_word;
+pub(super) use recorded::Recorded;
+use recorded::TablePlace;
 use short::leading_key;
 
 /// Keys that decide the kind of a table, and so which other keys it has.
@@ -35,6 +38,7 @@ pub struct TableReader<'a> {
     probed: RefCell<Vec<String>>,
     /// Name of the outermost table in errors.
     document: &'static str,
+    recorded: Recorded<'a>,
     read: Readout,
 }
 
@@ -70,14 +74,25 @@ impl<'a> TableReader<'a> {
         report: &mut ReadingReport,
         read: impl FnOnce(&mut TableReader<'_>) -> C,
     ) -> (C, Readout) {
-        let (value, readout) = TableReader::nested(node, (document, String::new()), report, read);
+        let place = (document, String::new(), Recorded::All);
+        let (value, readout) = TableReader::nested(node, place, report, read);
         report.place_strays(&readout.keys);
         (value, readout)
     }
 
+    /// Reads a trial document for the keys that it makes a reader ask for.
+    pub(super) fn tried<C>(
+        node: &Node,
+        recorded: Recorded<'_>,
+        read: impl FnOnce(&mut TableReader<'_>) -> C,
+    ) -> Readout {
+        let place = ("the scenario", String::new(), recorded);
+        TableReader::nested(node, place, &mut ReadingReport::default(), read).1
+    }
+
     fn nested<C>(
         node: &Node,
-        (document, path): (&'static str, String),
+        (document, path, recorded): TablePlace<'_>,
         report: &mut ReadingReport,
         read: impl FnOnce(&mut TableReader<'_>) -> C,
     ) -> (C, Readout) {
@@ -90,6 +105,7 @@ impl<'a> TableReader<'a> {
             open: false,
             probed: RefCell::default(),
             document,
+            recorded,
             read: Readout::default(),
         };
         let value = read(&mut reader);
@@ -138,7 +154,9 @@ impl<'a> TableReader<'a> {
 
     fn take<T: Readable>(&mut self, param: &Param<T>) -> Option<T> {
         self.known.push(param.name);
-        self.read.keys.push(param.describe(param.name));
+        if !matches!(self.recorded, Recorded::Nothing) {
+            self.read.keys.push(param.describe(param.name));
+        }
         let node = self.entries()?.get(param.name).map(|entry| &entry.node)?;
         let path = self.path_of(param.name);
         let value = T::read(node).map_err(|mut fault| {
@@ -176,7 +194,7 @@ impl<'a> TableReader<'a> {
         let (value, readout) = match written {
             Some(node) if node.as_table().is_none() => {
                 // Its keys are not missing, they are unreadable: say nothing more.
-                let place = (self.document, path.clone());
+                let place = self.place_of(name);
                 let (value, readout) =
                     TableReader::nested(&absent, place, &mut ReadingReport::default(), read);
                 let mut fault = ValueFault::wrong_type(node, "a table");
@@ -189,7 +207,7 @@ impl<'a> TableReader<'a> {
                 (value, readout)
             }
             written => {
-                let place = (self.document, path);
+                let place = self.place_of(name);
                 TableReader::nested(written.unwrap_or(&absent), place, self.report, read)
             }
         };
@@ -208,7 +226,7 @@ impl<'a> TableReader<'a> {
         let path = self.path_of(name);
         let (_, readout) = TableReader::nested(
             &Node::empty_table(),
-            (self.document, path.clone()),
+            self.place_of(name),
             &mut ReadingReport::default(),
             &mut read,
         );
@@ -234,7 +252,7 @@ impl<'a> TableReader<'a> {
                 self.report.fault(fault);
                 continue;
             }
-            let place = (self.document, path.clone());
+            let place = self.place_of(name);
             let (entry, readout) = TableReader::nested(item, place, self.report, &mut read);
             self.know(name, true, readout);
             entries.push(entry);
@@ -276,7 +294,7 @@ impl<'a> TableReader<'a> {
         });
         let (value, readout) = TableReader::nested(
             &Node::empty_table(),
-            (self.document, path),
+            self.place_of(name),
             &mut ReadingReport::default(),
             read,
         );
@@ -292,6 +310,9 @@ impl<'a> TableReader<'a> {
 
     /// Records what was asked for in a table inside this one.
     fn know(&mut self, name: &str, list: bool, readout: Readout) {
+        if matches!(self.recorded.below(name), Recorded::Nothing) {
+            return;
+        }
         let Readout { keys, tables, probed, open, .. } = readout;
         let below = |path: &str| format!("{name}.{path}");
         self.read.probed.extend(probed.iter().map(|path| below(path)));
@@ -413,6 +434,10 @@ impl<'a> TableReader<'a> {
             true => name.to_owned(),
             false => format!("{}.{name}", self.path),
         }
+    }
+
+    fn place_of(&self, name: &str) -> TablePlace<'a> {
+        (self.document, self.path_of(name), self.recorded.below(name))
     }
 
     fn title(&self) -> String {

@@ -53,7 +53,7 @@ impl<'a> TableReader<'a> {
                 self.report.fault(fault.help(format!("write `[{path}]` and its keys below it")));
                 continue;
             }
-            let place = (self.document, path);
+            let place = self.place_of(&name);
             tables.push(TableReader::nested(node, place, self.report, |t| read(&name, t)).0);
         }
         tables
