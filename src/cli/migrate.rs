@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::failure::{CliError, color};
 use super::stderr::print_styled;
 use super::{Exit, OutputFormat, print};
-use crate::experiment::{DirectoryError, write_atomically};
+use crate::experiment::write_atomically;
 use crate::files::{self, FileKind};
 use crate::scenario::migration::{Migrated, RenamedName, migrate};
 use crate::scenario::reader::Diagnostic;
@@ -56,26 +56,20 @@ pub fn execute(args: &MigrateArgs) -> Result<Exit, CliError> {
     let is_human = args.format == OutputFormat::Human;
     let mut results = Vec::new();
     for file in &args.files {
-        let migrated = read(file).and_then(|text| migrate(&text, &file.display().to_string()));
-        let Migrated { text, changes } = match migrated {
-            Ok(migrated) => migrated,
+        let result = migrated_file(file, args.check);
+        let (written, changes, errors) = match result {
+            Ok((written, changes)) => (written, changes, Vec::new()),
             Err(error) => {
                 if is_human {
                     print_styled(&error.render(color()));
                 }
-                let (changes, errors) = (Vec::new(), error.diagnostics());
-                results.push(MigratedFile { file, written: false, changes, errors });
-                continue;
+                (false, Vec::new(), error.diagnostics())
             }
         };
-        let written = !changes.is_empty() && !args.check;
-        if written {
-            replace(file, &text)?;
-        }
-        if is_human {
+        if is_human && errors.is_empty() {
             print(&line(file, written, &changes))?;
         }
-        results.push(MigratedFile { file, written, changes, errors: Vec::new() });
+        results.push(MigratedFile { file, written, changes, errors });
     }
     if !is_human {
         let text = serde_json::to_string_pretty(&results)
@@ -85,6 +79,18 @@ pub fn execute(args: &MigrateArgs) -> Result<Exit, CliError> {
     let is_old = |result: &MigratedFile<'_>| args.check && !result.changes.is_empty();
     let fails = results.iter().any(|result| !result.errors.is_empty() || is_old(result));
     Ok(if fails { Exit::Scenario } else { Exit::Done })
+}
+
+/// Migrates one file; `check` writes nothing. Returns true if it was written, and the renamed names.
+fn migrated_file(file: &Path, check: bool) -> Result<(bool, Vec<RenamedName>), ScenarioError> {
+    let text = read(file)?;
+    let Migrated { text, changes } = migrate(&text, &file.display().to_string())?;
+    let written = !changes.is_empty() && !check;
+    if written {
+        let failed = |source| ScenarioError::Unwritable { path: file.to_owned(), source };
+        replace(file, &text).map_err(failed)?;
+    }
+    Ok((written, changes))
 }
 
 /// Returns the line of a file.
@@ -109,20 +115,21 @@ fn read(path: &Path) -> Result<String, ScenarioError> {
     if let Some(GivenFolder { what, help }) = GivenFolder::at(path, "scenario") {
         return Err(unreadable(io::Error::other(what), help));
     }
-    let read = || {
-        let bytes = files::read(path, FileKind::Scenario)?;
-        files::text_of(&bytes)?;
-        String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
-    };
-    read().map_err(|error| unreadable(error, "a scenario is a UTF-8 text in TOML".to_owned()))
+    let bytes = files::read(path, FileKind::Scenario)
+        .map_err(|error| unreadable(error, "name files that exist and may be read".to_owned()))?;
+    let not_text = |error| unreadable(error, "a scenario is a UTF-8 text in TOML".to_owned());
+    files::text_of(&bytes).map_err(not_text)?;
+    let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    String::from_utf8(bytes).map_err(|error| not_text(invalid(error)))
 }
 
 /// Replaces the text of a file, or of the file that a link leads to; permissions stay.
-fn replace(path: &Path, text: &str) -> Result<(), CliError> {
-    let failed = |source| DirectoryError::Write { path: path.to_owned(), source };
-    let file = path.canonicalize().map_err(failed)?;
-    let permissions = fs::metadata(&file).map_err(failed)?.permissions();
-    write_atomically(&file, text.as_bytes())?;
-    fs::set_permissions(&file, permissions).map_err(failed)?;
-    Ok(())
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let file = path.canonicalize()?;
+    let permissions = fs::metadata(&file)?.permissions();
+    if permissions.readonly() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only"));
+    }
+    write_atomically(&file, text.as_bytes()).map_err(io::Error::other)?;
+    fs::set_permissions(&file, permissions)
 }

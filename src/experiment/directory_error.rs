@@ -79,7 +79,7 @@ pub enum DirectoryError {
     /// The run was written in another format.
     #[error(
         "{path}: run directory of format {found}, expected format {FORMAT}\n  help: run the scenario again with this \
-                 version, or read the directory with {writer}, which wrote it",
+                 version (`run --force` replaces the directory), or read it with the build of {writer} that wrote it",
         path = path.display()
     )]
     OtherFormat {

@@ -26,7 +26,7 @@ pub struct Joint {
     pub fedavg: FedAvg,
     /// One optimizer state for the whole run.
     #[key(default = true)]
-    pub keep_optimiser: bool,
+    pub keep_optimizer: bool,
 }
 
 /// The optimizer between rounds; `None` before the first.
@@ -103,7 +103,7 @@ impl LocalUpdate<JointState> for Joint {
             let report = train_with(plan, &mut optimizer, &loader, variables, key, |batch| {
                 model.batch_loss(batch, &ctx.device)
             })?;
-            if self.keep_optimiser {
+            if self.keep_optimizer {
                 member.state.0 = Some(optimizer.into_state()?);
             }
             let (parameters, samples) = (model.parameters()?, member.shard.len());

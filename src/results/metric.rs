@@ -225,6 +225,9 @@ fn unknown(name: &str) -> ResultsError {
         "average_incremental_accuracy" => Some("average_incremental"),
         "clients_asked" => Some("clients_sampled"),
         "memory" => Some("peak_memory_mb"),
+        // Names of schema 1.
+        "seats" => Some("participants"),
+        "silent_seats" => Some("silent_participants"),
         _ => None,
     };
     let names = KNOWN.iter().map(|known| known.name).chain(UNTIL.iter().map(|until| until.0));

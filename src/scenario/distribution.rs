@@ -234,7 +234,7 @@ impl DistributionSection {
                 high: table.get(&any(of("high", 2.0, "largest value"))),
             },
             Dist::Normal => DistributionKindSection::Normal {
-                mean: table.get(&any(of("mean", 1.0, "centre"))),
+                mean: table.get(&any(of("mean", 1.0, "center"))),
                 sd: table.get(&of("sd", 0.2, "standard deviation").at_least(0.0).at_most(LARGEST)),
             },
             Dist::LogNormal => DistributionKindSection::LogNormal {

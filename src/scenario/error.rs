@@ -20,6 +20,14 @@ pub enum ScenarioError {
         /// Advice for the user.
         help: String,
     },
+    /// Scenario file that cannot be replaced.
+    #[error("cannot write {}: {source}\n = help: the file is as it was", path.display())]
+    Unwritable {
+        /// Path as the user gave it.
+        path: PathBuf,
+        /// Error of the operating system.
+        source: std::io::Error,
+    },
     /// File that can be read but is invalid, with all its errors.
     #[error("{}", render_all(.0, false))]
     Invalid(Vec<Diagnostic>),
@@ -29,7 +37,9 @@ impl ScenarioError {
     /// Returns the text of `Display`, with colors if `color` is set.
     pub fn render(&self, color: bool) -> String {
         match self {
-            ScenarioError::Unreadable { .. } => format!("error: {self}\n"),
+            ScenarioError::Unreadable { .. } | ScenarioError::Unwritable { .. } => {
+                format!("error: {self}\n")
+            }
             ScenarioError::Invalid(diagnostics) => render_all(diagnostics, color),
         }
     }
@@ -42,6 +52,12 @@ impl ScenarioError {
                 place: None,
                 label: String::new(),
                 help: Some(help.clone()),
+            }],
+            ScenarioError::Unwritable { path, source } => vec![Diagnostic {
+                message: format!("cannot write {}: {source}", path.display()),
+                place: None,
+                label: String::new(),
+                help: Some("the file is as it was".to_owned()),
             }],
             ScenarioError::Invalid(diagnostics) => diagnostics.clone(),
         }

@@ -117,7 +117,7 @@ fn fresh_clients_and_foreign_keys_are_refused() {
         ("method.herding=random", "`random` is not a value"),
         ("method.lambda_fbb=1.0", "did you mean `lambda_fb`"),
         ("method.residual=skip", "`skip` is not a value"),
-        ("method.reinitialise=true", "`batch_norm = \"batch\"`"),
+        ("method.reinitialize=true", "`batch_norm = \"batch\"`"),
         ("method.teacher_batch_norm=batch", "`batch` is not a value"),
         ("method={name=\"fedlwf-2t\", train=\"head\", alpha=0.8, beta=0.4}", "with `gamma`"),
     ] {

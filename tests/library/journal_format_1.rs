@@ -208,7 +208,7 @@ fn renamed(line: &str) -> BTreeSet<String> {
     let events = EVENTS.iter().filter(|(_, new)| *new == kind).map(|row| format!("{row:?}"));
     let fields = FIELDS.iter().filter(|(of, _, new)| *of == kind && event.get(*new).is_some());
     let of = |(of, field, _, new): &&(&str, &str, &str, &str)| {
-        *of == kind && event.get(*field).is_some_and(|value| value.to_string() == *new)
+        *of == kind && event.get(*field) == serde_json::from_str(new).ok().as_ref()
     };
     let values = VALUES.iter().filter(of).map(|row| format!("{row:?}"));
     let numbers = parsed["numbers"].to_string();

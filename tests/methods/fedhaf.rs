@@ -257,7 +257,7 @@ fn every_ablation_changes_the_run() {
         |c| c.lambda_fd = 0.0,
         |c| c.lambda_fb = 0.0,
         |c| c.module = false,
-        |c| c.reinitialise = true,
+        |c| c.reinitialize = true,
         |c| c.exemplars_in_ce = false,
     ];
     let ends = changes.map(|change| trained(change, 2, 1).server.save().digest());
@@ -351,7 +351,7 @@ fn every_loss_pulls_where_it_should() {
 /// teaches is the one that was learned. A server that is loaded within a task does not draw again.
 #[test]
 fn networks_can_be_drawn_anew_at_each_task() {
-    let run = trained(|c| (c.reinitialise, c.batch_norm) = (true, BatchNormMode::Batch), 2, 2);
+    let run = trained(|c| (c.reinitialize, c.batch_norm) = (true, BatchNormMode::Batch), 2, 2);
     let begun = |task: usize| {
         let first = run.exchanges.iter().find(|exchange| exchange.task == task).unwrap();
         parameters_of(&first.down).unwrap()

@@ -84,9 +84,9 @@ fn fedavg_of(train: Train) -> Arc<dyn Method> {
     built(FedAvg { train, prompt_len: 6, ..FedAvg::default() }, &facts())
 }
 
-fn joint_of(train: Train, keep_optimiser: bool) -> Arc<dyn Method> {
+fn joint_of(train: Train, keep_optimizer: bool) -> Arc<dyn Method> {
     let fedavg = FedAvg { train, ..FedAvg::default() };
-    built(Joint { fedavg, keep_optimiser }, &facts())
+    built(Joint { fedavg, keep_optimizer }, &facts())
 }
 
 /// Aggregates such uploads of the first task, where the server had sent `base` to all.

@@ -99,7 +99,7 @@ pub struct FedHaf {
     pub squares: Squares,
     /// New start values of module and head at each task.
     #[key(default = false, source = "appendix C; forgets everything that is not distilled")]
-    pub reinitialise: bool,
+    pub reinitialize: bool,
     /// Stages of a client's training after the first task.
     #[key(default = Stages::Two)]
     pub stages: Stages,
@@ -140,10 +140,10 @@ pub struct FedHaf {
 
 impl FedHaf {
     fn refuse_settled_redraws(&self, table: &mut TableReader<'_>) {
-        if self.reinitialise && self.batch_norm == BatchNormMode::Running {
+        if self.reinitialize && self.batch_norm == BatchNormMode::Running {
             let message = "a module with new start values has no running moments";
             let help = "set `batch_norm = \"batch\"` too";
-            table.reject("reinitialise", message, "with running statistics", help);
+            table.reject("reinitialize", message, "with running statistics", help);
         }
     }
 
@@ -219,7 +219,7 @@ impl AveragingMethod for FedHaf {
             // Rows of old classes, too: exemplars move them.
             trains: TrainedRows::Seen,
             local: self,
-            previous_model: Some(PreviousModel { role: None, reinitializes: self.reinitialise }),
+            previous_model: Some(PreviousModel { role: None, reinitializes: self.reinitialize }),
             ..Parts::fedavg(self, averaging)
         }
     }

@@ -165,7 +165,11 @@ impl<'t> TokenIndex<'t> {
         let new = match value.strip_prefix("pareto:").filter(|_| key == "report.plots") {
             Some(metrics) => {
                 let metric = |metric: &str| word(metric).unwrap_or_else(|| metric.to_owned());
-                let new = metrics.split(':').map(metric).collect::<Vec<_>>().join(":");
+                // A name behind `figure:` belongs to it.
+                let metrics = metrics.replace("figure:", "figure\u{1f}");
+                let whole = |name: &str| metric(&name.replace('\u{1f}', ":"));
+                let new = metrics.split(':').map(whole).collect::<Vec<_>>().join(":");
+                let metrics = metrics.replace('\u{1f}', ":");
                 (new != metrics).then(|| format!("pareto:{new}"))?
             }
             None => word(value)?,

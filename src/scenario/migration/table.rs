@@ -70,7 +70,7 @@ const fn word(key: &'static str, old: &'static str, new: &'static str) -> WordRe
 }
 
 /// Renamed keys.
-pub(super) const KEYS: [KeyRename; 54] = [
+pub(super) const KEYS: [KeyRename; 56] = [
     key("federation", "fold", "aggregation"),
     key("federation", "trim", "trim_fraction"),
     key("federation", "units", "dummy_clients"),
@@ -114,6 +114,8 @@ pub(super) const KEYS: [KeyRename; 54] = [
     key("method", "norms", "batch_norm"),
     key("method", "teacher_norms", "teacher_batch_norm"),
     method_key(&["coda-prompt", "fed-cprompt"], ValueForm::Word, "components", "component_form"),
+    key("method", "keep_optimiser", "keep_optimizer"),
+    key("method", "reinitialise", "reinitialize"),
     key("method", "slot_components", "client_task_components"),
     method_key(&["er", "der"], ValueForm::Number, "buffer", "buffer_size"),
     method_key(&["er", "der"], ValueForm::Number, "draw", "replay_batch_size"),
@@ -128,7 +130,7 @@ pub(super) const KEYS: [KeyRename; 54] = [
 ];
 
 /// Renamed words.
-pub(super) const WORDS: [WordRename; 19] = [
+pub(super) const WORDS: [WordRename; 22] = [
     word("tasks.arrival", "powder", "client-tasks"),
     word("partition.by", "period", "stage"),
     word("partition.by", "slot", "client-task"),
@@ -145,8 +147,11 @@ pub(super) const WORDS: [WordRename; 19] = [
     // Metrics of studies have the names of their columns.
     word("compare.metrics", "seats", "participants"),
     word("compare.metrics", "silent_seats", "silent_participants"),
+    word("compare.metrics", "figure:slots", "figure:client_tasks"),
     word("compare.warn_if_unequal", "seats", "participants"),
     word("compare.warn_if_unequal", "silent_seats", "silent_participants"),
+    word("compare.warn_if_unequal", "figure:slots", "figure:client_tasks"),
     word("report.plots", "seats", "participants"),
     word("report.plots", "silent_seats", "silent_participants"),
+    word("report.plots", "figure:slots", "figure:client_tasks"),
 ];
