@@ -53,7 +53,7 @@ pronoun_summaries 0
 long_summaries 2
 dialect_in_prose 1
 dialect_in_messages 0
-british_spelling 4
+british_spelling 1
 shared_type_names 0
 long_test_names 133
 long_subjects 0
