@@ -21,7 +21,7 @@
 //!     partition = { kind = "iid", min_samples = 2 }
 //!     method = { name = "hgp", prompt_len = 8 }
 //!     federation = { clients = 3, rounds = 1 }
-//!     client = { epochs = 1, batch = 16 }
+//!     client = { epochs = 1, batch_size = 16 }
 //! "#;
 //! let methods = Registry::builtin();
 //! let scenario = Scenario::from_toml(text, "small.toml", Path::new("."), &[], &methods)?.scenario;

@@ -46,7 +46,7 @@ pub use distributions::Distribution;
 pub use error::ResultsError;
 pub use metric::{Better, Metric, Unit};
 pub use paired::Paired;
-pub use run::RunRecord;
+pub use run::{FoundRuns, RunRecord};
 pub use sheet::Sheet;
 pub use spread::Spread;
 pub use state::State;

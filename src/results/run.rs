@@ -36,6 +36,50 @@ pub struct RunRecord {
     passes: OnceLock<Option<f64>>,
 }
 
+/// Runs at or below a folder.
+#[derive(Debug, Default)]
+pub struct FoundRuns {
+    /// Runs of this format, in the order of their paths.
+    pub runs: Vec<RunRecord>,
+    /// Errors of directories that were written in another format.
+    pub other_formats: Vec<DirectoryError>,
+}
+
+impl FoundRuns {
+    /// Finds every run at or below a folder, finished or not.
+    ///
+    /// A folder without a readable manifest is no run; links are not followed.
+    ///
+    /// # Errors
+    /// Fails if a folder cannot be read, or if a file of a run is damaged. A missing folder holds no runs.
+    pub fn below(root: &Path) -> Result<FoundRuns, ResultsError> {
+        let mut found = FoundRuns::default();
+        let mut folders = vec![root.to_owned()];
+        while let Some(folder) = folders.pop() {
+            match read_manifest(&folder) {
+                Ok(_) => found.runs.push(RunRecord::read(&folder)?),
+                Err(error @ DirectoryError::OtherFormat { .. }) => found.other_formats.push(error),
+                Err(_) => {}
+            }
+            let failed = |source| ResultsError::Read { path: folder.clone(), source };
+            let entries = match std::fs::read_dir(&folder) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            for entry in entries {
+                let entry = entry.map_err(failed)?;
+                if entry.file_type().map_err(failed)?.is_dir() {
+                    folders.push(entry.path());
+                }
+            }
+        }
+        found.runs.sort_by(|one, other| one.path.cmp(&other.path));
+        found.other_formats.sort_by_key(ToString::to_string);
+        Ok(found)
+    }
+}
+
 impl RunRecord {
     /// Reads the run at `path`.
     ///
@@ -64,29 +108,14 @@ impl RunRecord {
     /// A folder without a readable manifest is no run; links are not followed.
     ///
     /// # Errors
-    /// Fails if a folder cannot be read, or if a file of a run is damaged. A missing folder holds no runs.
+    /// Fails if a folder cannot be read, if a file of a run is damaged, or if a run has another format. A missing folder
+    /// holds no runs.
     pub fn find(root: &Path) -> Result<Vec<RunRecord>, ResultsError> {
-        let mut found = Vec::new();
-        let mut folders = vec![root.to_owned()];
-        while let Some(folder) = folders.pop() {
-            if matches!(read_manifest(&folder), Ok(_) | Err(DirectoryError::OtherFormat { .. })) {
-                found.push(RunRecord::read(&folder)?);
-            }
-            let failed = |source| ResultsError::Read { path: folder.clone(), source };
-            let entries = match std::fs::read_dir(&folder) {
-                Ok(entries) => entries,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(failed(error)),
-            };
-            for entry in entries {
-                let entry = entry.map_err(failed)?;
-                if entry.file_type().map_err(failed)?.is_dir() {
-                    folders.push(entry.path());
-                }
-            }
+        let found = FoundRuns::below(root)?;
+        match found.other_formats.into_iter().next() {
+            Some(error) => Err(error.into()),
+            None => Ok(found.runs),
         }
-        found.sort_by(|one, other| one.path.cmp(&other.path));
-        Ok(found)
     }
 
     /// Returns true if the run is complete.

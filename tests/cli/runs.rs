@@ -61,6 +61,24 @@ fn runs_are_listed_with_what_their_files_say() {
 }
 
 #[test]
+fn runs_of_another_format_are_left_out_with_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    run(at, "runs/new", HEAD, 1, &[]);
+    run(at, "runs/old", HEAD, 2, &[]);
+    let manifest = at.join("runs/old/manifest.json");
+    let old = read(&manifest).replace("\"format\": 2", "\"format\": 1");
+    fs::write(&manifest, old).unwrap();
+    let told = runs(at, &["ls", "--format", "json"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let rows: Vec<Value> = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(words(&rows, "path"), ["runs/new"]);
+    let line = "left out: runs/old: run directory of format 1, expected format 2";
+    assert!(told.err.contains(line), "{}", told.err);
+    assert_eq!(tell(at, &["report", "runs"]).code, 2, "a page needs all runs");
+}
+
+#[test]
 fn a_killed_run_is_told_from_one_that_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

@@ -9,11 +9,12 @@ use serde::Serialize;
 
 use super::{ListArgs, Sort};
 use crate::cli::failure::CliError;
+use crate::cli::stderr::print_status;
 use crate::cli::{Exit, OutputFormat, given, print};
 use crate::experiment::names;
 use crate::quantity::Bytes;
 use crate::report::text_table::{TextTable, percent};
-use crate::results::{Metric, RunRecord, State};
+use crate::results::{FoundRuns, Metric, RunRecord, State};
 
 /// Row of a run in the list.
 #[derive(Debug, Serialize)]
@@ -99,7 +100,10 @@ pub(super) fn list(args: &ListArgs) -> Result<Exit, CliError> {
     if !folder.is_dir() {
         return Err(CliError::Usage(format!("{} is not a folder", folder.display())));
     }
-    let found = RunRecord::find(&folder)?;
+    let FoundRuns { runs: found, other_formats } = FoundRuns::below(&folder)?;
+    for error in &other_formats {
+        print_status(&format!("left out: {error}"));
+    }
     let mut rows: Vec<RunRow> = found.iter().map(RunRow::of).collect();
     rows.retain(|row| {
         let status = args.status.is_empty() || args.status.contains(&row.status);
