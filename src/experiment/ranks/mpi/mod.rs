@@ -22,11 +22,13 @@ use crate::federation::remote::{Rank, RankChannel};
 
 /// This process among those that a launcher started.
 pub struct Joined {
+    /// Rank of this process, from 0.
     pub rank: Rank,
     /// Number of processes.
     pub size: u32,
     /// Channel to rank 0, or to all others.
     pub line: RankChannel,
+    /// Thread that sends and receives packets.
     pub carrying: Carrying,
 }
 
