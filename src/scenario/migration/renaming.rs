@@ -163,15 +163,15 @@ impl<'t> TokenIndex<'t> {
         let method = self.method(path, &place);
         let word = |word: &str| new_value(&place.keys, word, method).map(str::to_owned);
         let new = match value.strip_prefix("pareto:").filter(|_| key == "report.plots") {
-            Some(metrics) => {
-                let metric = |metric: &str| word(metric).unwrap_or_else(|| metric.to_owned());
-                // A name behind `figure:` belongs to it.
-                let metrics = metrics.replace("figure:", "figure\u{1f}");
-                let whole = |name: &str| metric(&name.replace('\u{1f}', ":"));
-                let new = metrics.split(':').map(whole).collect::<Vec<_>>().join(":");
-                let metrics = metrics.replace('\u{1f}', ":");
-                (new != metrics).then(|| format!("pareto:{new}"))?
-            }
+            // A metric may itself contain a colon: `pareto:figure:slots:faa`.
+            Some(both) => both.match_indices(':').find_map(|(at, _)| {
+                let metrics = [&both[..at], &both[at + 1..]];
+                let new = metrics.map(word);
+                new.iter().any(Option::is_some).then(|| {
+                    let [x, y] = [0, 1].map(|i| new[i].as_deref().unwrap_or(metrics[i]));
+                    format!("pareto:{x}:{y}")
+                })
+            })?,
             None => word(value)?,
         };
         let new_key = new_keys(&place.keys, method, Some(ValueForm::Word)).join(".");
