@@ -320,15 +320,16 @@ pub fn read_manifest(path: &Path) -> Result<Manifest, DirectoryError> {
     let unreadable = |why: String| DirectoryError::Unreadable { path: path.to_path_buf(), why };
     let text = read_text(&path.join(names::MANIFEST), FileKind::Manifest)
         .map_err(|error| unreadable(format!("manifest.json: {error}")))?;
-    match serde_json::from_str(&text) {
-        Ok(ManifestHeader { format, fedcast, commit }) if format != FORMAT => {
-            let commit = commit.map(|commit| format!(" (commit {commit})")).unwrap_or_default();
-            let (path, writer) = (path.to_path_buf(), format!("fedcast {fedcast}{commit}"));
-            return Err(DirectoryError::OtherFormat { path, found: format, writer });
-        }
-        _ => {}
+    let manifest = serde_json::from_str::<Manifest>(&text);
+    if !manifest.as_ref().is_ok_and(|manifest| manifest.format == FORMAT)
+        && let Ok(ManifestHeader { format, fedcast, commit }) = serde_json::from_str(&text)
+        && format != FORMAT
+    {
+        let commit = commit.map(|commit| format!(" (commit {commit})")).unwrap_or_default();
+        let (path, writer) = (path.to_path_buf(), format!("fedcast {fedcast}{commit}"));
+        return Err(DirectoryError::OtherFormat { path, found: format, writer });
     }
-    serde_json::from_str(&text).map_err(|error| unreadable(format!("manifest.json: {error}")))
+    manifest.map_err(|error| unreadable(format!("manifest.json: {error}")))
 }
 
 /// Returns the text of the summary of the run at `path`.

@@ -57,7 +57,7 @@ impl FoundRuns {
         let mut folders = vec![root.to_owned()];
         while let Some(folder) = folders.pop() {
             match read_manifest(&folder) {
-                Ok(_) => found.runs.push(RunRecord::read(&folder)?),
+                Ok(manifest) => found.runs.push(RunRecord::with_manifest(&folder, manifest)?),
                 Err(error @ DirectoryError::OtherFormat { .. }) => found.other_formats.push(error),
                 Err(_) => {}
             }
@@ -86,7 +86,10 @@ impl RunRecord {
     /// # Errors
     /// Fails if there is no run, or if one of its files is damaged.
     pub fn read(path: &Path) -> Result<RunRecord, ResultsError> {
-        let manifest = read_manifest(path)?;
+        RunRecord::with_manifest(path, read_manifest(path)?)
+    }
+
+    fn with_manifest(path: &Path, manifest: Manifest) -> Result<RunRecord, ResultsError> {
         let scenario_path = path.join(names::SCENARIO);
         let scenario_text = files::read_text(&scenario_path, FileKind::Scenario)
             .map_err(|source| ResultsError::Read { path: scenario_path.clone(), source })?;
