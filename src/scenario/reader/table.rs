@@ -190,9 +190,9 @@ impl<'a> TableReader<'a> {
         self.known.push(name);
         let absent = Node { span: self.node.span, ..Node::empty_table() };
         let written = self.entries().and_then(|t| t.get(name)).map(|entry| &entry.node);
-        let path = self.path_of(name);
         let (value, readout) = match written {
             Some(node) if node.as_table().is_none() => {
+                let path = self.path_of(name);
                 // Its keys are not missing, they are unreadable: say nothing more.
                 let place = self.place_of(name);
                 let (value, readout) =
