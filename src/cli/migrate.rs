@@ -56,8 +56,7 @@ pub fn execute(args: &MigrateArgs) -> Result<Exit, CliError> {
     let is_human = args.format == OutputFormat::Human;
     let mut results = Vec::new();
     for file in &args.files {
-        let result = migrated_file(file, args.check);
-        let (written, changes, errors) = match result {
+        let (written, changes, errors) = match migrated_file(file, args.check) {
             Ok((written, changes)) => (written, changes, Vec::new()),
             Err(error) => {
                 if is_human {

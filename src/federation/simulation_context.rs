@@ -90,7 +90,7 @@ impl SimulationContext {
         let lies = |fault: &Fault| matches!(fault.kind, FaultKind::Malicious { .. });
         for (asked, service, what) in [
             (rules.privacy.secure.is_some(), Capability::SecureAggregation, "be added in secret"),
-            (!rules.fold.is_mean(), Capability::RobustAggregation, "be folded robustly"),
+            (!rules.fold.is_mean(), Capability::RobustAggregation, "be aggregated robustly"),
             (rules.faults.entries.iter().any(lies), Capability::MaliciousClients, "be malicious"),
             (
                 rules.arrivals != ArrivalRules::Global,
@@ -237,7 +237,7 @@ impl SimulationContext {
         participant: &Participant,
         samples: usize,
     ) -> f64 {
-        let work = RoundWork::Participant { seat: participant, samples, plan: &self.training };
+        let work = RoundWork::Participant { participant, samples, plan: &self.training };
         self.method.cost(context, &work)
     }
 

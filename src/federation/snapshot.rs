@@ -78,7 +78,7 @@ pub struct PendingParticipant {
     /// Round of its download, from 0.
     pub round: Round,
     /// Its place there.
-    pub seat: ParticipantId,
+    pub participant: ParticipantId,
     /// Its download in [`Snapshot::downs`].
     pub down: usize,
 }
@@ -104,7 +104,7 @@ pub(super) fn keep_downs(
             downloads.push(SavedDownload { body, assets });
             downloads.len() - 1
         });
-        participants.push(PendingParticipant { round: *round, seat: *participant, down });
+        participants.push(PendingParticipant { round: *round, participant: *participant, down });
     }
     (downloads, participants)
 }

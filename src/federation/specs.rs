@@ -16,13 +16,13 @@ pub struct CompiledSpec {
     pub layout: MessageSpec,
     body: OnceLock<BodyShape>,
     bytes: OnceLock<Arc<FrameBytes>>,
-    folded: OnceLock<MessageSpec>,
+    aggregate: OnceLock<MessageSpec>,
 }
 
 impl CompiledSpec {
     pub(super) fn of(layout: MessageSpec) -> Arc<CompiledSpec> {
         let (body, bytes, aggregate) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Arc::new(CompiledSpec { layout, body, bytes, folded: aggregate })
+        Arc::new(CompiledSpec { layout, body, bytes, aggregate })
     }
 
     /// Returns the shape of the message.
@@ -32,7 +32,7 @@ impl CompiledSpec {
 
     /// Returns the layout of the contribution of an upload of this shape.
     pub fn contribution(&self, method: &dyn Method, facts: &ExchangeFacts<'_>) -> &MessageSpec {
-        self.folded.get_or_init(|| method.message_spec(MessageKind::Contribution, facts))
+        self.aggregate.get_or_init(|| method.message_spec(MessageKind::Contribution, facts))
     }
 
     /// Returns the message's size under a run's codecs, without assets; at most, if it depends on values.

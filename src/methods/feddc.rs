@@ -159,7 +159,7 @@ impl ControlVariates for FedDc {
     ) -> Vec<(&'static str, f64)> {
         let up = closing.beside();
         let mut drift = memory.take_like(DRIFT, closing.before);
-        up.add(&mut drift, &up.moved(&closing.folded), closing.share());
+        up.add(&mut drift, &up.moved(&closing.aggregate), closing.share());
         let rows = closing.shared.trained_rows(closing.model, &closing.round.stage.view);
         let (mean, sum) = (theta.clone(), |[mean, drift]: [f64; 2]| mean + drift);
         *theta = up.renewed(&mean, &rows, [&mean, &drift], |_| sum);

@@ -143,7 +143,7 @@ impl ServerUpdate<MeanPrototypes> for FedProto {
     fn server_update(
         &self,
         known: &mut MeanPrototypes,
-        ClosedRound { folded: aggregate, round, .. }: ClosedRound<'_>,
+        ClosedRound { aggregate, round, .. }: ClosedRound<'_>,
         _theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         known.renew(&aggregate, &round.stage.view)?;

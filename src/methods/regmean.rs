@@ -149,7 +149,7 @@ impl ServerUpdate<()> for RegMean {
         closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let ClosedRound { model, shared, before, folded: aggregate, round, .. } = closing;
+        let ClosedRound { model, shared, before, aggregate, round, .. } = closing;
         let head = shared.cut(model, &round.stage.view, RowPurpose::Up).head;
         for layer in self.layers(model) {
             let rows = match layer.weight.as_str() {

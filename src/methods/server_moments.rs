@@ -68,7 +68,7 @@ impl<const N: usize> ServerMoments<N> {
         initial: [f64; N],
         rule: impl Fn(f64, [f64; N]) -> MomentStep<N>,
     ) {
-        let means = &closing.folded.means;
+        let means = &closing.aggregate.means;
         if means.values().all(|mean| mean.weight() <= 0.0) {
             return;
         }

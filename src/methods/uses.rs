@@ -71,7 +71,7 @@ const SAMPLES: usize = 100_000;
 fn passes(method: &dyn Method, (stage, phase): (&Stage, usize), plan: &TrainingPlan) -> f64 {
     let round = RoundContext::alone(stage, phase);
     let participants = one_participant_per_client(stage, &[ClientId(0)]);
-    let work = |participant| RoundWork::Participant { seat: participant, samples: SAMPLES, plan };
+    let work = |participant| RoundWork::Participant { participant, samples: SAMPLES, plan };
     participants.iter().map(|participant| method.cost(&round, &work(participant))).sum()
 }
 

@@ -142,7 +142,7 @@ pub enum RoundWork<'a> {
     /// Work of a participant on `samples` samples.
     Participant {
         /// Participant that does the work.
-        seat: &'a Participant,
+        participant: &'a Participant,
         /// Number of samples that it works on.
         samples: usize,
         /// Settings of its training.

@@ -111,14 +111,13 @@ impl Progress {
     }
 
     fn round_line(&mut self, entry: &Entry) -> String {
-        let Event::RoundClosed { round, task, aggregated: folded, missing, .. } = &entry.event
-        else {
+        let Event::RoundClosed { round, task, aggregated, missing, .. } = &entry.event else {
             return String::new();
         };
         let down = self.traffic.direction(Direction::Down).sent;
         let up = self.traffic.direction(Direction::Up).sent;
         let mut line = format!(
-            "task {}/{}  round {}  {folded} aggregated  down {down}  up {up}",
+            "task {}/{}  round {}  {aggregated} aggregated  down {down}  up {up}",
             task.0 + 1,
             self.tasks,
             round.0 + 1,

@@ -285,9 +285,9 @@ impl EventSink for Summary {
                 self.restarts += 1;
                 self.lost_updates += lost.len() as u64 + u64::from(*stale);
             }
-            Event::RoundClosed { aggregated: folded, .. } => {
+            Event::RoundClosed { aggregated, .. } => {
                 self.rounds += 1;
-                self.aggregated += u64::from(*folded);
+                self.aggregated += u64::from(*aggregated);
                 let metrics = entry.numbers.iter().flat_map(|numbers| &numbers.metrics);
                 let metrics: BTreeMap<_, _> =
                     metrics.map(|(name, figure)| (name.clone(), figure.0)).collect();

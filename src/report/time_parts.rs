@@ -148,10 +148,10 @@ impl Stopwatch {
             Event::UpdateStale { round, participant, .. } => {
                 self.open.iter_mut().for_each(|open| open.stale.push((*round, *participant)));
             }
-            Event::RoundClosed { aggregated: folded, missing, .. } => {
+            Event::RoundClosed { aggregated, missing, .. } => {
                 let open = self.open.take()?;
                 let missing: BTreeSet<ParticipantId> = missing.iter().copied().collect();
-                let parts = self.parts(&open, at, *folded, &missing);
+                let parts = self.parts(&open, at, *aggregated, &missing);
                 // An update counts once.
                 self.participants.retain(|(round, participant), _| {
                     let counted = *round == open.round && !missing.contains(participant);
@@ -176,7 +176,7 @@ impl Stopwatch {
         &self,
         open: &TimedRound,
         closed: u64,
-        folded: u32,
+        aggregated: u32,
         missing: &BTreeSet<ParticipantId>,
     ) -> Spans {
         // A damaged journal may close a round before it opens it.
@@ -189,7 +189,7 @@ impl Stopwatch {
         let stale = open.stale.iter().filter_map(|participant| self.participants.get(participant));
         let counted: Vec<&SeatTimes> = own.map(|(_, times)| times).chain(stale).collect();
         let last = counted.iter().max_by_key(|times| times.came).copied();
-        let begun = match folded {
+        let begun = match aggregated {
             // Without updates there is nothing to compute.
             0 => closed,
             _ => self.begun(open, last.map_or(open.at, |times| times.came), counted.len(), missing),
@@ -303,10 +303,10 @@ mod tests {
         )
     }
 
-    fn closed(at: u64, round: u32, folded: u32, missing: &[u32]) -> Entry {
+    fn closed(at: u64, round: u32, aggregated: u32, missing: &[u32]) -> Entry {
         let missing = missing.iter().copied().map(ParticipantId).collect();
         let (round, task, phase, stale) = (Round(round), TaskId(0), 0, 0);
-        entry(at, Event::RoundClosed { round, task, phase, aggregated: folded, stale, missing })
+        entry(at, Event::RoundClosed { round, task, phase, aggregated, stale, missing })
     }
 
     /// Returns milliseconds of work, links, waiting and server of the rounds that the entries close.

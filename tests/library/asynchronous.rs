@@ -95,8 +95,8 @@ fn a_buffer_is_filled_by_whoever_comes_and_so_many_are_at_work() {
                 outcome: FrameOutcome::Delivered,
                 ..
             } => assert!(at_work.remove(&clients[&(*round, *participant)])),
-            Event::RoundClosed { aggregated: folded, .. } => {
-                assert_eq!(*folded, 2);
+            Event::RoundClosed { aggregated, .. } => {
+                assert_eq!(*aggregated, 2);
                 full += 1;
             }
             _ => {}
@@ -117,7 +117,7 @@ fn every_update_is_folded_once_or_late() {
     ] {
         let ran = ran(&rules);
         let mut fate: BTreeMap<(Round, ParticipantId), FrameOutcome> = BTreeMap::new();
-        let (mut folded, mut stale, mut told) = (0, 0, 0);
+        let (mut aggregated, mut stale, mut told) = (0, 0, 0);
         for entry in &ran.entries {
             match &entry.event {
                 Event::FrameCharged {
@@ -130,7 +130,7 @@ fn every_update_is_folded_once_or_late() {
                     assert!(fate.insert((*round, *participant), *outcome).is_none());
                 }
                 Event::RoundClosed { aggregated: all, stale: old, .. } => {
-                    (folded, stale) = (folded + all, stale + old);
+                    (aggregated, stale) = (aggregated + all, stale + old);
                 }
                 Event::UpdateStale { round, participant, into, .. } => {
                     assert_eq!(fate[&(*round, *participant)], FrameOutcome::Delivered);
@@ -141,7 +141,7 @@ fn every_update_is_folded_once_or_late() {
             }
         }
         let delivered = fate.values().filter(|fate| **fate == FrameOutcome::Delivered).count();
-        assert_eq!((delivered as u32, stale), (folded, told));
+        assert_eq!((delivered as u32, stale), (aggregated, told));
         assert_eq!(fate.len(), ran.count("client_trained"), "everybody who trained was heard");
         let fold = matches!(rules.closing.late, LatePolicy::Fold(_));
         assert_eq!(fold, stale > 0);

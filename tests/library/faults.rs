@@ -182,7 +182,7 @@ fn any_mixture_of_faults_is_survived_with_the_same_digests_for_any_workers() {
                     Event::RoundOpened { participants: opened, .. } => {
                         participants += *opened as usize
                     }
-                    Event::RoundClosed { aggregated: folded, .. } => ends += *folded as usize,
+                    Event::RoundClosed { aggregated, .. } => ends += *aggregated as usize,
                     _ => {}
                 }
             }
@@ -198,11 +198,11 @@ fn rounds_in_which_everything_fails_are_empty() {
         let faults = FaultRules { entries: vec![Fault::of(kind)], ..FaultRules::default() };
         let ran = ran(faults);
         let aggregate = |entry: &Entry| match entry.event {
-            Event::RoundClosed { aggregated: folded, .. } => Some(folded),
+            Event::RoundClosed { aggregated, .. } => Some(aggregated),
             _ => None,
         };
-        let folded: u32 = ran.entries.iter().filter_map(aggregate).sum();
+        let aggregated: u32 = ran.entries.iter().filter_map(aggregate).sum();
         let harmless = matches!(kind, FaultKind::Duplicate { .. });
-        assert_eq!(folded, if harmless { 60 } else { 0 }, "{kind:?}");
+        assert_eq!(aggregated, if harmless { 60 } else { 0 }, "{kind:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Journal lines in the names of format 1: the table of what format 2 renames, and lines mapped back by it.
 //!
-//! What a line means is the same in both formats, so lines of format 2 that are mapped back have the digests that the same
+//! The meaning of a line is the same in both formats, so lines of format 2 that are mapped back have the digests that the same
 //! run had in format 1.
 
 use std::collections::BTreeSet;

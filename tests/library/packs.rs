@@ -56,7 +56,11 @@ fn packs_change_neither_digest() {
             assert_eq!(one.0, four.0);
             assert!(four.1 < one.1, "{} jobs, {} in packs", one.1, four.1);
             if jobs[0] > 0 {
-                assert_eq!([one.1, four.1], jobs, "six seats are a pack of four and one of two");
+                assert_eq!(
+                    [one.1, four.1],
+                    jobs,
+                    "six participants are a pack of four and one of two"
+                );
             }
         }
     }

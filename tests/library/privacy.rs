@@ -45,9 +45,9 @@ impl Ran {
         tasks.map(|numbers| numbers.tasks.iter().map(|task| task.correct).sum()).collect()
     }
 
-    fn folded(&self) -> Vec<u32> {
+    fn aggregated(&self) -> Vec<u32> {
         let aggregate = |entry: &Entry| match entry.event {
-            Event::RoundClosed { aggregated: folded, .. } => Some(folded),
+            Event::RoundClosed { aggregated, .. } => Some(aggregated),
             _ => None,
         };
         self.entries.iter().filter_map(aggregate).collect()
@@ -106,7 +106,7 @@ fn what_is_learnt_is_what_plain_averaging_learns() {
     let (plain, secure) = (run(""), run(SECURE));
     assert_eq!(secure.end.as_ref().ok(), Some(&EndReason::Done));
     assert_eq!(secure.scores(), plain.scores());
-    assert_eq!(secure.folded(), [5; 4]);
+    assert_eq!(secure.aggregated(), [5; 4]);
     assert_eq!(secure.count("secure_sum_opened"), 4);
     // Uploads differ in every bit, and what is learned only by rounding.
     assert_ne!(secure.digests, plain.digests);
@@ -160,10 +160,10 @@ fn whoever_drops_out_the_rest_is_summed_or_nothing_is() {
                     assert_eq!(*opened, arrived >= needed && answered >= needed);
                     sums.insert(*round, (*arrived, *members, *opened));
                 }
-                Event::RoundClosed { round, aggregated: folded, missing, .. } => {
+                Event::RoundClosed { round, aggregated, missing, .. } => {
                     let (arrived, members, read) = sums[round];
-                    assert_eq!(*folded, if read { arrived } else { 0 });
-                    assert_eq!(*folded as usize + missing.len(), 5);
+                    assert_eq!(*aggregated, if read { arrived } else { 0 });
+                    assert_eq!(*aggregated as usize + missing.len(), 5);
                     opened += usize::from(read);
                     closed += usize::from(!read);
                     partial += usize::from(read && arrived < members);
@@ -215,7 +215,7 @@ fn a_number_beyond_the_ring_is_its_clients_failure() {
     assert_eq!(failures.len(), 20);
     assert!(failures.iter().all(|(reason, _)| *reason == "out_of_range"));
     assert!(failures[0].1.contains("does not fit"), "{}", failures[0].1);
-    assert_eq!(ran.folded(), [0; 4]);
+    assert_eq!(ran.aggregated(), [0; 4]);
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn the_engine_refuses_what_is_no_sum_by_the_tensor_s_name() {
 fn hgp_without_rebalancing_adds_up_in_secret_too() {
     let ran = |more| execute(ready(&hgp("rebalance = \"none\"", more)));
     let (plain, secure) = (ran(""), ran(SECURE));
-    assert_eq!(secure.folded(), [5; 4]);
+    assert_eq!(secure.aggregated(), [5; 4]);
     assert_eq!(plain.scores(), secure.scores());
 }
 
@@ -264,7 +264,7 @@ fn stsa_adds_up_in_secret_also_as_the_half_of_its_matrix() {
     for (secure, numbers) in
         [(run_stsa("stsa", SECURE), 48 * 48 + sums), (halved(SECURE), 48 * 49 / 2 + sums)]
     {
-        assert_eq!(secure.folded(), [5; 2]);
+        assert_eq!(secure.aggregated(), [5; 2]);
         assert_eq!(plain.scores(), secure.scores());
         assert_eq!(gram(&secure), 8 * numbers);
     }

@@ -51,9 +51,9 @@ fn uploads(ran: &Ran, wanted: Round) -> Vec<(VirtualTime, ParticipantId, FrameOu
 /// Rounds as they closed: when, with how many updates and with which state of the server.
 fn closed(entries: &[Entry]) -> Vec<(VirtualTime, u32, Digest)> {
     let of = |entry: &Entry| match entry.event {
-        Event::RoundClosed { aggregated: folded, .. } => {
+        Event::RoundClosed { aggregated, .. } => {
             let digest = entry.numbers.as_ref().and_then(|numbers| numbers.digest);
-            Some((entry.at, folded, digest.expect("a state has a digest")))
+            Some((entry.at, aggregated, digest.expect("a state has a digest")))
         }
         _ => None,
     };

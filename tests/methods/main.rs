@@ -134,7 +134,7 @@ fn client_passes(
 ) -> f64 {
     let round = RoundContext::alone(&Stage::of(Arc::clone(view), 3), 0);
     let participant = &one_participant_per_client(&round.stage, &[ClientId(0)])[0];
-    method.cost(&round, &RoundWork::Participant { seat: participant, samples, plan })
+    method.cost(&round, &RoundWork::Participant { participant, samples, plan })
 }
 
 fn engine(method: Arc<dyn Method>, tasks: usize) -> Engine {

@@ -55,7 +55,7 @@ fn every_seat_gets_a_down_of_its_own() {
     let heard = run.server.save();
     let heard = heard.tensor(Kind::Settings, "heard").unwrap().as_u64().unwrap();
     assert_eq!(heard[..6], [0, 1, 100, 121, 400, 441]);
-    assert_eq!(run.exchanges.len(), 3 * 6, "two seats for each of three clients and tasks");
+    assert_eq!(run.exchanges.len(), 3 * 6, "two participants for each of three clients and tasks");
     let downs: std::collections::BTreeSet<u64> =
         run.exchanges[..6].iter().map(|exchange| exchange.down.digest()).collect();
     assert_eq!(downs.len(), 6);

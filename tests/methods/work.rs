@@ -79,7 +79,7 @@ fn passes_of(
     participant: &Participant,
     samples: usize,
 ) -> f64 {
-    method.cost(round, &RoundWork::Participant { seat: participant, samples, plan: &plan() })
+    method.cost(round, &RoundWork::Participant { participant, samples, plan: &plan() })
 }
 
 /// Passes of the server when a round of this number of updates closes.

@@ -96,11 +96,8 @@ fn passes(method: &dyn Method, reference: &ReferenceClient) -> (f64, f64) {
                 ..RoundContext::alone(&stage, phase)
             };
             let participants = one_participant_per_client(&stage, &[ClientId(0)]);
-            let work = |participant| RoundWork::Participant {
-                seat: participant,
-                samples: SAMPLES,
-                plan: &plan,
-            };
+            let work =
+                |participant| RoundWork::Participant { participant, samples: SAMPLES, plan: &plan };
             client += participants
                 .iter()
                 .map(|participant| method.cost(&round, &work(participant)))

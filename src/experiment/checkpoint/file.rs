@@ -179,7 +179,8 @@ mod tests {
         let mark =
             CheckpointMark { scenario: "00ff".into(), entries: 812, position: 90_000, digests };
         let asset = Arc::new(Asset::new("teacher", 3, Kind::Generator, body(3.0)));
-        let participant = PendingParticipant { round: Round(6), seat: ParticipantId(2), down: 0 };
+        let participant =
+            PendingParticipant { round: Round(6), participant: ParticipantId(2), down: 0 };
         let snapshot = Snapshot {
             place: SnapshotPlace::Task(TaskId(1)),
             round: Round(7),

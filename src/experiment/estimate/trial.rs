@@ -183,11 +183,8 @@ impl Watcher {
         let stage = Stage::of(Arc::clone(&tasks[task.index()]), tasks.len());
         let context = RoundContext { round, ..RoundContext::alone(&stage, phase) };
         let participants = one_participant_per_client(&context.stage, &[ClientId(0)]);
-        let work = |participant| RoundWork::Participant {
-            seat: participant,
-            samples,
-            plan: &self.training,
-        };
+        let work =
+            |participant| RoundWork::Participant { participant, samples, plan: &self.training };
         participants.iter().map(|participant| self.method.cost(&context, &work(participant))).sum()
     }
 }

@@ -100,9 +100,9 @@ impl PlanTally {
                 let (task, index, uploads) = (*task, *phase, Uploads::new());
                 self.phases.push(PhaseTally { task, index, began: at, row, uploads });
             }
-            Event::RoundClosed { aggregated: folded, .. } => {
+            Event::RoundClosed { aggregated, .. } => {
                 self.total.rounds += 1;
-                let updates = *folded as usize;
+                let updates = *aggregated as usize;
                 let work =
                     |round: &RoundContext| self.method.cost(round, &RoundWork::Server { updates });
                 let server_passes = self.round.as_ref().map_or(0.0, work);

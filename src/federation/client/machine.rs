@@ -299,8 +299,8 @@ impl ClientMachine {
             return self.fail(now, &context, participant.id, Failure::Crashed, effects);
         }
         let arrived = move |charge| match load {
-            true => ToServer::Loaded { round, seat: id, charge },
-            false => ToServer::Untrained { round, seat: id, charge },
+            true => ToServer::Loaded { round, participant: id, charge },
+            false => ToServer::Untrained { round, participant: id, charge },
         };
         effects.push(upload::send(
             &self.simulation,
@@ -347,7 +347,7 @@ impl ClientMachine {
         effects: &mut Vec<Effect>,
     ) {
         effects.push(Effect::Record(failed(context, participant, self.id, &failure), None));
-        let message = ToServer::Failed { round: context.round, seat: participant };
+        let message = ToServer::Failed { round: context.round, participant };
         effects.push(Effect::deliver_to_server(now, EventClass::Delivery, message));
     }
 }

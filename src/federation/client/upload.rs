@@ -90,7 +90,7 @@ pub(super) fn send(
     let (round, id) = (context.round, participant.id);
     let message = match fate.arrives {
         true => arrived(Some(charge)),
-        false => ToServer::Lost { round, seat: id, charge: Some(charge) },
+        false => ToServer::Lost { round, participant: id, charge: Some(charge) },
     };
     let parcel = PendingFrame { fate, message: ActorMessage::Server(message) };
     Effect::Send(Transmission { direction: Direction::Up, parcels: [parcel].into() })

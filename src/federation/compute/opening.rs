@@ -25,7 +25,7 @@ pub(in crate::federation) struct OpeningRequest {
 /// A round as the policy wants it.
 pub(crate) struct RoundOpening {
     pub cohort: Vec<ClientId>,
-    pub seats: Vec<Participant>,
+    pub participants: Vec<Participant>,
     /// Downloads, one per participant; equal ones are shared.
     pub downs: Vec<Arc<SentDownload>>,
     /// The first participant's exchange, where uploads are to be added in secret.
@@ -74,7 +74,7 @@ impl StepRequest for OpeningRequest {
             sent.push(Arc::clone(&sent[like]));
             participants.push(participant);
         }
-        Ok(RoundOpening { cohort, seats: participants, downs: sent, first })
+        Ok(RoundOpening { cohort, participants, downs: sent, first })
     }
 
     fn known(self, source: &dyn ResultSource) -> Result<RoundOpening, FederationError> {
@@ -84,7 +84,7 @@ impl StepRequest for OpeningRequest {
         let load = simulation.load_seats(context.phase_name, &participants, &context.stage);
         participants.extend(load.into_iter().map(|(participant, _)| participant));
         let downloads = source.downs(&simulation, &context, &participants)?;
-        Ok(RoundOpening { cohort, seats: participants, downs: downloads, first })
+        Ok(RoundOpening { cohort, participants, downs: downloads, first })
     }
 }
 

@@ -48,9 +48,9 @@ impl Masking {
             .members
             .iter()
             .copied()
-            .filter(|participant| !sum.seats.contains(participant))
+            .filter(|participant| !sum.participants.contains(participant))
             .collect();
-        self.masks.remove(&mut words, &sum.seats, &dropped);
+        self.masks.remove(&mut words, &sum.participants, &dropped);
         numbers.numbers(&words, &sum.like)
     }
 }
@@ -67,7 +67,7 @@ pub fn summands(upload: BodyShape, dtype: Dtype) -> BodyShape {
 pub(crate) struct MaskedSum {
     words: Vec<u64>,
     /// Participants of these uploads, in participant order.
-    seats: Vec<ParticipantId>,
+    participants: Vec<ParticipantId>,
     /// The layout, and the meta that all have in common.
     like: Arc<Body>,
 }
@@ -81,7 +81,7 @@ impl MaskedSum {
     ) -> Result<MaskedSum, WireError> {
         let numbers = super::FixedPoint { modulus, bits: 0 };
         let words = numbers.unpack(upload)?;
-        Ok(MaskedSum { words, seats: vec![participant], like: Arc::new(upload.clone()) })
+        Ok(MaskedSum { words, participants: vec![participant], like: Arc::new(upload.clone()) })
     }
 
     /// Merges both sums.
@@ -98,7 +98,7 @@ impl MaskedSum {
         for (word, more) in self.words.iter_mut().zip(&later.words) {
             *word = word.wrapping_add(*more);
         }
-        self.seats.extend(later.seats);
+        self.participants.extend(later.participants);
         self
     }
 }

@@ -83,7 +83,8 @@ struct RecordedRound {
 impl RecordedRun {
     /// Extends it to the point of the snapshot; from there on the run is computed.
     pub fn until(mut self, snapshot: Snapshot) -> RecordedRun {
-        self.out = snapshot.out.iter().map(|out| ((out.round, out.seat), out.down)).collect();
+        self.out =
+            snapshot.out.iter().map(|out| ((out.round, out.participant), out.down)).collect();
         self.unlifted = snapshot.unlifted.iter().copied().collect();
         let states = snapshot.clients.iter().enumerate();
         self.states = states.map(|(place, (client, _))| (*client, place)).collect();

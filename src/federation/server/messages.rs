@@ -31,13 +31,13 @@ pub(crate) enum ToServer {
     /// An upload arrives.
     Arrived(Box<Arrival>),
     /// The upload of a load client arrives.
-    Loaded { round: Round, seat: ParticipantId, charge: Option<Event> },
+    Loaded { round: Round, participant: ParticipantId, charge: Option<Event> },
     /// A frame from or to a participant was lost.
-    Lost { round: Round, seat: ParticipantId, charge: Option<Event> },
+    Lost { round: Round, participant: ParticipantId, charge: Option<Event> },
     /// The upload of a participant that was not computed, because it certainly is late.
-    Untrained { round: Round, seat: ParticipantId, charge: Option<Event> },
+    Untrained { round: Round, participant: ParticipantId, charge: Option<Event> },
     /// A participant will send nothing.
-    Failed { round: Round, seat: ParticipantId },
+    Failed { round: Round, participant: ParticipantId },
     /// A round waits no longer.
     Deadline(Round),
     /// The server is lost.

@@ -25,7 +25,7 @@ pub(super) struct StaleUpload {
 
 /// Uploads that a server loses with the round it had open.
 pub(super) struct LostUploads {
-    pub seats: Vec<ParticipantId>,
+    pub participants: Vec<ParticipantId>,
     /// Number of those of earlier rounds.
     pub stale: u32,
 }
@@ -130,7 +130,7 @@ impl RoundBook {
             .extend(out.map(|participant| ((number, participant), round.sent_to(participant).1)));
         let (participants, stale) = round.forget();
         self.underway.clear();
-        Some(LostUploads { seats: participants, stale })
+        Some(LostUploads { participants, stale })
     }
 
     /// Notes an upload that could not be aggregated.

@@ -344,12 +344,10 @@ impl<C: AveragingMethod> Method for Averager<C> {
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
         let (parts, model) = (self.parts(), &*self.model);
         match *work {
-            RoundWork::Participant { seat: participant, samples, .. }
-                if is_closing(round.phase) =>
-            {
+            RoundWork::Participant { participant, samples, .. } if is_closing(round.phase) => {
                 parts.report_work(model, &participant.view, samples)
             }
-            RoundWork::Participant { seat: participant, samples, plan } => {
+            RoundWork::Participant { participant, samples, plan } => {
                 parts.work(&Workload { model, participant, round, samples, plan })
             }
             RoundWork::Server { updates } => parts.server.work(model, round, updates),

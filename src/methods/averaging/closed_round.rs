@@ -14,7 +14,7 @@ pub struct ClosedRound<'a> {
     /// The parameters before the mean.
     pub before: &'a ParameterSet,
     /// Aggregate of the uploads: the mean that was just applied, sums, and kept uploads.
-    pub folded: Aggregate,
+    pub aggregate: Aggregate,
     /// The round that closes.
     pub round: &'a RoundContext,
     /// The server's run context.

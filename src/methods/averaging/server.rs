@@ -142,8 +142,7 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
         let (parts, model) = (self.base.parts(), &*self.base.model);
         let shared = parts.shared();
         if is_closing(round.phase) {
-            let closing =
-                ClosedRound { model, shared, before: &self.theta, folded: aggregate, round, ctx };
+            let closing = ClosedRound { model, shared, before: &self.theta, aggregate, round, ctx };
             if let Some(last) = parts.final_exchange {
                 self.figures = last.aggregate(&mut self.memory, closing)?;
             }
@@ -151,7 +150,7 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
         }
         let moved = aggregate.apply(&self.theta);
         let before = std::mem::replace(&mut self.theta, moved);
-        let closing = ClosedRound { model, shared, before: &before, folded: aggregate, round, ctx };
+        let closing = ClosedRound { model, shared, before: &before, aggregate, round, ctx };
         self.figures = parts.server.server_update(&mut self.memory, closing, &mut self.theta)?;
         Ok(())
     }

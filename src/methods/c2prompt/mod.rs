@@ -214,7 +214,7 @@ impl Method for C2Prompt {
     /// Under partial participation this is too little for a client that was not sampled when its task began: it trains
     /// its prompts in the first round that asks for them.
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
-        let RoundWork::Participant { seat: participant, samples, plan } = *work else { return 0.0 };
+        let RoundWork::Participant { participant, samples, plan } = *work else { return 0.0 };
         match C2Prompt::inner(round.phase) {
             Some(phase) => self.powder.passes(phase, samples, plan),
             None if C2Prompt::asks(round.phase) => samples as f64 / 3.0,

@@ -147,7 +147,7 @@ impl Cfed {
         closing: &ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let ClosedRound { model, shared, before, folded: aggregate, round, ctx } = closing;
+        let ClosedRound { model, shared, before, aggregate, round, ctx } = closing;
         let none = || PolicyError::Unsupported("the server has no auxiliary samples".to_owned());
         let samples = samples_of_nobody(ctx)?.of_server().ok_or_else(none)?;
         let view = &round.stage.view;

@@ -198,7 +198,7 @@ impl FinalExchange<OwnImportance, Importance> for Ewc {
     fn aggregate(
         &self,
         memory: &mut Importance,
-        ClosedRound { before, folded: aggregate, .. }: ClosedRound<'_>,
+        ClosedRound { before, aggregate, .. }: ClosedRound<'_>,
     ) -> Result<Metrics, PolicyError> {
         let terms = aggregate.sum(SAMPLES)?.iter().sum();
         memory.add(&aggregate, before, (terms, self.decay, self.clip()))?;

@@ -47,7 +47,7 @@ pub(super) fn take_last(
         let samples = kept.update.find(Kind::Statistics, SAMPLES);
         samples.is_some_and(|samples| samples.numbers().iter().sum::<f64>() > 0.0)
     };
-    let mut order: Vec<&KeptUpload> = closing.folded.kept_uploads.iter().filter(holds).collect();
+    let mut order: Vec<&KeptUpload> = closing.aggregate.kept_uploads.iter().filter(holds).collect();
     draw(&mut order, closing.round.key(Domain::Method));
     put(&order, closing.before, theta)
 }

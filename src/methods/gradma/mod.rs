@@ -182,7 +182,7 @@ impl ServerUpdate<UpdateMemory> for GradMa {
         closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let ClosedRound { model, shared, before, folded: aggregate, .. } = closing;
+        let ClosedRound { model, shared, before, aggregate, .. } = closing;
         let weight: f64 = aggregate.means.values().map(|mean| mean.weight()).sum();
         if !self.at_server() || weight <= 0.0 {
             return Ok(Vec::new());

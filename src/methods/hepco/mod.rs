@@ -69,7 +69,7 @@ impl ServerUpdate<HepcoMemory> for Hepco {
     fn server_update(
         &self,
         memory: &mut HepcoMemory,
-        ClosedRound { model, folded: aggregate, round, .. }: ClosedRound<'_>,
+        ClosedRound { model, aggregate, round, .. }: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         let teachers = aggregate.kept_uploads.iter().map(|kept| teacher(kept, model.classes));

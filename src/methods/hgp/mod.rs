@@ -127,7 +127,7 @@ impl ServerUpdate<Prototypes> for Hgp {
     fn server_update(
         &self,
         memory: &mut Prototypes,
-        ClosedRound { folded: aggregate, round, .. }: ClosedRound<'_>,
+        ClosedRound { aggregate, round, .. }: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         memory.take(&aggregate, self.gaussian_lifetime, round.stage.view.rows.clone())?;

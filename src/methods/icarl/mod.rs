@@ -309,7 +309,7 @@ impl FinalExchange<ExemplarState, Means> for Icarl {
     fn aggregate(
         &self,
         memory: &mut Means,
-        ClosedRound { folded: aggregate, .. }: ClosedRound<'_>,
+        ClosedRound { aggregate, .. }: ClosedRound<'_>,
     ) -> Result<Metrics, PolicyError> {
         *memory = Means::of(aggregate.sum(SUMS)?, aggregate.sum(COUNTS)?);
         Ok(vec![("classes_with_exemplars", memory.classes() as f64)])

@@ -92,7 +92,7 @@ impl FinalExchange<(), Tasks> for Lorm {
         tasks: &mut Tasks,
         closing: ClosedRound<'_>,
     ) -> Result<Metrics, PolicyError> {
-        let ClosedRound { model, before, folded: aggregate, .. } = closing;
+        let ClosedRound { model, before, aggregate, .. } = closing;
         let mut reported = Vec::new();
         for (block, place, layer) in self.layers(model) {
             let moments = self.statistics.total(&layer, &aggregate)?;

@@ -70,7 +70,7 @@ impl ServerUpdate<Tasks> for Lorm {
         closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let ClosedRound { model, shared, before, folded: aggregate, round, .. } = closing;
+        let ClosedRound { model, shared, before, aggregate, round, .. } = closing;
         let factor = self.trained(round.round_in_phase);
         for (block, place, layer) in self.layers(model) {
             let name = lora_name(block, place, factor);

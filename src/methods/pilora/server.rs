@@ -20,7 +20,7 @@ impl ServerUpdate<LatestTask> for PiLora {
         // The mean of prototypes is none of PILoRA's.
         let before = closing.before.filter(|name| name == PrototypeHead::PROTOTYPES);
         *theta = std::mem::take(theta).merge(&before);
-        self.merge(&closing.folded.kept_uploads, &closing.round.stage.view, theta)
+        self.merge(&closing.aggregate.kept_uploads, &closing.round.stage.view, theta)
     }
 
     fn restrictions(&self) -> Vec<Restriction> {

@@ -63,7 +63,7 @@ impl ServerUpdate<PipPrototypes> for Pip {
     fn server_update(
         &self,
         known: &mut PipPrototypes,
-        ClosedRound { folded: aggregate, round, .. }: ClosedRound<'_>,
+        ClosedRound { aggregate, round, .. }: ClosedRound<'_>,
         _theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         if !self.injects() {

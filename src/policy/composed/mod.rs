@@ -302,7 +302,7 @@ impl Method for Composed {
 
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
         let view = match work {
-            RoundWork::Participant { seat: participant, .. } => &participant.view,
+            RoundWork::Participant { participant, .. } => &participant.view,
             RoundWork::Server { .. } => &round.stage.view,
         };
         let (second, phase) = self.stage(view, round.phase);

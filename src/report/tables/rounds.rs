@@ -303,11 +303,11 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                         .for_each(|participant| row.settle(ParticipantId(participant)));
                 }
             }
-            Event::RoundClosed { round, aggregated: folded, missing, .. } => {
+            Event::RoundClosed { round, aggregated, missing, .. } => {
                 if let Some(row) = self.row(*round) {
                     row.closed = Some(entry.at);
                     row.parts = parts;
-                    row.aggregated = *folded;
+                    row.aggregated = *aggregated;
                     row.missing = missing.iter().copied().collect();
                     row.missing.retain(|participant| !row.settled.contains(participant));
                 }

@@ -80,11 +80,11 @@ fn journal() -> Vec<Entry> {
         work_ns: 500_000_000,
         state_bytes: u64::from(client) * 1_000,
     };
-    let closed = |round, folded, missing| Event::RoundClosed {
+    let closed = |round, aggregated, missing| Event::RoundClosed {
         round: Round(round),
         task,
         phase: 0,
-        aggregated: folded,
+        aggregated,
         stale: 0,
         missing,
     };

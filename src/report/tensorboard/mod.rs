@@ -80,8 +80,8 @@ impl<W> Tensorboard<W> {
             }
             Event::ClientTrained { .. } => self.losses.extend(loss(entry)),
             Event::ClientFailed { .. } => self.failed += 1,
-            Event::RoundClosed { round, aggregated: folded, .. } => {
-                let scalars = self.of_round(entry.at.as_seconds(), *folded);
+            Event::RoundClosed { round, aggregated, .. } => {
+                let scalars = self.of_round(entry.at.as_seconds(), *aggregated);
                 return Ok(Some((i64::from(round.0) + 1, scalars)));
             }
             Event::Evaluated { round, point: EvaluationPoint::Round, .. } => {

@@ -89,8 +89,8 @@ type Setting = Vec<(String, Shape)>;
 
 /// Reads repeatedly until no new key is asked for.
 ///
-/// What is written in a table decides which keys that table has, and none of the tables next to it. So only the tables
-/// with trial values are recorded again, which is most of the cost of a reading.
+/// The content of a table decides which keys that table has, and nothing about the tables next to it. So only tables
+/// with trial values are recorded again: recording is most of the cost of a reading.
 pub fn explore<C>(read: impl Fn(&mut TableReader<'_>) -> C) -> Catalogue {
     explored(read, true)
 }

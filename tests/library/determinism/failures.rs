@@ -37,8 +37,8 @@ fn lost_messages_and_crashes_are_events_and_the_run_completes() {
     let frames = ran.entries.iter().filter(lost).count();
     assert_eq!(frames, reasons.iter().filter(|r| *r == "lost").count());
     for entry in &ran.entries {
-        if let Event::RoundClosed { aggregated: folded, missing, .. } = &entry.event {
-            assert_eq!(*folded as usize + missing.len(), 6);
+        if let Event::RoundClosed { aggregated, missing, .. } = &entry.event {
+            assert_eq!(*aggregated as usize + missing.len(), 6);
         }
     }
 }
@@ -69,8 +69,8 @@ fn bad_updates_are_rejected_and_the_others_count() {
         let of_client = |(client, text): &(u32, String)| *client == 2 && text.contains(why);
         assert!(rejected.iter().all(of_client), "{fault:?}: {rejected:?}");
         for entry in &ran.entries {
-            if let Event::RoundClosed { aggregated: folded, missing, .. } = &entry.event {
-                assert_eq!((*folded, missing.len()), (5, 1), "{fault:?}");
+            if let Event::RoundClosed { aggregated, missing, .. } = &entry.event {
+                assert_eq!((*aggregated, missing.len()), (5, 1), "{fault:?}");
             }
         }
     }

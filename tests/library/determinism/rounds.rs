@@ -9,8 +9,8 @@ fn rounds_of(ran: &Ran) -> Vec<(VirtualTime, u32, usize)> {
     for entry in &ran.entries {
         match &entry.event {
             Event::RoundOpened { .. } => opened = entry.at,
-            Event::RoundClosed { aggregated: folded, missing, .. } => {
-                rounds.push((VirtualTime(entry.at.0 - opened.0), *folded, missing.len()));
+            Event::RoundClosed { aggregated, missing, .. } => {
+                rounds.push((VirtualTime(entry.at.0 - opened.0), *aggregated, missing.len()));
             }
             _ => {}
         }
@@ -46,10 +46,10 @@ fn a_deadline_closes_its_round_and_late_frames_are_still_accounted_for() {
         let rounds = rounds_of(&one);
         assert_eq!(rounds.len(), 10);
         assert!(
-            rounds.iter().all(|(took, folded, missing)| {
+            rounds.iter().all(|(took, aggregated, missing)| {
                 *took <= deadline
                     && (*missing > 0) == (*took == deadline)
-                    && *folded as usize + missing == 6
+                    && *aggregated as usize + missing == 6
             }),
             "{rounds:?}"
         );

@@ -84,7 +84,10 @@ impl Server for PersonalServer {
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         let answers = aggregate.map(|aggregate| aggregate.kept_uploads).unwrap_or_default();
-        assert!(answers.is_sorted_by_key(|kept| kept.meta.participant.id), "kept in seat order");
+        assert!(
+            answers.is_sorted_by_key(|kept| kept.meta.participant.id),
+            "kept in the order of participants"
+        );
         for KeptUpload { meta, sent, update } in answers {
             let own = 10 * meta.participant.client.0 + meta.participant.unit.unwrap_or(9);
             assert_eq!(said(&sent, "told")?, u64::from(own), "its own Down");

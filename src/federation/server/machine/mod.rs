@@ -117,7 +117,7 @@ impl ServerMachine {
                 self.close_when_complete(now, effects);
                 Ok(())
             }
-            ToServer::Loaded { round, seat: participant, charge } => {
+            ToServer::Loaded { round, participant, charge } => {
                 if self.book.waits_for(round) {
                     effects.extend(charge.map(|charge| Effect::Record(charge, None)));
                     self.book.skip(participant);
@@ -127,15 +127,15 @@ impl ServerMachine {
                 self.close_when_complete(now, effects);
                 Ok(())
             }
-            ToServer::Untrained { round, seat: participant, charge } => {
+            ToServer::Untrained { round, participant, charge } => {
                 self.untrained((round, participant), charge, effects)
             }
-            ToServer::Lost { round, seat: participant, charge } => {
+            ToServer::Lost { round, participant, charge } => {
                 self.lost(round, participant, charge, effects);
                 self.close_when_complete(now, effects);
                 Ok(())
             }
-            ToServer::Failed { round, seat: participant } => {
+            ToServer::Failed { round, participant } => {
                 match self.book.waits_for(round) {
                     true => self.book.skip(participant),
                     false => {

@@ -70,11 +70,11 @@ impl ServerMachine {
             task: context.stage.task,
             phase: self.schedule.phase_number(),
             cohort: opening.cohort.clone(),
-            participants: opening.seats.len() as u32,
+            participants: opening.participants.len() as u32,
             behind: context.stage.behind().collect(),
         };
         effects.push(Effect::Record(event, None));
-        let clients = opening.seats.iter().map(|participant| participant.client);
+        let clients = opening.participants.iter().map(|participant| participant.client);
         let drawn = self.met.meet(&self.simulation, clients);
         effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
         effects.extend(self.loss_in(context.round, now));

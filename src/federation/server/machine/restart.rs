@@ -32,7 +32,7 @@ impl ServerMachine {
         if !self.book.waits_for(round) {
             return;
         }
-        let Some(LostUploads { seats: lost, stale }) = self.book.lose() else { return };
+        let Some(LostUploads { participants: lost, stale }) = self.book.lose() else { return };
         let (task, back) = (self.task().task, now + downtime);
         let event = Event::ServerRestarted { round, task, lost, stale, until: back.0 };
         effects.push(Effect::Record(event, None));

@@ -44,7 +44,7 @@ enum ParticipantStatus {
 
 pub(super) struct OpenRound {
     pub context: Arc<RoundContext>,
-    seats: Vec<Participant>,
+    participants: Vec<Participant>,
     status: Vec<ParticipantStatus>,
     downloads: Vec<Arc<SentDownload>>,
     out: usize,
@@ -88,7 +88,7 @@ impl OpenRound {
         opening: RoundOpening,
         now: VirtualTime,
     ) -> OpenRound {
-        let RoundOpening { seats: participants, downs: downloads, first, .. } = opening;
+        let RoundOpening { participants, downs: downloads, first, .. } = opening;
         let folding = match (&simulation.rules.privacy.secure, simulation.rules.fold) {
             (Some(rules), _) => AggregationMode::Masked(rules.numbers.modulus),
             (None, AggregationRule::Mean) => AggregationMode::Plain(Arc::clone(&simulation.method)),
@@ -107,7 +107,7 @@ impl OpenRound {
             status: vec![ParticipantStatus::Out; participants.len()],
             out: participants.len(),
             here: 0,
-            seats: participants,
+            participants,
             downloads,
             fold,
             aggregate: Some(aggregate),
@@ -152,7 +152,7 @@ impl OpenRound {
     /// Returns their participants, and the number of uploads of earlier rounds.
     pub fn forget(&mut self) -> (Vec<ParticipantId>, u32) {
         let mut lost = Vec::new();
-        for (participant, status) in self.seats.iter().zip(&mut self.status) {
+        for (participant, status) in self.participants.iter().zip(&mut self.status) {
             if *status == ParticipantStatus::Folded {
                 *status = ParticipantStatus::Missing;
                 lost.push(participant.id);
@@ -164,7 +164,10 @@ impl OpenRound {
 
     /// Returns a participant and its download.
     pub fn sent_to(&self, participant: ParticipantId) -> (Participant, Arc<SentDownload>) {
-        (self.seats[participant.index()].clone(), Arc::clone(&self.downloads[participant.index()]))
+        (
+            self.participants[participant.index()].clone(),
+            Arc::clone(&self.downloads[participant.index()]),
+        )
     }
 
     /// Sends every participant its download, after the assets it lacks.
@@ -176,8 +179,8 @@ impl OpenRound {
         effects: &mut Vec<Effect>,
     ) {
         let mut sent = Sent::default();
-        let mut reached = Vec::with_capacity(self.seats.len());
-        for (participant, download) in self.seats.iter().zip(&self.downloads) {
+        let mut reached = Vec::with_capacity(self.participants.len());
+        for (participant, download) in self.participants.iter().zip(&self.downloads) {
             if !simulation.charged {
                 let message = ToClient::Broadcast(Box::new(self.down(participant, download)));
                 let client = participant.client;
@@ -236,7 +239,7 @@ impl OpenRound {
         let to_client = |message| ActorMessage::Client(participant.client, message);
         let lost = |charge| {
             let (round, participant, charge) = (self.context.round, participant.id, Some(charge));
-            ActorMessage::Server(ToServer::Lost { round, seat: participant, charge })
+            ActorMessage::Server(ToServer::Lost { round, participant, charge })
         };
         let mut parcels = VecDeque::new();
         let direction = Direction::Down;
@@ -319,7 +322,7 @@ impl OpenRound {
     ) -> Option<Effect> {
         self.account(participant, ParticipantStatus::Folded);
         let download = Arc::clone(&self.downloads[participant.index()]);
-        let place = self.seats[participant.index()].clone();
+        let place = self.participants[participant.index()].clone();
         let SentUpload { body, own, exchange, .. } = upload;
         if keep_model && let (Some(own), Some(exchange)) = (own, &exchange) {
             let (participant, sent) = (place.clone(), Arc::clone(&download.message));
@@ -389,7 +392,7 @@ impl OpenRound {
     }
 
     fn seats_at(&self, wanted: ParticipantStatus) -> impl Iterator<Item = &Participant> {
-        let pairs = self.seats.iter().zip(&self.status);
+        let pairs = self.participants.iter().zip(&self.status);
         pairs.filter(move |(_, status)| **status == wanted).map(|(participant, _)| participant)
     }
 
@@ -427,7 +430,7 @@ impl OpenRound {
 
     /// Returns the client of a participant.
     pub fn client(&self, participant: ParticipantId) -> ClientId {
-        self.seats[participant.index()].client
+        self.participants[participant.index()].client
     }
 
     /// Returns the clients of participants that were aggregated.
@@ -437,7 +440,7 @@ impl OpenRound {
 
     /// Participants that should have been aggregated and were not.
     pub fn missing(&self) -> Vec<ParticipantId> {
-        let pairs = self.seats.iter().zip(&self.status);
+        let pairs = self.participants.iter().zip(&self.status);
         let due = pairs.filter(|(participant, _)| participant.trains());
         due.filter(|(_, s)| **s != ParticipantStatus::Folded)
             .map(|(participant, _)| participant.id)

@@ -55,13 +55,14 @@ impl OpenRound {
             return;
         };
         let masks = Masks::new(self.context.run_seed, self.context.round);
-        let participants = self.seats.len();
+        let participants = self.participants.len();
         self.masking =
             Some(Arc::new(Masking { rules: *rules, masks, members, participants, up: upload }));
         let mut sent = Sent::default();
         let mut reached = Vec::with_capacity(ready.len());
         for id in ready {
-            let (participant, download) = (&self.seats[id.index()], &self.downloads[id.index()]);
+            let (participant, download) =
+                (&self.participants[id.index()], &self.downloads[id.index()]);
             if self.send(simulation, (caches, &mut sent), (participant, download), effects) {
                 reached.push(participant);
             }
@@ -88,7 +89,7 @@ impl OpenRound {
             members,
             arrived: arrived.len(),
             answered: unmasking.answered,
-            needed: rules.needed(self.seats.len()),
+            needed: rules.needed(self.participants.len()),
             opened: unmasking.opened,
         });
         unmasking.settled
@@ -121,7 +122,7 @@ impl OpenRound {
         rules: &'a SecureAggregation,
     ) -> ProtocolContext<'a> {
         let round = self.context.round;
-        ProtocolContext { links: &simulation.links, round, participants: &self.seats, rules }
+        ProtocolContext { links: &simulation.links, round, participants: &self.participants, rules }
     }
 
     /// Returns the effect at the end of a frame's journey, as the server sees it.
@@ -138,14 +139,14 @@ impl OpenRound {
             bytes: Arc::clone(bytes),
             sent: fate.sent,
             latency: latency.0,
-            kind: self.seats[participant.index()].kind,
+            kind: self.participants[participant.index()].kind,
             copy: *copy,
             asset: None,
         };
         let message = match !fate.arrives && missed == Missed::EndsTheSeat {
             true => ToServer::Lost {
                 round: self.context.round,
-                seat: *participant,
+                participant: *participant,
                 charge: Some(charge),
             },
             false => ToServer::Charged(charge),

@@ -146,7 +146,7 @@ impl<M: ControlVariates> ServerUpdate<VectorStore> for M {
         let up = closing.beside();
         let mut control = memory.take_like(CONTROL, closing.before);
         let changes = match self.keeping().keeper {
-            Keeper::Client => up.sums(CONTROL, &closing.folded)?,
+            Keeper::Client => up.sums(CONTROL, &closing.aggregate)?,
             Keeper::Server => renew_clients(self, memory, &control, &closing)?,
         };
         closing.step_along(self.server_lr(), theta);

@@ -64,7 +64,7 @@ pub(super) fn renew_clients<M: ControlVariates>(
 ) -> Result<VectorSums, PolicyError> {
     let ClosedRound { model, shared, ctx, .. } = *closing;
     let mut changes = VectorSums::default();
-    for kept in &closing.folded.kept_uploads {
+    for kept in &closing.aggregate.kept_uploads {
         let (client, view) = (kept.meta.participant.client, &*kept.meta.participant.view);
         let (from, to) = local_trajectory(&shared, model, kept)?;
         let said = |name: &str| -> Result<f64, PolicyError> {

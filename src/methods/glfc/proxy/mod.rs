@@ -118,7 +118,7 @@ impl Proxy {
         closing: &ClosedRound<'_>,
         theta: &ParameterSet,
     ) -> Result<Vec<(&'static str, f64)>, PolicyError> {
-        let ClosedRound { model, folded: aggregate, round, ctx, .. } = closing;
+        let ClosedRound { model, aggregate, round, ctx, .. } = closing;
         let mut sent = Vec::new();
         for kept in &aggregate.kept_uploads {
             seen.take_traces(kept.meta.participant.client, &kept.update)?;
