@@ -7,7 +7,7 @@ use clap::Args;
 use super::failure::CliError;
 use super::stderr::print_status;
 use super::{Exit, OutputFormat, given, print};
-use crate::results::{Arm, Comparison, Metric, MetricLimit, RunRecord};
+use crate::results::{Arm, Comparison, FoundRuns, Metric, MetricLimit, RunRecord};
 
 /// Compare runs: settings, first differing round, metrics with paired differences, bytes by kind
 #[derive(Debug, Args)]
@@ -89,15 +89,18 @@ fn named(path: &Path) -> Result<Vec<(String, Arm)>, CliError> {
     Ok(arms.into_iter().map(|arm| (name(&arm), arm)).collect())
 }
 
-/// Returns the runs at or below a folder, or an error if there are none.
+/// Returns the runs at or below a folder, or an error if there are none; names those of another format on stderr.
 pub(super) fn records(path: &Path) -> Result<Vec<RunRecord>, CliError> {
     given::folder_of_runs(path)?;
-    let found = RunRecord::find(path)?;
-    match found.is_empty() {
-        true => {
-            let what = format!("no run at or below {}", path.display());
-            Err(CliError::Usage(what))
-        }
-        false => Ok(found),
+    let FoundRuns { runs, other_formats } = FoundRuns::below(path)?;
+    if runs.is_empty() {
+        return Err(match other_formats.into_iter().next() {
+            Some(error) => error.into(),
+            None => CliError::Usage(format!("no run at or below {}", path.display())),
+        });
     }
+    for error in &other_formats {
+        print_status(&format!("left out: {error}"));
+    }
+    Ok(runs)
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::axes::{arrange, baselines, numeric, values};
 use super::options::ReportOptions;
-use crate::results::{Arm, Metric, Repeat, ResultsError, RunRecord};
+use crate::experiment::DirectoryError;
+use crate::results::{Arm, FoundRuns, Metric, Repeat, ResultsError, RunRecord};
 use crate::study::{Plot, StudyError};
 
 /// Most series in one chart, the number of colors.
@@ -70,7 +71,11 @@ impl PageContent {
         for root in roots {
             let here = ReportOptions::of(root)?;
             let mut strangers = 0;
-            for run in RunRecord::find(root)? {
+            let FoundRuns { runs: found, other_formats } = FoundRuns::below(root)?;
+            // The page names the runs; the advice on what to do belongs to the command line.
+            let named = |error: &DirectoryError| error.to_string().lines().take(1).collect();
+            left_out.extend(other_formats.iter().map(named));
+            for run in found {
                 if runs.iter().any(|known: &RunRecord| known.path == run.path) {
                     continue;
                 }

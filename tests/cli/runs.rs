@@ -75,7 +75,24 @@ fn runs_of_another_format_are_left_out_with_a_line() {
     assert_eq!(words(&rows, "path"), ["runs/new"]);
     let line = "left out: runs/old: run directory of format 1, expected format 2";
     assert!(told.err.contains(line), "{}", told.err);
-    assert_eq!(tell(at, &["report", "runs"]).code, 2, "a page needs all runs");
+
+    run(at, "runs/newer", HEAD, 3, &[]);
+    let told = tell(at, &["report", "runs", "-o", "page.html"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.err.contains(line), "{}", told.err);
+    let page = read(&at.join("page.html"));
+    assert!(page.contains("runs/old: run directory of format 1") && !page.contains("help: "));
+    let told = tell(at, &["compare", "runs", "runs/new"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.err.contains(line), "{}", told.err);
+    let told = tell(at, &["compare", "runs/old", "runs/new"]);
+    assert_eq!(told.code, 2, "no other run in the folder: {}", told.err);
+    assert!(told.err.contains("run the scenario again"), "{}", told.err);
+
+    let told = runs(at, &["rm", "runs/old"]);
+    assert!(told.err.contains("runs/old  run directory of format 1, written by"), "{}", told.err);
+    assert_eq!(runs(at, &["rm", "runs/old", "--yes"]).code, 0);
+    assert!(!at.join("runs/old").exists());
 }
 
 #[test]

@@ -1,47 +1,61 @@
 //! `fedcast runs rm`: removal of runs.
 
 use std::io::{BufRead, IsTerminal};
+use std::path::{Path, PathBuf};
 
 use super::RemoveArgs;
 use super::table::RunRow;
 use crate::cli::failure::CliError;
 use crate::cli::stderr::{print_status, print_styled};
 use crate::cli::{Exit, given, print};
-use crate::experiment::{DirectoryError, RunDirectory};
+use crate::experiment::{DirectoryError, RunDirectory, is_held};
 use crate::quantity::Bytes;
-use crate::results::{RunRecord, State};
+use crate::results::{ResultsError, RunRecord, State};
+
+/// Run to remove, as the question shows it.
+struct Removal {
+    path: PathBuf,
+    shown: String,
+}
 
 /// Removes runs after confirmation; removes none unless all of them can be removed.
 pub(super) fn remove(args: &RemoveArgs) -> Result<Exit, CliError> {
     let mut runs = Vec::new();
     for path in &args.runs {
         given::run_directory(path)?;
-        let run = RunRecord::read(path)?;
-        if State::of(&run) == State::Running {
-            return Err(DirectoryError::InUse(path.clone()).into());
-        }
-        runs.push(run);
+        runs.push(Removal { path: path.clone(), shown: shown(path)? });
     }
     if !args.yes && !confirmed(&runs)? {
         print_status("nothing was removed");
         return Ok(Exit::NothingToDo);
     }
-    for run in &runs {
-        let whole = RunDirectory::reopen(&run.path)?.delete()?;
-        let path = run.path.display();
+    for Removal { path, .. } in &runs {
+        let whole = RunDirectory::reopen(path)?.delete()?;
         let rest = if whole { "" } else { "; files that do not belong to a run are kept" };
-        print(&format!("removed {path}{rest}\n"))?;
+        print(&format!("removed {}{rest}\n", path.display()))?;
     }
     Ok(Exit::Done)
 }
 
-fn confirmed(runs: &[RunRecord]) -> Result<bool, CliError> {
-    for run in runs {
-        let row = RunRow::of(run);
-        let (path, method) = (run.path.display(), &run.manifest.method);
-        let seed = run.manifest.seeds.run;
-        let (state, size) = (State::of(run), Bytes(row.size_bytes));
-        print_status(&format!("{path}  {method}, seed {seed}, {state}, {size}"));
+/// Describes a run that can be removed; one of another format by that format, as its tables cannot be read.
+fn shown(path: &Path) -> Result<String, CliError> {
+    if is_held(path) {
+        return Err(DirectoryError::InUse(path.to_owned()).into());
+    }
+    let run = match RunRecord::read(path) {
+        Err(ResultsError::Run(DirectoryError::OtherFormat { found, writer, .. })) => {
+            return Ok(format!("run directory of format {found}, written by {writer}"));
+        }
+        run => run?,
+    };
+    let size = Bytes(RunRow::of(&run).size_bytes);
+    let (method, seed, state) = (&run.manifest.method, run.manifest.seeds.run, State::of(&run));
+    Ok(format!("{method}, seed {seed}, {state}, {size}"))
+}
+
+fn confirmed(runs: &[Removal]) -> Result<bool, CliError> {
+    for Removal { path, shown } in runs {
+        print_status(&format!("{}  {shown}", path.display()));
     }
     if !std::io::stdin().is_terminal() {
         let what = "cannot ask for confirmation: stdin is no terminal\n  help: --yes removes without a question";
