@@ -59,9 +59,12 @@ fn find(all: &[RunFile], name: &str) -> Result<RunFile, CliError> {
         .copied()
         .ok_or_else(|| {
             let names: Vec<&str> = all.iter().map(|file| file.name).collect();
-            CliError::Usage(format!(
-                "unknown file `{name}`\n  help: runs and studies have {}",
-                names.join(", ")
-            ))
+            let help = match name.split('.').next() {
+                Some("slots") => {
+                    "`slots.csv` is called `client_tasks.csv` since format 2".to_owned()
+                }
+                _ => format!("runs and studies have {}", names.join(", ")),
+            };
+            CliError::Usage(format!("unknown file `{name}`\n  help: {help}"))
         })
 }

@@ -119,4 +119,6 @@ fn help_with_columns_is_the_dictionary() {
     insta::assert_snapshot!("columns_of_the_matrix", one.out);
     assert_eq!(none.code, 2);
     assert!(none.err.contains("unknown file `martix.csv`") && none.err.contains("matrix.csv"));
+    let renamed = tell(folder.path(), &["columns", "slots.csv"]);
+    assert!(renamed.code == 2 && renamed.err.contains("`client_tasks.csv`"), "{}", renamed.err);
 }

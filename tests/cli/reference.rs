@@ -39,6 +39,9 @@ fn a_key_in_the_wrong_place_is_found() {
     let lost = tell(folder.path(), &["keys", "epochs"]);
     assert_eq!(lost.code, 2);
     assert!(lost.err.contains("did you mean client.epochs?"), "{}", lost.err);
+    let renamed = tell(folder.path(), &["keys", "client.batch"]);
+    let line = "help: `client.batch` is called `client.batch_size` since schema 2";
+    assert!(renamed.code == 2 && renamed.err.contains(line), "{}", renamed.err);
     let near = tell(folder.path(), &["keys", "participations"]);
     assert!(near.err.contains("did you mean `participation`?"), "{}", near.err);
 }

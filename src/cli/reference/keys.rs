@@ -6,6 +6,7 @@ use crate::cli::failure::CliError;
 use crate::cli::{Exit, OutputFormat, print};
 use crate::methods::Registry;
 use crate::report::{TextTable, wrapped};
+use crate::scenario::migration::renamed_key;
 use crate::scenario::reader::{KnownKey, nearest};
 use crate::scenario::{Scenario, below, sections};
 
@@ -68,10 +69,12 @@ fn asked(section: Option<&str>) -> Result<Vec<KnownKey>, CliError> {
     let leaf = |key: &&KnownKey| key.doc.key.rsplit('.').next() == Some(path);
     let elsewhere: Vec<&str> =
         catalogue.keys.iter().filter(leaf).map(|key| &*key.doc.key).collect();
-    let help = match (&elsewhere[..], nearest(path, sections().map(|(name, _)| name))) {
-        ([], Some(word)) => format!("did you mean `{word}`?"),
-        ([], None) => "`fedcast keys` lists all of them".to_owned(),
-        (keys, _) => format!("did you mean {}?", keys.join(" or ")),
+    let similar = nearest(path, sections().map(|(name, _)| name));
+    let help = match (renamed_key(path, None), &elsewhere[..], similar) {
+        (Some(renamed), ..) => renamed,
+        (None, [], Some(word)) => format!("did you mean `{word}`?"),
+        (None, [], None) => "`fedcast keys` lists all of them".to_owned(),
+        (None, keys, _) => format!("did you mean {}?", keys.join(" or ")),
     };
     Err(CliError::Usage(format!("unknown key or section `{section}`\n  help: {help}")))
 }
