@@ -133,6 +133,7 @@ impl Split {
             | Store::Ragged { .. }
             | Store::Files { .. }
             | Store::Rows { .. }
+            | Store::Drawn { .. }
             | Store::Tokens { .. } => Arc::clone(self),
         }
     }
@@ -145,6 +146,7 @@ impl Split {
             | Store::Ragged { .. }
             | Store::Files { .. }
             | Store::Rows { .. }
+            | Store::Drawn { .. }
             | Store::Tokens { .. } => sample,
         }
     }
@@ -179,14 +181,15 @@ impl Split {
             Store::Buffer { .. }
             | Store::Ragged { .. }
             | Store::Files { .. }
-            | Store::Rows { .. } => false,
+            | Store::Rows { .. }
+            | Store::Drawn { .. } => false,
         }
     }
 
     /// Returns true if its samples are images, and so have pixels.
     pub fn has_pixels(&self) -> bool {
         match &self.store {
-            Store::Tokens { .. } | Store::Rows { .. } => false,
+            Store::Tokens { .. } | Store::Rows { .. } | Store::Drawn { .. } => false,
             Store::Chosen { of, .. } => of.has_pixels(),
             Store::Buffer { .. } | Store::Ragged { .. } | Store::Files { .. } => true,
         }
@@ -199,6 +202,11 @@ impl Split {
             Store::Rows { values, width } => {
                 let of = |sample: &u32| &values[*sample as usize * width..][..*width];
                 Some((samples.iter().flat_map(of).copied().collect(), *width))
+            }
+            Store::Drawn { rows, samples: drawn } => {
+                let mut values = Vec::with_capacity(samples.len() * rows.width());
+                samples.iter().for_each(|sample| rows.append(drawn[*sample as usize], &mut values));
+                Some((values, rows.width()))
             }
             Store::Chosen { of, .. } => {
                 let origins: Vec<u32> = samples.iter().map(|sample| self.origin(*sample)).collect();
@@ -225,6 +233,7 @@ impl Split {
             Store::Buffer { .. }
             | Store::Ragged { .. }
             | Store::Files { .. }
+            | Store::Drawn { .. }
             | Store::Rows { .. } => None,
         }
     }
@@ -308,6 +317,7 @@ impl Split {
             Store::Files { .. } | Store::Ragged { .. } => None,
             Store::Chosen { of, .. } => of.image_shape(),
             Store::Rows { width, .. } => Some([*width, 1, 1]),
+            Store::Drawn { rows, .. } => Some([rows.width(), 1, 1]),
             Store::Tokens { .. } => None,
         }
     }
@@ -320,6 +330,7 @@ impl Split {
         match &self.store {
             Store::Tokens { length, .. } => return Ok(4 * *length as u64),
             Store::Rows { width, .. } => return Ok(4 * *width as u64),
+            Store::Drawn { rows, .. } => return Ok(4 * rows.width() as u64),
             Store::Chosen { of, .. } => return of.sample_bytes(),
             Store::Buffer { .. } | Store::Ragged { .. } | Store::Files { .. } => {}
         }

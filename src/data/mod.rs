@@ -45,6 +45,7 @@ mod rows;
 mod saved_folder;
 mod stack;
 mod store;
+pub mod synthetic;
 pub mod table;
 mod task_sequence;
 pub mod text;

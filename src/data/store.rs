@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::folder::{self, StoredForm};
+use super::synthetic::DrawnRows;
 use super::{DataError, Image, Split};
 
 /// Storage of the pixels, or the tokens.
@@ -23,6 +24,8 @@ pub(crate) enum Store {
     Tokens { ids: Vec<u32>, length: usize },
     /// Rows of numbers, one behind the other, all of one width.
     Rows { values: Vec<f32>, width: usize },
+    /// Some rows of a synthetic data set, drawn at each access.
+    Drawn { rows: Arc<DrawnRows>, samples: Vec<u32> },
 }
 
 impl Store {
@@ -49,7 +52,7 @@ impl Store {
                 "text has no pixels",
                 "choose `backbone.kind = \"bert\"`, which reads text",
             )),
-            Store::Rows { .. } => Err(DataError::unfit(
+            Store::Rows { .. } | Store::Drawn { .. } => Err(DataError::unfit(
                 "rows of a table have no pixels",
                 "choose `backbone.kind = \"pixels\"`, which passes rows on as they are",
             )),
@@ -86,6 +89,10 @@ impl Store {
                 values: kept.iter().flat_map(|i| &values[i * width..][..*width]).copied().collect(),
                 width: *width,
             },
+            Store::Drawn { rows, samples } => Store::Drawn {
+                rows: Arc::clone(rows),
+                samples: kept.iter().map(|&i| samples[i]).collect(),
+            },
         }
     }
 
@@ -111,6 +118,12 @@ impl Store {
                 hasher.update(&(*width as u64).to_le_bytes());
                 values.iter().for_each(|value| {
                     hasher.update(&value.to_le_bytes());
+                });
+            }
+            Store::Drawn { rows, samples } => {
+                rows.digest_into(hasher);
+                samples.iter().for_each(|sample| {
+                    hasher.update(&sample.to_le_bytes());
                 });
             }
             Store::Ragged { bytes, shapes } => {

@@ -63,6 +63,9 @@ pub enum Domain {
     /// Samples that are held out. Step 0: by `data.test_fraction` of all samples; step 1: class by class (task), for
     /// validation; step 2: for no client; step 3: by `data.test_fraction` of every class.
     HoldOut = 21,
+    /// Synthetic data. Round 0: mean of a class (step); 1: shift of an owner (step); 2: classes of an owner (client);
+    /// 3 and 4: noise of a training or test sample (step).
+    Synthetic = 22,
 }
 
 /// The address of a stream: two equal keys give the same numbers, two different keys

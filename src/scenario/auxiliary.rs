@@ -58,6 +58,10 @@ impl AuxiliarySection {
             ),
             _ => {}
         }
+        if self.source == Some(DataSource::Synthetic) {
+            let help = "take them from the run's own synthetic data: `fraction = 0.1`";
+            table.reject("source", "synthetic data are no auxiliary set", "not here", help);
+        }
         let text = |source: DataSource| source == DataSource::Play;
         if self.source.is_some_and(|source| text(source) != text(own)) {
             let help = "name a data set of the same kind as `data.source`";
@@ -68,7 +72,7 @@ impl AuxiliarySection {
                 help,
             );
         }
-        let rows = |source: DataSource| source == DataSource::Table;
+        let rows = DataSource::is_rows;
         if self.source.is_some_and(|source| rows(source) != rows(own)) {
             let help = "name a data set of the same kind as `data.source`";
             table.reject(
@@ -78,7 +82,7 @@ impl AuxiliarySection {
                 help,
             );
         }
-        let needs_path = self.source.is_some_and(|source| source != DataSource::Digits);
+        let needs_path = self.source.is_some_and(|source| !source.is_built_in());
         if needs_path != self.path.is_some() {
             let (message, help) = match needs_path {
                 true => ("the auxiliary data set needs a path", "add `path = \"...\"`"),
@@ -107,7 +111,8 @@ impl AuxiliarySection {
             test_fraction: None,
             layout: FolderLayout::Classes,
             orientation: alike.or(Orientation::of(source)),
-            width: data.width.filter(|_| source == DataSource::Table),
+            width: (source == DataSource::Table).then(|| data.channels()),
+            synthetic: None,
             input: columns.input,
             label: columns.label,
             client: None,

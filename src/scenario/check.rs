@@ -42,7 +42,7 @@ impl Scenario {
         self.check_partition(&mut checker);
         self.check_text(&mut checker);
         self.check_rows(&mut checker);
-        if self.data.text.is_none() && self.data.source != DataSource::Table {
+        if self.data.text.is_none() && !self.data.source.is_rows() {
             self.check_sizes(&mut checker);
         }
         self.check_devices(&mut checker);

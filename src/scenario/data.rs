@@ -4,6 +4,7 @@ mod columns;
 mod held_out;
 mod orientation;
 mod source;
+mod synthetic;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ pub(super) use columns::DataColumns;
 pub use held_out::{Evaluated, HeldOut};
 pub use orientation::Orientation;
 pub use source::DataSource;
+pub use synthetic::SyntheticSection;
 
 use super::reader::{Choice, Keys, Param, TableReader};
 use super::{
@@ -89,6 +91,9 @@ pub struct DataSection {
     /// Samples of a play; none for images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<TextSection>,
+    /// Synthetic data set; none for others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub synthetic: Option<SyntheticSection>,
 }
 
 /// Published sizes of a data set, for plans; samples are spread evenly over classes.
@@ -124,7 +129,7 @@ impl DataSection {
             DataSource::Digits => Some((10, 1433, 364)),
             DataSource::Cifar10 => Some((10, 50_000, 10_000)),
             DataSource::Cifar100 => Some((100, 50_000, 10_000)),
-            _ => None,
+            _ => self.synthetic.as_ref().map(SyntheticSection::totals),
         };
         let known = known.map(|(classes, train, test)| NominalSizes { classes, train, test });
         let sizes = self.nominal.or(known)?;
@@ -166,7 +171,7 @@ impl DataSection {
             DataSource::Cifar10 | DataSource::Cifar100 => Some(32),
             DataSource::Folder | DataSource::Parquet => self.stored_size.side(),
             DataSource::Idx | DataSource::Leaf => Some(28),
-            DataSource::Play | DataSource::Table => Some(1),
+            DataSource::Play | DataSource::Table | DataSource::Synthetic => Some(1),
         }
     }
 
@@ -183,7 +188,8 @@ impl DataSection {
     /// Returns true if the data name the owner of each sample.
     pub fn has_owners(&self) -> bool {
         let always = matches!(self.source, DataSource::Play | DataSource::Leaf);
-        always || self.client.is_some()
+        let drawn = self.synthetic.as_ref().is_some_and(|synthetic| synthetic.clients.is_some());
+        always || drawn || self.client.is_some()
     }
 
     /// Returns the number of classes if it is known without opening the data.
@@ -201,6 +207,7 @@ impl DataSection {
             DataSource::Cifar10 | DataSource::Cifar100 => 3,
             DataSource::Folder | DataSource::Parquet => 3,
             DataSource::Table => self.width.unwrap_or(1),
+            DataSource::Synthetic => self.synthetic.as_ref().map_or(1, |synthetic| synthetic.width),
         }
     }
 
@@ -227,13 +234,19 @@ impl DataSection {
             "folder or file of the data, relative to this file, or the name of a fetched data set";
         let path: Option<PathBuf> = table.optional(&Param::unset("path", path));
         match (known, &path) {
+            (Some(DataSource::Synthetic), Some(_)) => table.reject(
+                "path",
+                "synthetic data are drawn by the program and have no path",
+                "not needed",
+                "remove this line, or set `data.source`",
+            ),
             (Some(DataSource::Digits), Some(_)) => table.reject(
                 "path",
                 "the digits are embedded in the program and have no path",
                 "not needed",
                 "remove this line, or set `data.source`",
             ),
-            (Some(DataSource::Digits) | None, _) | (_, Some(_)) => {}
+            (Some(DataSource::Digits | DataSource::Synthetic) | None, _) | (_, Some(_)) => {}
             // They can be fetched by their names.
             (Some(DataSource::Cifar10 | DataSource::Cifar100), None) => {}
             (Some(source), None) => table.reject(
@@ -253,6 +266,13 @@ impl DataSection {
             DataSource::Play => Some(table.table("text", TextSection::read)),
             _ => {
                 table.foreign(&["text"], &format!("source = \"{}\"", source.word()));
+                None
+            }
+        };
+        let synthetic = match source {
+            DataSource::Synthetic => Some(table.table("synthetic", SyntheticSection::read)),
+            _ => {
+                table.foreign(&["synthetic"], &format!("source = \"{}\"", source.word()));
                 None
             }
         };
@@ -345,6 +365,7 @@ impl DataSection {
                 ))
             }),
             text,
+            synthetic,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::data::cifar::{self, Cifar};
 use crate::data::folder::{self, FolderOptions, StoredForm};
 use crate::data::packed::{self, PackedOptions};
+use crate::data::synthetic::{self, SyntheticOptions};
 use crate::data::table::{self, TableNames};
 use crate::data::text::{PlayOptions, Tokeniser, WordPieces, play};
 use crate::data::{DataError, Dataset, Purpose, Split, digits, idx, leaf};
@@ -104,6 +105,7 @@ impl Dataset {
         let orientation = section.orientation.unwrap_or_default();
         let mut data = match section.source {
             DataSource::Digits => digits::embedded()?,
+            DataSource::Synthetic => synthetic::open(&synthetic_options(section))?,
             DataSource::Cifar10 => cifar::open(Cifar::Ten, &path(section)?)?,
             DataSource::Cifar100 => cifar::open(Cifar::Hundred, &path(section)?)?,
             DataSource::Idx => idx::open(&path(section)?)?,
@@ -157,6 +159,21 @@ fn table_names(section: &DataSection) -> TableNames {
     }
 }
 
+fn synthetic_options(section: &DataSection) -> SyntheticOptions {
+    let given = section.synthetic.clone().unwrap_or_default();
+    SyntheticOptions {
+        classes: given.classes as usize,
+        width: given.width as usize,
+        train_samples: given.train_samples as usize,
+        test_samples: given.test_samples as usize,
+        separation: given.separation,
+        clients: given.clients.map(|clients| clients as usize),
+        classes_per_client: given.classes_per_client.map(|held| held as usize),
+        client_shift: given.client_shift,
+        seed: given.seed,
+    }
+}
+
 fn play_options(section: &TextSection) -> PlayOptions {
     PlayOptions {
         context: section.sequence_length as usize,
@@ -196,7 +213,7 @@ impl Tokeniser {
 
 /// Returns true if the data are present, so that they can be listed; embedded ones always are.
 pub fn is_at_hand(section: &DataSection) -> bool {
-    section.source == DataSource::Digits || path(section).is_ok_and(|path| path.exists())
+    section.source.is_built_in() || path(section).is_ok_and(|path| path.exists())
 }
 
 /// Returns the path of the data: the given one, or that to which they were fetched by name.

@@ -66,7 +66,7 @@ pub fn at_hand(scenario: &Scenario) -> Result<Option<ListedDataset>, DataError> 
     let data = &scenario.data;
     let listed = matches!(scenario.partition.kind, PartitionKind::File { .. });
     let natural = matches!(scenario.partition.kind, PartitionKind::Natural { .. });
-    let stated = data.source == DataSource::Digits || data.nominal.is_some();
+    let stated = data.source.is_built_in() || data.nominal.is_some();
     let needed = data.source == DataSource::Play || natural || !stated;
     match listed || (needed && is_at_hand(data)) {
         true => {
@@ -88,7 +88,7 @@ pub fn assumed(scenario: &Scenario, listed: Option<&ListedDataset>) -> Option<St
             "class sizes are those of data.nominal ({train} training samples in {classes} classes); the data are not \
              read"
         )),
-        (DataSource::Digits, None) => None,
+        (DataSource::Digits | DataSource::Synthetic, None) => None,
         (_, None) => Some(format!(
             "the data are not here: class sizes are those of the published {source} ({train} training samples)"
         )),

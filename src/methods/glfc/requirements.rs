@@ -7,7 +7,7 @@ use crate::scenario::{DataSource, EpochSchedule, RequirementError, Scenario};
 pub(super) fn images() -> Requirement {
     let instead = "`method.old_model = \"task-end\"`";
     let violation = move |scenario: &Scenario| {
-        let is_other = matches!(scenario.data.source, DataSource::Play | DataSource::Table);
+        let is_other = scenario.data.source == DataSource::Play || scenario.data.source.is_rows();
         is_other.then(|| {
             let message = "a proxy server reconstructs images";
             let help = format!("set {instead}");

@@ -35,7 +35,7 @@ impl Scenario {
         if let Some(text) = text {
             self.check_keys_of_images(checker);
             self.check_symbols(checker, text);
-        } else if !self.data.is_encoded() && self.data.source != DataSource::Table {
+        } else if !self.data.is_encoded() && !self.data.source.is_rows() {
             self.check_store(checker);
         }
         if let (Some(text), BackboneSection::Bert(bert)) = (text, &self.backbone) {

@@ -23,6 +23,8 @@ pub enum DataSource {
     Parquet,
     /// Rows of numbers, such as features: .npz, .npy, .parquet, .csv, or a folder of `save_to_disk`.
     Table,
+    /// Rows of numbers drawn from one Gaussian per class, of any size; needs no file.
+    Synthetic,
     /// LEAF's JSON files of users and their images (FEMNIST): 28x28 gray pixels.
     Leaf,
     /// Play as plain text, with the lines of speakers under their names.
@@ -30,6 +32,16 @@ pub enum DataSource {
 }
 
 impl DataSource {
+    /// Returns true if samples are rows of numbers, without pixels.
+    pub fn is_rows(self) -> bool {
+        matches!(self, DataSource::Table | DataSource::Synthetic)
+    }
+
+    /// Returns true if the data are part of the program, and so have no path.
+    pub fn is_built_in(self) -> bool {
+        matches!(self, DataSource::Digits | DataSource::Synthetic)
+    }
+
     /// Describes the content of the path.
     pub(super) fn place(self) -> &'static str {
         match self {
