@@ -36,6 +36,10 @@ pub mod cifar100_vit_tiny {}
 pub mod client_drift {}
 
 #[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/clients-1000.md")]
+pub mod clients_1000 {}
+
+#[doc = include_str!("links.md")]
 #[doc = include_str!("../../scenarios/studies/fed-cprompt-digits.md")]
 pub mod fed_cprompt_digits {}
 

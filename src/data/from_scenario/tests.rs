@@ -47,6 +47,7 @@ fn digits_section() -> DataSection {
         test: plain(),
         statistics: StatisticsTransform::Raw,
         text: None,
+        synthetic: None,
     }
 }
 

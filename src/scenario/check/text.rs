@@ -3,8 +3,8 @@
 use super::Checker;
 use crate::scenario::reader::{Choice, defaults};
 use crate::scenario::{
-    BackboneSection, BertSection, CHARACTER_TOKENS, DataSource, PartitionKind, Scenario,
-    StartWeights, StatisticsTransform, StoredSize, TextSection, TransformSection,
+    BackboneSection, BertSection, CHARACTER_TOKENS, PartitionKind, Scenario, StartWeights,
+    StatisticsTransform, StoredSize, TextSection, TransformSection,
 };
 
 impl Scenario {

@@ -24,7 +24,7 @@ pub struct SyntheticSection {
     #[key(default = 4.0, at_least = 0.0)]
     pub separation: f64,
     /// Natural owners of the samples, for `partition.kind = "natural"`.
-    #[key(example = 1000, at_least = 1.0, at_most = 4e9)]
+    #[key(at_least = 1.0, at_most = 4e9)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
     /// Number of classes of a natural owner; default: all.
