@@ -89,7 +89,7 @@ fn named(path: &Path) -> Result<Vec<(String, Arm)>, CliError> {
     Ok(arms.into_iter().map(|arm| (name(&arm), arm)).collect())
 }
 
-/// Returns the runs at or below a folder, or an error if there are none; names those of another format on stderr.
+/// Returns the runs at or below a folder, or an error if there are none. Names those of another format on stderr.
 pub(super) fn records(path: &Path) -> Result<Vec<RunRecord>, CliError> {
     given::folder_of_runs(path)?;
     let FoundRuns { runs, other_formats } = FoundRuns::below(path)?;

@@ -2,10 +2,10 @@
 //!
 //! A class mean is `separation / sqrt(2 width)` times a standard normal vector, so that two means are `separation`
 //! standard deviations apart on average (root mean square); a sample is its class mean plus standard normal noise. With
-//! natural owners every client adds a shift of its own, drawn as a class mean is. Classes are equally large, and samples
+//! natural owners every client adds its own shift, drawn as a class mean is. Classes are equally large, and samples
 //! go through them in turn: sample `i` has class `i % classes`.
 //!
-//! A row is drawn when it is read, from a stream of its own. So a data set of ten million samples needs memory for
+//! A row is drawn when it is read, from its own stream. So a data set of ten million samples needs memory for
 //! their labels only, and a sample does not depend on how many others there are.
 //!
 //! ```
@@ -67,7 +67,7 @@ impl Default for SyntheticOptions {
 
 /// Purpose of a stream below [`Domain::Synthetic`], kept in its round.
 #[derive(Clone, Copy, Debug)]
-enum Draw {
+enum SyntheticDraw {
     /// Mean of a class.
     Mean = 0,
     /// Shift of an owner.
@@ -81,12 +81,12 @@ enum Draw {
 }
 
 impl SyntheticOptions {
-    fn stream(&self, draw: Draw) -> StreamKey {
+    fn stream(&self, draw: SyntheticDraw) -> StreamKey {
         StreamKey::new(self.seed, Domain::Synthetic).round(draw as u32)
     }
 
     /// Returns `count` vectors with this expected distance between two of them, one behind the other.
-    fn apart(&self, draw: Draw, count: usize, distance: f64) -> Vec<f32> {
+    fn apart(&self, draw: SyntheticDraw, count: usize, distance: f64) -> Vec<f32> {
         let scale = (distance / (2.0 * self.width as f64).sqrt()) as f32;
         let mut vectors = vec![0.0; count * self.width];
         for (place, vector) in vectors.chunks_exact_mut(self.width).enumerate() {
@@ -97,13 +97,13 @@ impl SyntheticOptions {
     }
 
     /// Draws the classes of every owner. A class that no owner drew is given to one.
-    fn holders(&self, clients: usize) -> Holders {
+    fn holders(&self, clients: usize) -> ClassOwners {
         let Some(held) = self.classes_per_client else {
-            return Holders(vec![(0..clients as u32).collect(); self.classes]);
+            return ClassOwners(vec![(0..clients as u32).collect(); self.classes]);
         };
         let mut holders = vec![Vec::new(); self.classes];
         for client in 0..clients as u32 {
-            let mut rng = self.stream(Draw::Holding).client(client).rng();
+            let mut rng = self.stream(SyntheticDraw::Holding).client(client).rng();
             for class in choose(&mut rng, self.classes as u64, held as u64) {
                 holders[class as usize].push(client);
             }
@@ -113,7 +113,7 @@ impl SyntheticOptions {
                 holders.push((class % clients) as u32);
             }
         }
-        Holders(holders)
+        ClassOwners(holders)
     }
 }
 
@@ -121,19 +121,19 @@ impl SyntheticOptions {
 #[derive(Debug)]
 pub(crate) struct DrawnRows {
     options: SyntheticOptions,
-    part: Draw,
+    part: SyntheticDraw,
     /// `(classes, width)`.
     means: Arc<Vec<f32>>,
     /// `(clients, width)`; empty without owners.
     shifts: Arc<Vec<f32>>,
-    holders: Option<Arc<Holders>>,
+    holders: Option<Arc<ClassOwners>>,
 }
 
 /// Owners that hold each class, ascending.
 #[derive(Debug)]
-struct Holders(Vec<Vec<u32>>);
+struct ClassOwners(Vec<Vec<u32>>);
 
-impl Holders {
+impl ClassOwners {
     /// Returns the owner of a sample: owners of its class take turns.
     fn owner(&self, sample: u32) -> u32 {
         let classes = self.0.len();
@@ -192,9 +192,9 @@ fn add(row: &mut [f32], vector: &[f32]) {
 /// # Errors
 /// None: the options bound what is drawn.
 pub fn open(options: &SyntheticOptions) -> Result<Dataset, DataError> {
-    let means = Arc::new(options.apart(Draw::Mean, options.classes, options.separation));
+    let means = Arc::new(options.apart(SyntheticDraw::Mean, options.classes, options.separation));
     let clients = options.clients.unwrap_or(0);
-    let shifts = Arc::new(options.apart(Draw::Shift, clients, options.client_shift));
+    let shifts = Arc::new(options.apart(SyntheticDraw::Shift, clients, options.client_shift));
     let holders = options.clients.map(|clients| Arc::new(options.holders(clients)));
     let split = |part, of_class: usize| {
         let samples = options.classes * of_class;
@@ -220,8 +220,8 @@ pub fn open(options: &SyntheticOptions) -> Result<Dataset, DataError> {
     Ok(Dataset {
         name: "synthetic".to_owned(),
         class_names: (0..options.classes).map(|class| class.to_string()).collect(),
-        train: Arc::new(split(Draw::Train, options.train_samples)?),
-        test: Arc::new(split(Draw::Test, options.test_samples)?),
+        train: Arc::new(split(SyntheticDraw::Train, options.train_samples)?),
+        test: Arc::new(split(SyntheticDraw::Test, options.test_samples)?),
         notes: Vec::new(),
     })
 }

@@ -37,7 +37,7 @@ pub(super) fn remove(args: &RemoveArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Describes a run that can be removed; one of another format by that format, as its tables cannot be read.
+/// Describes a run that can be removed. One of another format is described by that format, as its tables cannot be read.
 fn shown(path: &Path) -> Result<String, CliError> {
     if is_held(path) {
         return Err(DirectoryError::InUse(path.to_owned()).into());
