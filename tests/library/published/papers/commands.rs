@@ -87,6 +87,11 @@ fn commands_of_headers_work() {
             }
             let sets: Vec<Override> =
                 values(&words, "--set").into_iter().map(Override::new).collect();
+            // The program refuses a change of what a cell sets.
+            let set = |cell: &Cell, key: &str| cell.changes.keys().any(|own| own.starts_with(key));
+            for key in sets.iter().map(|set| set.text().split('=').next().unwrap_or_default()) {
+                assert!(!cells.iter().any(|cell| set(cell, key)), "{name}: a cell sets {key}");
+            }
             let chosen = |cell: &&Cell| {
                 let fits = |(axis, arm): &(String, String)| cell.arms[axis] == *arm;
                 only.is_empty() || only.iter().any(|picks| picks.iter().all(fits))
