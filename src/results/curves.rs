@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::{Arm, RunRecord, Spread};
 use crate::experiment::names;
 
@@ -65,6 +67,40 @@ impl Arm {
         };
         rounds.into_iter().filter_map(point).collect()
     }
+
+    /// Returns the published accuracies by stage as points of the arm's learning curve.
+    ///
+    /// Each is at the last tested round of its stage. Stages that no run of the arm has reached are left out, and published numbers have no deviation.
+    pub fn published_curve(&self) -> Vec<CurvePoint> {
+        let Some((run, first, published)) = self.done().find_map(published_stages) else {
+            return Vec::new();
+        };
+        let ends = ends_of_tasks(run);
+        let curve = self.curve();
+        let point = |(at, percent): (usize, f64)| {
+            let round = ends.get(&(first + at as u64))?;
+            let measured = curve.iter().find(|point| point.round == *round)?;
+            let accuracy = Spread { n: 1, mean: percent / 100.0, deviation: None };
+            Some(CurvePoint { accuracy, ..*measured })
+        };
+        published.into_iter().enumerate().filter_map(point).collect()
+    }
+}
+
+/// Returns the published accuracies by stage of a run, with the first stage.
+fn published_stages(run: &RunRecord) -> Option<(&RunRecord, u64, Vec<f64>)> {
+    let stages = run.summary.as_ref()?.pointer("/published/accuracy_by_stage")?;
+    let published = stages["published"].as_array()?.iter().filter_map(Value::as_f64).collect();
+    Some((run, stages["first_stage"].as_u64()?, published))
+}
+
+/// Returns the last tested round of every task, both from 1.
+fn ends_of_tasks(run: &RunRecord) -> BTreeMap<u64, u64> {
+    let Ok(Some(rounds)) = run.sheet(names::ROUNDS) else { return BTreeMap::new() };
+    let column = |name| rounds.numbers(name).unwrap_or_default().into_iter();
+    let tested = column("accuracy_seen").map(|accuracy| accuracy.is_some());
+    let rows = column("task").zip(column("round")).zip(tested).filter(|(_, tested)| *tested);
+    rows.filter_map(|((task, round), _)| Some((task? as u64, round? as u64))).collect()
 }
 
 /// Returns at most `most` of the points, evenly spaced, including the first and the last.
