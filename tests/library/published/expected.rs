@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use fedcast::methods::Registry;
 use fedcast::scenario::{Override, Scenario};
 
+use toml::Value;
+
 use super::{FILES, File, scenarios};
 
 /// A number in percent or points.
@@ -35,12 +37,31 @@ fn copied() -> BTreeMap<(String, String), Printed> {
     rows.map(number).collect()
 }
 
+fn number(value: &Value) -> Option<f64> {
+    value.as_float().or(value.as_integer().map(|n| n as f64))
+}
+
 /// Published numbers of a file, by metric.
 fn told_by(file: &File) -> impl Iterator<Item = (&str, f64)> {
     file.effective.iter().filter_map(|(key, value)| {
         let metric = key.strip_prefix("expected.")?;
-        Some((metric, value.as_float().or(value.as_integer().map(|n| n as f64))?))
+        let is_metric = metric != "first_stage" && !metric.contains('.');
+        Some((metric, number(value).filter(|_| is_metric)?))
     })
+}
+
+/// The deviation of a number of a file.
+fn deviation_of(file: &File, metric: &str) -> Option<f64> {
+    number(file.effective.get(&format!("expected.deviation.{metric}"))?)
+}
+
+/// Published accuracies of a file by stage, as metrics such as `accuracy_by_stage.2`.
+fn stages_of(file: &File) -> Vec<(String, f64)> {
+    let get = |key: &str| file.effective.get(&format!("expected.{key}"));
+    let first = get("first_stage").and_then(Value::as_integer).unwrap_or_default();
+    let stages = get("accuracy_by_stage").and_then(Value::as_array);
+    let stages = stages.into_iter().flatten().filter_map(number);
+    (first..).zip(stages).map(|(stage, n)| (format!("accuracy_by_stage.{stage}"), n)).collect()
 }
 
 /// A text of a file's `[expected]`.
@@ -53,20 +74,15 @@ fn source(file: &File) -> &str {
     text(file, "expected.source")
 }
 
-/// The deviation in a note like `+- 0.24, mean of 3 runs`, which is that of the file's one number.
-fn deviation(note: &str) -> Option<f64> {
-    let (_, after) = note.split_once("+-")?;
-    Some(parsed(after.split(',').next().unwrap_or(after).trim()))
-}
-
 /// Published numbers of all files.
 fn told() -> BTreeMap<(String, String), Printed> {
     let mut told = BTreeMap::new();
     for file in FILES.iter() {
-        let deviation = deviation(text(file, "expected.note"));
-        for (metric, value) in told_by(file) {
+        let numbers = told_by(file).map(|(metric, value)| (metric.to_owned(), value));
+        for (metric, value) in numbers.chain(stages_of(file)) {
+            let deviation = deviation_of(file, &metric);
             let printed = Printed { value, deviation, table: source(file).to_owned() };
-            told.insert((file.name.clone(), metric.to_owned()), printed);
+            told.insert((file.name.clone(), metric), printed);
         }
     }
     told
@@ -88,18 +104,20 @@ fn published_numbers_are_those_of_the_papers() {
     assert!(wrong.is_empty(), "{} numbers are not as printed:\n{}", wrong.len(), wrong.join("\n"));
     assert!(copied.len() >= 400, "{} numbers", copied.len());
     let deviations = copied.values().filter(|printed| printed.deviation.is_some()).count();
-    assert!(deviations >= 234, "{deviations} deviations");
+    assert!(deviations >= 277, "{deviations} deviations");
 }
 
+/// A deviation in a note would be one of no metric.
 #[test]
-fn a_deviation_is_what_a_note_begins_with() {
-    assert_eq!(deviation("+- 0.24, mean of 3 runs"), Some(0.24));
-    assert_eq!(deviation("+- 1.5"), Some(1.5));
-    assert_eq!(deviation("mean of 3 runs"), None);
+fn no_note_has_a_deviation() {
+    for file in FILES.iter() {
+        let note = text(file, "expected.note");
+        assert!(!note.contains("+-") && !note.contains('±'), "{}: {note}", file.name);
+    }
 }
 
 /// In which order several numbers of one point are printed.
-const ORDER: [&str; 8] = [
+pub(super) const ORDER: [&str; 8] = [
     "average_incremental_micro",
     "average_from_second_stage_micro",
     "avg",
@@ -112,9 +130,17 @@ const ORDER: [&str; 8] = [
 
 /// Changes of a file, each as `--set` has it, and the numbers published for them.
 #[derive(Clone, Debug, PartialEq)]
-struct Point {
-    changes: BTreeSet<String>,
-    printed: Vec<f64>,
+pub(super) struct Point {
+    pub changes: BTreeSet<String>,
+    pub printed: Vec<f64>,
+}
+
+/// A point of the copy.
+pub(super) struct Copied {
+    pub table: String,
+    pub point: Point,
+    /// Deviations of its numbers, if any are printed.
+    pub deviations: Vec<f64>,
 }
 
 /// Numbers with a decimal point, in the order in which a text has them.
@@ -151,15 +177,17 @@ fn header(file: &str) -> Vec<Point> {
     text.lines().filter_map(point).collect()
 }
 
-/// Points of the copy with the tables that they stand in, by file.
-fn points() -> BTreeMap<String, Vec<(String, Point)>> {
+/// Points of the copy, by file.
+pub(super) fn points() -> BTreeMap<String, Vec<Copied>> {
     let mut reader = csv::Reader::from_reader(include_str!("points.csv").as_bytes());
     let mut points: BTreeMap<String, Vec<_>> = BTreeMap::new();
-    for row in reader.deserialize::<(String, String, String, String)>() {
-        let (table, file, changes, printed) = row.expect("a row");
+    for row in reader.deserialize::<(String, String, String, String, String)>() {
+        let (table, file, changes, printed, deviations) = row.expect("a row");
         let changes = changes.split(' ').map(str::to_owned).collect();
         let point = Point { changes, printed: decimals(&printed) };
-        points.entry(file).or_default().push((table, point));
+        let deviations = decimals(&deviations);
+        assert!([0, point.printed.len()].contains(&deviations.len()), "{file}: {point:?}");
+        points.entry(file).or_default().push(Copied { table, point, deviations });
     }
     points
 }
@@ -175,7 +203,7 @@ fn points_of_headers_are_those_of_the_papers() {
         let copy = copied.get(name).map(Vec::as_slice).unwrap_or_default();
         seen += lines.len();
         for line in &lines {
-            if !copy.iter().any(|(_, point)| point == line) {
+            if !copy.iter().any(|copied| copied.point == *line) {
                 wrong.push(format!("{name}: the header has {line:?}, which is not in the copy"));
             }
         }
@@ -190,8 +218,10 @@ fn points_of_headers_are_those_of_the_papers() {
         let as_it_is = hash(&BTreeSet::new());
         let told: BTreeMap<&str, f64> = told_by(file).collect();
         let own: Vec<f64> = ORDER.iter().filter_map(|metric| told.get(metric).copied()).collect();
+        let spread = |metric: &&str| deviation_of(file, metric);
+        let own_deviations: Vec<f64> = ORDER.iter().filter_map(spread).collect();
         let mut own_points = 0;
-        for (table, point) in copy {
+        for Copied { table, point, deviations } in copy {
             if hash(&point.changes) != as_it_is {
                 if !lines.contains(point) {
                     wrong.push(format!("{name}: the header has no {point:?}"));
@@ -202,9 +232,12 @@ fn points_of_headers_are_those_of_the_papers() {
             if point.printed != own || table != source(file) {
                 wrong.push(format!("{name}: [expected] is {own:?}, not {point:?} ({table})"));
             }
+            if *deviations != own_deviations {
+                wrong.push(format!("{name}: {own_deviations:?} deviate, not {deviations:?}"));
+            }
         }
         // A header that goes on with the table of the file's own numbers has them in the copy, too.
-        let table = copy.iter().any(|(table, _)| table == source(file));
+        let table = copy.iter().any(|copied| copied.table == source(file));
         if !own.is_empty() && table && own_points != 1 {
             wrong.push(format!("{name}: {own_points} points of the copy are the file itself"));
         }

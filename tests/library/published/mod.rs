@@ -3,6 +3,7 @@
 
 mod expected;
 mod reproduction;
+mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
