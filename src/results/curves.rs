@@ -114,7 +114,40 @@ pub fn thinned<T: Clone>(points: &[T], most: usize) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
     use super::*;
+    use crate::experiment::Machine;
+
+    /// Stage 2 ends with round 3, after which nothing is tested in it; no run has a fourth stage.
+    #[test]
+    fn published_accuracies_lie_at_the_ends_of_their_stages() {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest = json!({
+            "format": 2, "fedcast": "0.1.0", "status": "done",
+            "scenario": { "name": "hand", "hash": "00" }, "method": "hgp",
+            "seeds": { "run": 1, "partition": 2, "class_order": 3 },
+            "data": null, "backbone": null, "level": "N", "workers": 1, "machine": Machine::here(),
+        });
+        let stages = json!({ "first_stage": 2, "published": [79.0, 59.0, 9.0], "here": [] });
+        let summary = json!({ "published": { "numbers": [], "accuracy_by_stage": stages } });
+        let rounds = "round,task,bytes_down,bytes_up,accuracy_seen\n1,1,1,0,0.5\n2,1,1,0,0.6\n\
+                      3,2,1,0,0.4\n4,2,1,0,\n5,3,1,0,0.3\n";
+        for (name, text) in [
+            (names::MANIFEST, manifest.to_string()),
+            (names::SCENARIO, "schema = 2\n".to_owned()),
+            (names::SUMMARY, summary.to_string()),
+            (names::ROUNDS, rounds.to_owned()),
+        ] {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let arms = Arm::sort(vec![RunRecord::read(folder.path()).unwrap()]);
+        let curve = arms[0].published_curve();
+        let points: Vec<_> = curve.iter().map(|p| (p.round, p.bytes, p.accuracy.mean)).collect();
+        assert_eq!(points, [(3, 3.0, 0.79), (5, 5.0, 0.59)]);
+    }
 
     #[test]
     fn thinning_keeps_both_ends_and_the_order() {

@@ -28,13 +28,16 @@ pub struct GridEntry {
 }
 
 impl GridEntry {
-    /// Formats the entry as `published / measured`, with a dash for a missing number.
+    /// Formats the entry as `published / measured`, with a dash for a missing number or for both.
     fn show(&self, metric: &Metric) -> String {
         let published = self.published.map(|value| value.show(metric, " ± "));
         let measured = self.measured.map(|Spread { mean, deviation, .. }| {
             PublishedValue { value: mean, deviation }.show(metric, " ± ")
         });
         let dash = || "-".to_owned();
+        if published.is_none() && measured.is_none() {
+            return dash();
+        }
         format!("{} / {}", published.unwrap_or_else(dash), measured.unwrap_or_else(dash))
     }
 }
