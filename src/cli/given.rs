@@ -84,7 +84,9 @@ impl Given {
         let table: toml::Table = text.parse().unwrap_or_default();
         let has = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
         match () {
-            () if has(&["base"]) && has(&["axes", "extra", "seeds", "replicates", "compare"]) => {
+            () if has(&["base", "cell"])
+                && has(&["axes", "extra", "seeds", "replicates", "compare"]) =>
+            {
                 Given::Study
             }
             () if has(&["method", "federation", "data", "tasks", "extends"]) => Given::Scenario,
@@ -124,6 +126,7 @@ mod tests {
         write("a.toml", "schema = 2\n[method]\nname = \"hgp\"\n");
         write("over.toml", "extends = \"a.toml\"\n");
         write("b.study.toml", "schema = 2\nbase = \"a.toml\"\n[axes.method]\n");
+        write("d.study.toml", "schema = 2\n[axes]\n[[cell]]\nscenario = \"a.toml\"\n");
         write("notes.toml", "title = 1\n");
         write("c.csv", "round\n1\n");
         write("studies/x/hgp/seed-1/manifest.json", "{}");
@@ -134,6 +137,7 @@ mod tests {
             ("a.toml", Given::Scenario),
             ("over.toml", Given::Scenario),
             ("b.study.toml", Given::Study),
+            ("d.study.toml", Given::Study),
             ("notes.toml", Given::File),
             ("c.csv", Given::File),
             ("nowhere", Given::Nothing),

@@ -6,6 +6,7 @@ use super::axes::{arrange, baselines, numeric, values};
 use super::options::ReportOptions;
 use crate::experiment::DirectoryError;
 use crate::results::{Arm, FoundRuns, Metric, Repeat, ResultsError, RunRecord};
+use crate::study::tables::PublishedGrids;
 use crate::study::{Plot, StudyError};
 
 /// Most series in one chart, the number of colors.
@@ -30,6 +31,8 @@ pub struct PageContent {
     pub unequal: Vec<Metric>,
     /// Plots to draw; empty for the default ones.
     pub plots: Vec<Plot>,
+    /// Grids of published and measured numbers of a study.
+    pub grids: PublishedGrids,
     /// Cells of a study that are not done, with or without a run.
     pub undone: Vec<Undone>,
     /// Runs in the folders that are left out, with the reason.
@@ -134,6 +137,7 @@ impl PageContent {
             metrics: shown(wishes.metrics, &arms)?,
             unequal: wishes.unequal,
             plots: wishes.plots,
+            grids: wishes.grids,
             undone,
             left_out,
             arms,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::results::{Metric, ResultsError, RunRecord, Sheet};
+use crate::study::tables::{PublishedGrids, TABLE_FILE};
 use crate::study::{Axis, Baseline, CellState, Pick, Plot, STUDY_FILE, Study, StudyError};
 
 /// Report section of a study, and the states of its cells.
@@ -24,6 +25,8 @@ pub struct ReportOptions {
     pub unequal: Vec<Metric>,
     /// Plots to draw; empty for the default ones.
     pub plots: Vec<Plot>,
+    /// Grids of published and measured numbers, if the study has any.
+    pub grids: PublishedGrids,
     /// Cells of the study.
     pub cells: Vec<CellRecord>,
 }
@@ -77,6 +80,7 @@ impl ReportOptions {
             against,
             against_label,
             cells: cells(&study, found.as_ref()),
+            grids: PublishedGrids::read(&study, &root.join(TABLE_FILE))?,
             study: Some(study.name),
             x: study.report.x,
             series: study.report.series,

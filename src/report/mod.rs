@@ -53,7 +53,7 @@ pub use partition_table::partition_table;
 pub use plan_table::{estimate_lines, plan_table};
 pub use progress::Progress;
 pub(crate) use progress::say;
-pub use published::{Published, PublishedNumber};
+pub use published::{Published, PublishedNumber, PublishedStages};
 pub use retiming::{Timing, retiming_table};
 pub use shared::{Both, Shared};
 pub use summary::Summary;

@@ -22,6 +22,9 @@ pub struct Published {
     pub overrides: Vec<String>,
     /// Published numbers, each with that of this run.
     pub numbers: Vec<PublishedNumber>,
+    /// Published accuracies by stage, each with that of this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy_by_stage: Option<PublishedStages>,
 }
 
 /// Published number and that of this run.
@@ -31,8 +34,22 @@ pub struct PublishedNumber {
     pub metric: ExpectedMetric,
     /// Number as published, in % or points.
     pub published: f64,
+    /// Published standard deviation over runs, in the same unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deviation: Option<f64>,
     /// Number of this run, in the same unit; null until the run ends, or if it is not measured.
     pub here: Option<f64>,
+}
+
+/// Published accuracies on all classes seen after consecutive stages, and those of this run, in %.
+#[derive(Clone, Debug, PartialEq, Serialize, Document)]
+pub struct PublishedStages {
+    /// Stage of the first entry, from 1.
+    pub first_stage: u32,
+    /// Accuracies as published.
+    pub published: Vec<f64>,
+    /// Accuracies of this run after the same stages; null until the run ends, or if not measured.
+    pub here: Vec<Option<f64>>,
 }
 
 impl Published {
@@ -41,13 +58,20 @@ impl Published {
         let number = |(metric, published): (&_, &_)| PublishedNumber {
             metric: *metric,
             published: *published,
+            deviation: expected.deviation.get(metric).copied(),
             here: None,
         };
-        (!expected.numbers.is_empty()).then(|| Published {
+        let stages = |first_stage| PublishedStages {
+            first_stage,
+            published: expected.accuracy_by_stage.clone(),
+            here: vec![None; expected.accuracy_by_stage.len()],
+        };
+        (!expected.is_empty()).then(|| Published {
             source: expected.source.clone(),
             note: expected.note.clone(),
             overrides: expected.overrides.clone(),
             numbers: expected.numbers.iter().map(number).collect(),
+            accuracy_by_stage: expected.first_stage.map(stages),
         })
     }
 
@@ -57,17 +81,40 @@ impl Published {
             number.here =
                 measured(number.metric, accuracy, client_tasks).map(|share| 100.0 * share);
         }
+        if let Some(stages) = &mut self.accuracy_by_stage {
+            let seen = accuracy.seen.iter().skip(stages.first_stage.saturating_sub(1) as usize);
+            let seen = seen.map(|share| share.map(|share| 100.0 * share));
+            let all = seen.chain(std::iter::repeat(None)).take(stages.published.len());
+            stages.here = all.collect();
+        }
     }
 
-    /// Renders a line per number.
+    /// Renders a line per number, and two for accuracies by stage.
     pub fn render(&self) -> String {
         let mut text = String::new();
         let source = self.source.as_ref().map_or(String::new(), |source| format!(" ({source})"));
-        for (at, PublishedNumber { metric, published, here }) in self.numbers.iter().enumerate() {
+        for (at, number) in self.numbers.iter().enumerate() {
+            let PublishedNumber { metric, published, deviation, here } = number;
             let head = if at == 0 { "published" } else { "" };
             let here = here.map_or("not measured".to_string(), |here| format!("{here:.2}"));
+            let deviation = deviation.map_or(String::new(), |sd| format!(" ± {sd:.2}"));
             let word = metric.word();
-            let _ = writeln!(text, "{head:<12}{word} {published:.2}{source}, here {here}");
+            let _ =
+                writeln!(text, "{head:<12}{word} {published:.2}{deviation}{source}, here {here}");
+        }
+        if let Some(PublishedStages { first_stage, published, here }) = &self.accuracy_by_stage {
+            let head = if self.numbers.is_empty() { "published" } else { "" };
+            let show = |number: Option<f64>| number.map_or("-".to_owned(), |n| format!("{n:.2}"));
+            let list = |numbers: &mut dyn Iterator<Item = Option<f64>>| {
+                numbers.map(show).collect::<Vec<_>>().join(", ")
+            };
+            let published = list(&mut published.iter().copied().map(Some));
+            let _ = writeln!(
+                text,
+                "{head:<12}accuracy_by_stage from stage {first_stage}{source}\n            \
+                 {published}\n            here {}",
+                list(&mut here.iter().copied())
+            );
         }
         if let Some(note) = &self.note {
             let _ = writeln!(text, "            {note}");
@@ -139,6 +186,43 @@ mod tests {
         published.overrides = vec!["client.epochs=1".to_string()];
         let last = "of the unchanged scenario; this run has --set client.epochs=1\n";
         assert!(published.render().ends_with(last), "{}", published.render());
+    }
+
+    #[test]
+    fn a_deviation_follows_the_number_that_it_belongs_to() {
+        let numbers = [(ExpectedMetric::Micro, 76.54), (ExpectedMetric::Forgetting, 6.61)];
+        let deviation = [(ExpectedMetric::Forgetting, 0.73)].into();
+        let expected =
+            ExpectedSection { numbers: numbers.into(), deviation, ..ExpectedSection::default() };
+        let published = Published::of(&expected).unwrap();
+        assert_eq!(
+            published.render(),
+            "published   micro 76.54, here not measured\n            \
+             forgetting 6.61 ± 0.73, here not measured\n"
+        );
+        let json = serde_json::to_value(&published).unwrap();
+        assert_eq!(json["numbers"][1]["deviation"], 0.73);
+        assert!(json["numbers"][0].get("deviation").is_none(), "{json}");
+    }
+
+    /// The second number published is that of the third stage, which is the third of the run.
+    #[test]
+    fn accuracies_by_stage_stand_above_those_of_their_stages() {
+        let expected = ExpectedSection {
+            accuracy_by_stage: vec![79.01, 69.32, 59.84],
+            first_stage: Some(2),
+            ..ExpectedSection::default()
+        };
+        let mut published = Published::of(&expected).unwrap();
+        let seen = vec![Some(0.9), Some(0.75), None];
+        published.measure(&Accuracy { seen, ..Accuracy::default() }, None);
+        assert_eq!(
+            published.render(),
+            "published   accuracy_by_stage from stage 2\n            79.01, 69.32, 59.84\n            \
+             here 75.00, -, -\n"
+        );
+        let stages = published.accuracy_by_stage.unwrap();
+        assert_eq!(stages.here, [Some(75.0), None, None]);
     }
 
     #[test]

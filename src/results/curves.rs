@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::{Arm, RunRecord, Spread};
 use crate::experiment::names;
 
@@ -65,6 +67,40 @@ impl Arm {
         };
         rounds.into_iter().filter_map(point).collect()
     }
+
+    /// Returns the published accuracies by stage as points of the arm's learning curve.
+    ///
+    /// Each is at the last tested round of its stage. Stages that no run of the arm has reached are left out, and published numbers have no deviation.
+    pub fn published_curve(&self) -> Vec<CurvePoint> {
+        let Some((run, first, published)) = self.done().find_map(published_stages) else {
+            return Vec::new();
+        };
+        let ends = ends_of_tasks(run);
+        let curve = self.curve();
+        let point = |(at, percent): (usize, f64)| {
+            let round = ends.get(&(first + at as u64))?;
+            let measured = curve.iter().find(|point| point.round == *round)?;
+            let accuracy = Spread { n: 1, mean: percent / 100.0, deviation: None };
+            Some(CurvePoint { accuracy, ..*measured })
+        };
+        published.into_iter().enumerate().filter_map(point).collect()
+    }
+}
+
+/// Returns the published accuracies by stage of a run, with the first stage.
+fn published_stages(run: &RunRecord) -> Option<(&RunRecord, u64, Vec<f64>)> {
+    let stages = run.summary.as_ref()?.pointer("/published/accuracy_by_stage")?;
+    let published = stages["published"].as_array()?.iter().filter_map(Value::as_f64).collect();
+    Some((run, stages["first_stage"].as_u64()?, published))
+}
+
+/// Returns the last tested round of every task, both from 1.
+fn ends_of_tasks(run: &RunRecord) -> BTreeMap<u64, u64> {
+    let Ok(Some(rounds)) = run.sheet(names::ROUNDS) else { return BTreeMap::new() };
+    let column = |name| rounds.numbers(name).unwrap_or_default().into_iter();
+    let tested = column("accuracy_seen").map(|accuracy| accuracy.is_some());
+    let rows = column("task").zip(column("round")).zip(tested).filter(|(_, tested)| *tested);
+    rows.filter_map(|((task, round), _)| Some((task? as u64, round? as u64))).collect()
 }
 
 /// Returns at most `most` of the points, evenly spaced, including the first and the last.
@@ -78,7 +114,40 @@ pub fn thinned<T: Clone>(points: &[T], most: usize) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
     use super::*;
+    use crate::experiment::Machine;
+
+    /// Stage 2 ends with round 3, after which nothing is tested in it; no run has a fourth stage.
+    #[test]
+    fn published_accuracies_lie_at_the_ends_of_their_stages() {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest = json!({
+            "format": 2, "fedcast": "0.1.0", "status": "done",
+            "scenario": { "name": "hand", "hash": "00" }, "method": "hgp",
+            "seeds": { "run": 1, "partition": 2, "class_order": 3 },
+            "data": null, "backbone": null, "level": "N", "workers": 1, "machine": Machine::here(),
+        });
+        let stages = json!({ "first_stage": 2, "published": [79.0, 59.0, 9.0], "here": [] });
+        let summary = json!({ "published": { "numbers": [], "accuracy_by_stage": stages } });
+        let rounds = "round,task,bytes_down,bytes_up,accuracy_seen\n1,1,1,0,0.5\n2,1,1,0,0.6\n\
+                      3,2,1,0,0.4\n4,2,1,0,\n5,3,1,0,0.3\n";
+        for (name, text) in [
+            (names::MANIFEST, manifest.to_string()),
+            (names::SCENARIO, "schema = 2\n".to_owned()),
+            (names::SUMMARY, summary.to_string()),
+            (names::ROUNDS, rounds.to_owned()),
+        ] {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let arms = Arm::sort(vec![RunRecord::read(folder.path()).unwrap()]);
+        let curve = arms[0].published_curve();
+        let points: Vec<_> = curve.iter().map(|p| (p.round, p.bytes, p.accuracy.mean)).collect();
+        assert_eq!(points, [(3, 3.0, 0.79), (5, 5.0, 0.59)]);
+    }
 
     #[test]
     fn thinning_keeps_both_ends_and_the_order() {

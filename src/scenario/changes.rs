@@ -10,6 +10,7 @@
 use std::path::PathBuf;
 
 use super::Override;
+use super::error::ScenarioError;
 use super::overrides::{key_path, place};
 use super::reader::{
     Node, Readable, ReadingReport, SourceText, Table, TomlEntry, TomlValue, ValueFault,
@@ -24,6 +25,28 @@ pub struct ChangesFile {
     pub text: String,
     /// Absolute folder to which its relative paths refer.
     pub folder: PathBuf,
+}
+
+impl ChangesFile {
+    /// Returns an error at a key of one entry of a list of tables, such as `[[cell]]`.
+    pub fn error_in(
+        &self,
+        (list, index, key): (&str, usize, &str),
+        message: &str,
+        label: &str,
+        help: &str,
+    ) -> ScenarioError {
+        let mut report = ReadingReport::default();
+        let root = report.parse(SourceText::new(&self.name, &self.text));
+        let entries = root.at(list).map(|entry| &entry.node.value);
+        let entry = match entries {
+            Some(TomlValue::Array(entries)) => entries.get(index),
+            _ => None,
+        };
+        let node = entry.map_or(&root, |entry| entry.nearest(key));
+        report.fault(ValueFault::new(node, message, label).help(help));
+        report.into_error()
+    }
 }
 
 /// Value as written, with its place.
@@ -122,6 +145,16 @@ impl Changes {
         seeds.map(|(path, _)| joined(path))
     }
 
+    /// Returns true if the changes set published numbers, which are then those of the changed scenario.
+    pub fn sets_expected(&self) -> bool {
+        self.0.iter().any(|(path, _)| path.first().is_some_and(|name| name == "expected"))
+    }
+
+    /// Returns the changes as values of `--set`.
+    pub fn overrides(&self) -> Vec<Override> {
+        self.texts().into_iter().map(Override::new).collect()
+    }
+
     /// Returns a key that `earlier` sets and that these changes, which apply later, set or remove.
     pub fn clash(&self, earlier: &Changes) -> Option<String> {
         let pairs = self.0.iter().flat_map(|one| earlier.0.iter().map(move |other| (one, other)));
@@ -165,9 +198,10 @@ impl Changed<'_> {
         source
     }
 
-    /// Returns the changes as values of `--set`.
+    /// Returns the changes that published numbers do not include, as values of `--set`.
     pub(super) fn overrides(&self) -> Vec<Override> {
-        self.sets.iter().flat_map(Changes::texts).map(Override::new).collect()
+        let others = self.sets.iter().filter(|set| !set.sets_expected());
+        others.flat_map(Changes::overrides).collect()
     }
 }
 

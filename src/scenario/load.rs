@@ -350,16 +350,15 @@ fn refuse_study(
     report: &mut ReadingReport,
 ) -> bool {
     let beside = ["axes", "extra", "replicates", "seeds", "compare"];
-    let Some(base) = root.at("base").filter(|_| beside.iter().any(|key| root.at(key).is_some()))
-    else {
-        return false;
-    };
+    let is_study = beside.iter().any(|key| root.at(key).is_some());
+    let found = ["base", "cell"].into_iter().find_map(|key| Some((key, root.at(key)?)));
+    let Some((key, entry)) = found.filter(|_| is_study) else { return false };
     let help = match is_base {
         true => "write as `base` the scenario that this study changes".to_owned(),
         false => format!("run it with `fedcast study {}`", place.shown.display()),
     };
-    let label = "only a study has a `base`";
-    report.fault(ValueFault::new(&base.node, "this is a study, not a scenario", label).help(help));
+    let label = format!("only a study has a `{key}`");
+    report.fault(ValueFault::new(&entry.node, "this is a study, not a scenario", label).help(help));
     true
 }
 

@@ -1,9 +1,9 @@
 //! Cells of a study: points of the grid and extra ones, each with every seed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::seeds::Replicate;
-use super::{AxisArm, Pick, Study};
+use super::{AxisArm, CellSettings, Pick, Study};
 use crate::methods::Registry;
 use crate::scenario::{CachePlace, Changed, Changes, Loaded, Override, Scenario, ScenarioError};
 
@@ -33,8 +33,8 @@ pub struct Cell {
 const LONGEST: usize = 120;
 
 impl Study {
-    /// Returns every point, those of the grid first; the last axis changes fastest.
-    pub fn points(&self) -> Vec<Point> {
+    /// Returns the grid without excluded cells, as an arm for every axis; the last axis changes fastest.
+    pub(super) fn grid(&self) -> Vec<Vec<usize>> {
         let mut grid = vec![Vec::new()];
         for axis in &self.axes {
             let longer = |arms: Vec<usize>| {
@@ -45,6 +45,13 @@ impl Study {
         let fits =
             |arms: &[usize], picks: &[Pick]| picks.iter().all(|pick| arms[pick.axis] == pick.arm);
         grid.retain(|arms| !self.excluded.iter().any(|picks| fits(arms, picks)));
+        grid
+    }
+
+    /// Returns every point that has a scenario, those of the grid first; the last axis changes fastest.
+    pub fn points(&self) -> Vec<Point> {
+        let mut grid = self.grid();
+        grid.retain(|arms| self.file(arms).is_some());
         // Without axes the base itself is the grid, unless there are extra cells.
         if self.axes.is_empty() && !self.extras.is_empty() {
             grid.clear();
@@ -119,31 +126,87 @@ impl Study {
         found.map(|cell| cell.path)
     }
 
-    /// Returns the scenario of a cell: the base, `set`, the arms, `overrides` of the command line, the seeds.
+    /// Returns the entries of `[[cell]]` that match the arms of a grid cell, in order.
+    fn matching<'a>(
+        &'a self,
+        arms: &'a [usize],
+    ) -> impl DoubleEndedIterator<Item = &'a CellSettings> {
+        self.settings.iter().filter(move |entry| entry.apply_to(arms))
+    }
+
+    /// Returns the scenario file of a grid cell, if it has one.
+    fn file<'a>(&'a self, arms: &'a [usize]) -> Option<&'a Path> {
+        let own = self.matching(arms).rev().find_map(|entry| entry.scenario.as_deref());
+        own.or(self.base.as_deref())
+    }
+
+    /// Returns the scenario of a cell: its file, `set`, arms, `[[cell]]`, `overrides` of the command line, seeds.
     ///
     /// # Errors
-    /// Fails if base and changes together give no valid scenario; errors point into the file at fault.
+    /// Fails if file and changes together give no valid scenario; errors point into the file at fault.
     pub fn scenario(
         &self,
         cell: &Cell,
         overrides: &[Override],
         methods: &Registry,
     ) -> Result<Loaded, ScenarioError> {
+        let arms: &[usize] = match &cell.point {
+            Point::Grid(arms) => arms,
+            Point::Extra(_) => &[],
+        };
         let mut sets: Vec<Changes> = vec![self.set.clone()];
         match &cell.point {
             Point::Grid(arms) => {
-                let arms = self.axes.iter().zip(arms).map(|(axis, arm)| &axis.arms[*arm]);
-                sets.extend(arms.map(|arm| arm.changes.clone()));
+                let chosen = self.axes.iter().zip(arms).map(|(axis, arm)| &axis.arms[*arm]);
+                sets.extend(chosen.map(|arm| arm.changes.clone()));
+                sets.extend(self.matching(arms).map(|entry| entry.set.clone()));
             }
             Point::Extra(index) => sets.push(self.extras[*index].set.clone()),
         }
         let overrides: Vec<Override> =
             overrides.iter().cloned().chain(cell.replicate.overrides()).collect();
         let changed = Changed { origin: &self.origin, sets: &sets };
-        let mut loaded = Scenario::load_changed(&self.base, Some(changed), &overrides, methods)?;
+        let file = self.file(arms).unwrap_or(Path::new(""));
+        let loaded = Scenario::load_changed(file, Some(changed), &overrides, methods);
+        let mut loaded = loaded.map_err(|error| self.at_entry(file, error))?;
+        self.publish(&mut loaded.scenario, arms, &overrides);
         let seed = cell.replicate.label;
         loaded.scenario.name = format!("{}: {}, seed {seed}", self.name, self.label(&cell.point));
         Ok(loaded)
+    }
+
+    /// Points the error of an unreadable file to the entry of `[[cell]]` that names it.
+    fn at_entry(&self, file: &Path, error: ScenarioError) -> ScenarioError {
+        let ScenarioError::Unreadable { path, source, .. } = &error else { return error };
+        let names = |entry: &CellSettings| entry.scenario.as_deref() == Some(file);
+        let Some(index) = self.settings.iter().position(names) else { return error };
+        let message = format!("cannot read the scenario {}: {source}", path.display());
+        let help = "the path is relative to the folder of this file";
+        self.origin.error_in(("cell", index, "scenario"), &message, "this file", help)
+    }
+
+    /// Replaces the published numbers of a scenario by those of its cell, if `[[cell]]` has any.
+    ///
+    /// They include the arms that their entry names and what entries about no other arms change. All other changes make
+    /// the cell another one than that of the paper.
+    fn publish(&self, scenario: &mut Scenario, arms: &[usize], overrides: &[Override]) {
+        let published = self.matching(arms).rev().find_map(|e| Some((e, e.expected.as_ref()?)));
+        let Some((entry, expected)) = published else { return };
+        let named = |axis: usize| entry.arms.iter().any(|pick| pick.axis == axis);
+        let chosen = self.axes.iter().zip(arms).enumerate().filter(|(axis, _)| !named(*axis));
+        let arms_left = chosen.map(|(_, (axis, arm))| &axis.arms[*arm].changes);
+        let entries_left = self.matching(arms).filter(|other| !other.is_within(&entry.arms));
+        let others = std::iter::once(&self.set).chain(arms_left);
+        let others = others.chain(entries_left.map(|other| &other.set));
+        let mut noted: Vec<Override> =
+            others.filter(|set| !set.sets_expected()).flat_map(Changes::overrides).collect();
+        noted.extend_from_slice(overrides);
+        let source = scenario.expected.source.take();
+        scenario.expected = expected.clone();
+        if !scenario.expected.is_empty() {
+            scenario.expected.source = scenario.expected.source.take().or(source);
+        }
+        scenario.expected.changed_by(&noted);
     }
 
     /// Keeps a cell's features in the study's shared folder instead of in memory, if the study shares them.

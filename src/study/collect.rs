@@ -6,6 +6,7 @@ use super::directory::{CellFailure, CellState, StudyDirectory};
 use super::prepare::PreparedCell;
 use super::{Cell, Pace, Point, Study};
 use crate::results::{Metric, RunRecord};
+use crate::scenario::ExpectedSection;
 
 /// A cell with its state and results.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub struct Outcome {
     pub hash: String,
     /// State of the cell, as last read from its files.
     pub state: CellState,
+    /// Published numbers of the cell, with the changes that they do not include.
+    pub expected: ExpectedSection,
     /// Run of the cell, once it is complete.
     pub run: Option<RunRecord>,
     /// Metrics in the study's tables, by name.
@@ -69,6 +72,7 @@ impl Outcomes {
         let unknown = |prepared: &PreparedCell| Outcome {
             cell: prepared.cell.clone(),
             hash: prepared.hash.clone(),
+            expected: prepared.scenario.expected.clone(),
             state: CellState::Waiting,
             run: None,
             figures: BTreeMap::new(),

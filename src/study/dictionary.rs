@@ -57,6 +57,16 @@ const TABLE: &[Column] = &[
         "sample standard deviation over seeds (divisor n - 1); empty for one run",
     ),
     int("<metric>_n", "", "number of runs that have the metric"),
+    float(
+        "<metric>_published",
+        "",
+        "published number, in base units; only of metrics with one, which need not be in [compare]",
+    ),
+    float("<metric>_published_sd", "", "published standard deviation; empty without one"),
+    text(
+        "published_<source|changes>",
+        "of cells with published numbers: their source; and, with `; ` between them, the changes that they do not include",
+    ),
     text("note", "metrics in which compared arms differ but should be equal"),
 ];
 

@@ -5,22 +5,24 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
-use super::{Axis, Baseline, Pick, Replicate, SCHEMA, ShardChoice, Study};
+use super::{Axis, Baseline, GridAxes, Pick, Replicate, SCHEMA, ShardChoice, Study};
 use crate::files::relative;
 use crate::results::Metric;
+use crate::scenario::ExpectedSection;
 use crate::scenario::reader::{Choice, Readable};
 
 impl Study {
     /// Returns the study with every default, as a study file in `folder` that gives the same cells.
     ///
-    /// The path of its base is relative if both are in one tree, so that the tree can be moved.
+    /// Paths of scenarios are relative if they are in one tree with it, so that the tree can be moved.
     pub fn to_effective_toml(&self, folder: &Path) -> String {
         let mut text = String::from("# The study with every default written out.\n");
         let mut root = vec![
             ("schema", Value::Integer(i64::from(SCHEMA))),
             ("study", self.name.as_str().into()),
-            ("base", relative(folder, &self.base).display().to_string().into()),
         ];
+        let shown = |path: &Path| Value::from(relative(folder, path).display().to_string());
+        root.extend(self.base.as_ref().map(|base| ("base", shown(base))));
         let set = self.set.to_toml();
         if set.as_table().is_some_and(|set| !set.is_empty()) {
             root.push(("set", set));
@@ -33,6 +35,13 @@ impl Study {
         for picks in &self.excluded {
             text.push_str("\n[[exclude]]\n");
             lines(&mut text, self.picks(picks));
+        }
+        for entry in &self.settings {
+            text.push_str("\n[[cell]]\n");
+            lines(&mut text, self.picks(&entry.arms));
+            lines(&mut text, entry.scenario.as_ref().map(|path| ("scenario", shown(path))));
+            lines(&mut text, [("set", entry.set.to_toml())]);
+            lines(&mut text, entry.expected.as_ref().map(|of| ("expected", published(of))));
         }
         for extra in &self.extras {
             text.push_str("\n[[extra]]\n");
@@ -127,8 +136,19 @@ impl Study {
         lines.extend(report.series.as_ref().map(|series| ("series", series.as_str().into())));
         let plots = report.plots.iter().map(|plot| Value::from(plot.to_string()));
         lines.push(("plots", plots.collect::<Vec<_>>().into()));
+        let grid = report.grid.as_ref().map(|GridAxes { rows, columns }| {
+            let pair = |name: &str, axis: &String| (name.to_owned(), Value::from(axis.as_str()));
+            Value::Table([pair("rows", rows), pair("columns", columns)].into_iter().collect())
+        });
+        lines.extend(grid.map(|grid| ("grid", grid)));
         lines
     }
+}
+
+/// Returns published numbers as a table of a study file.
+fn published(expected: &ExpectedSection) -> Value {
+    let text = toml::to_string(expected).expect("numbers and words are representable in TOML");
+    Value::Table(text.parse().expect("what was written is TOML"))
 }
 
 fn write_axis(text: &mut String, axis: &Axis) {

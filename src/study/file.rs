@@ -7,6 +7,7 @@ use serde_json::json;
 use super::StudyError;
 use super::axes::{Axis, Pick, read_picks};
 use super::cell::Point;
+use super::cell_settings::{CellSettings, refuse_unmatched};
 use super::clash::{refuse_clashes, refuse_seeds};
 use super::compare::Compare;
 use super::report_section::ReportSection;
@@ -25,8 +26,10 @@ pub const SCHEMA: u32 = 2;
 pub struct Study {
     /// Name of the study and of its default directory.
     pub name: String,
-    /// Absolute path of the scenario that every cell changes.
-    pub base: PathBuf,
+    /// Absolute path of the scenario that cells without one in [`settings`](Self::settings) change.
+    ///
+    /// Without a base such cells are no part of the grid.
+    pub base: Option<PathBuf>,
     /// Changes of all cells.
     pub set: Changes,
     /// Repetitions of every cell.
@@ -35,6 +38,8 @@ pub struct Study {
     pub axes: Vec<Axis>,
     /// Excluded cells: those of the grid that have all arms of one of these lists.
     pub excluded: Vec<Vec<Pick>>,
+    /// Scenarios, changes and published numbers of cells with certain arms, in written order.
+    pub settings: Vec<CellSettings>,
     /// Cells in addition to the grid.
     pub extras: Vec<Extra>,
     /// Metrics of the tables, and the baseline of comparisons.
@@ -112,18 +117,24 @@ impl Study {
             "name of the study and of the directory of its results [default: the file's name]";
         let name = table.get(&Param::new("study", name.to_owned(), doc));
         let base = "scenario that all cells change, relative to this file";
-        let base = table.get(&Param::required("base", "base.toml".to_owned(), base));
+        let base = match table.given("cell") {
+            true => table.optional(&Param::<String>::unset("base", base)),
+            false => table.require(&Param::required("base", "base.toml".to_owned(), base)),
+        };
         let set = table.get(&Param::new("set", Changes::default(), "changes of all cells"));
         let replicates = Replicate::read_all(table);
         let axes = table.table("axes", Axis::read_all);
         let excluded = table.tables("exclude", Vec::new(), |table| read_picks(table, &axes));
         refuse_clashes(table, &axes, &excluded);
         refuse_seeds(table, "set", &set);
+        let folder = &origin.folder;
+        let settings =
+            table.tables("cell", Vec::new(), |table| CellSettings::read(table, &axes, folder));
         let extras = table.tables("extra", Vec::new(), Extra::read);
         let labels: Vec<String> = extras.iter().map(|extra| extra.label.clone()).collect();
         let study = Study {
             name,
-            base: origin.folder.join(base),
+            base: base.map(|base| origin.folder.join(base)),
             set,
             replicates,
             excluded: excluded.into_iter().filter(|picks| !picks.is_empty()).collect(),
@@ -131,11 +142,28 @@ impl Study {
             run: table.table("run", RunSection::read),
             report: table.table("report", |table| ReportSection::read(table, &axes)),
             axes,
+            settings,
             extras,
             origin,
         };
         study.refuse_same_labels(table);
+        refuse_unmatched(table, &study.settings, &study.axes, &study.grid());
+        study.refuse_cells_without_scenario(table);
         study
+    }
+
+    /// Rejects a study without a base whose extra cells, or all cells, have no scenario. `table` is the whole file.
+    fn refuse_cells_without_scenario(&self, table: &mut TableReader<'_>) {
+        if self.base.is_some() || !table.given("cell") {
+            return;
+        }
+        let help = "write `base`, or `scenario` in a [[cell]]";
+        if self.settings.iter().all(|entry| entry.scenario.is_none()) {
+            table.reject("cell", "no cell of this study has a scenario", "none here", help);
+        } else if !self.extras.is_empty() {
+            let message = "an [[extra]] cell changes the `base`, which this study lacks";
+            table.reject_item("extra", 0, message, "of no scenario", help);
+        }
     }
 
     /// Rejects two cells with the same label in tables. `table` is the whole file.
@@ -157,10 +185,11 @@ impl Study {
         let (name, text, folder) = (String::new(), String::new(), PathBuf::new());
         let origin = ChangesFile { name, text, folder };
         let catalogue = explore(|table| Study::read(table, "", origin.clone()));
-        let required = ["schema", "base"];
+        let required = ["schema"];
         let mut schema = json_schema(&catalogue, "a study of fedcast", &required, None);
         // Names of axes, arms and changes are free.
         let own = json!({ "type": "object" });
+        schema["anyOf"] = json!([{ "required": ["base"] }, { "required": ["cell"] }]);
         schema["properties"]["axes"] = json!({ "type": "object", "additionalProperties": own });
         schema["properties"]["exclude"] = json!({ "type": "array", "items": own });
         schema["properties"]["compare"]["properties"]["baseline"] = own;
@@ -179,7 +208,8 @@ impl Study {
 fn refuse_scenario(table: &mut TableReader<'_>, shown: &str) {
     table.accept_rest();
     let found = ["method", "federation", "data", "tasks"].into_iter().find(|key| table.given(key));
-    if let Some(key) = found.filter(|_| !table.given("base") && !table.given("axes")) {
+    let is_study = ["base", "axes", "cell"].into_iter().any(|key| table.given(key));
+    if let Some(key) = found.filter(|_| !is_study) {
         let help = format!("run it with `fedcast run {shown}`, or name it as `base` in a study");
         table.reject(key, "this is a scenario, not a study", "belongs in a scenario", &help);
     }

@@ -1,7 +1,7 @@
 //! Studies: many runs from one file, executed as resumable processes, with common tables.
 //!
 //! ```text
-//! study file ──load──▶ Study ──cells──▶ Cell ──scenario──▶ Scenario (base + changes + seeds)
+//! study file ──load──▶ Study ──cells──▶ Cell ──scenario──▶ Scenario (file + changes + seeds)
 //!                                         └──execute──▶ processes of `fedcast run`, jobs at once
 //! directory  ──collect──▶ Results ──▶ cells, rounds, table, paired
 //! ```
@@ -39,6 +39,7 @@
 
 mod axes;
 mod cell;
+mod cell_settings;
 mod child;
 mod clash;
 mod collect;
@@ -62,6 +63,7 @@ pub mod tables;
 
 pub use axes::{Axis, AxisArm, Pick};
 pub use cell::{Cell, Point};
+pub use cell_settings::CellSettings;
 pub use child::{Ended, LEASH};
 pub use collect::{Outcome, Outcomes};
 pub use compare::{Baseline, Compare};
@@ -75,7 +77,7 @@ pub use pace::Pace;
 pub use prepare::{Invalid, PreparedCell, first_errors, overrides, prepare};
 pub use progress::StudyProgress;
 pub use queue::Queue;
-pub use report_section::{Plot, ReportSection};
+pub use report_section::{GridAxes, Plot, ReportSection};
 pub use run_section::{Limit, OnError, Order, RunSection, ShardChoice};
 pub use seeds::Replicate;
 pub use selection::{Only, Shard};

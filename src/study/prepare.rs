@@ -9,7 +9,7 @@ use crate::scenario::{Changes, Override, Scenario, ScenarioError, Written};
 pub struct PreparedCell {
     /// Cell of the study.
     pub cell: Cell,
-    /// Scenario of the cell: the base with all changes, seeds and overrides.
+    /// Scenario of the cell: its file with all changes, seeds and overrides.
     pub scenario: Scenario,
     /// Hash of the scenario, which identifies an existing run of this cell.
     pub hash: String,
@@ -68,6 +68,11 @@ pub fn overrides(study: &Study, texts: &[String]) -> Result<Vec<Override>, Study
         {
             return Err(StudyError::Selection(format!(
                 "--set {text}: the extra cell `{label}` sets `{key}`\n  help: change it in the file"
+            )));
+        }
+        if let Some(key) = study.settings.iter().find_map(|entry| over(&entry.set)) {
+            return Err(StudyError::Selection(format!(
+                "--set {text}: a [[cell]] sets `{key}`\n  help: change it in the file"
             )));
         }
         if key == "seed" || key.starts_with("seed.") {

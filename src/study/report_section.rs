@@ -15,6 +15,17 @@ pub struct ReportSection {
     pub series: Option<String>,
     /// Plots to draw; empty means a default selection.
     pub plots: Vec<Plot>,
+    /// Axes of the grid of published and measured numbers, if the report has one.
+    pub grid: Option<GridAxes>,
+}
+
+/// Axes of a grid of published and measured numbers, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GridAxes {
+    /// Axis whose arms are rows.
+    pub rows: String,
+    /// Axis whose arms are columns.
+    pub columns: String,
 }
 
 /// One plot of a report.
@@ -82,14 +93,7 @@ impl ReportSection {
     pub(super) fn read(table: &mut TableReader<'_>, axes: &[Axis]) -> ReportSection {
         let mut axis = |key: &'static str, doc| {
             let name = table.optional(&Param::<String>::unset(key, doc))?;
-            let known = axes.iter().map(|axis| axis.name.as_str());
-            if axes.iter().all(|axis| axis.name != name) {
-                let help = match nearest(&name, known.clone()) {
-                    Some(word) => format!("did you mean \"{word}\"?"),
-                    None => format!("use one of {}", known.collect::<Vec<_>>().join(", ")),
-                };
-                table.reject(key, &format!("there is no axis `{name}`"), "no such axis", &help);
-            }
+            refuse_unknown_axis(table, key, &name, axes);
             Some(name)
         };
         let x = axis("x", "horizontal axis");
@@ -111,8 +115,41 @@ impl ReportSection {
                 }
             }
         }
-        ReportSection { x, series, plots }
+        let grid = table.optional_table("grid", |table| GridAxes::read(table, axes));
+        ReportSection { x, series, plots, grid }
     }
+}
+
+impl GridAxes {
+    fn read(table: &mut TableReader<'_>, axes: &[Axis]) -> GridAxes {
+        let mut axis = |key: &'static str, example: &str, doc| {
+            let name = table.require(&Param::required(key, example.to_owned(), doc));
+            let name = name.unwrap_or_default();
+            if !name.is_empty() {
+                refuse_unknown_axis(table, key, &name, axes);
+            }
+            name
+        };
+        let rows = axis("rows", "method", "axis whose arms are the rows of the grid");
+        let columns = axis("columns", "setting", "axis whose arms are the columns of the grid");
+        if !rows.is_empty() && rows == columns {
+            let help = "name two axes; other axes have one grid per arm";
+            table.reject("columns", "rows and columns are the same axis", "the same", help);
+        }
+        GridAxes { rows, columns }
+    }
+}
+
+fn refuse_unknown_axis(table: &mut TableReader<'_>, key: &str, name: &str, axes: &[Axis]) {
+    let known = axes.iter().map(|axis| axis.name.as_str());
+    if known.clone().any(|axis| axis == name) {
+        return;
+    }
+    let help = match nearest(name, known.clone()) {
+        Some(word) => format!("did you mean \"{word}\"?"),
+        None => format!("use one of {}", known.collect::<Vec<_>>().join(", ")),
+    };
+    table.reject(key, &format!("there is no axis `{name}`"), "no such axis", &help);
 }
 
 #[cfg(test)]

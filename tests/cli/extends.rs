@@ -235,7 +235,7 @@ fn published_numbers_change_nothing_and_have_words_that_are_known() {
     let file = |number: &str| format!("extends = \"base/base.toml\"\n[expected]\n{number}\n");
     let told = refusal(BASE, &file("fa = 82.25"), &[]);
     assert!(told.contains("child.toml:3:1") && told.contains("did you mean `faa`?"), "{told}");
-    let told = refusal(BASE, &file("accuracy_of_all = 82.25"), &[]);
+    let told = refusal(BASE, &file("precision = 82.25"), &[]);
     assert!(told.contains("`average_incremental`") && told.contains("`micro`"), "{told}");
     let told = refusal(BASE, &file("faa = 8225"), &[]);
     assert!(told.contains("must be at least -100 and at most 100"), "{told}");

@@ -40,6 +40,7 @@ mod migrate;
 mod mistakes;
 mod new;
 mod own_data;
+mod paper_table;
 mod participation_table;
 mod partition_table;
 mod plan_bytes;

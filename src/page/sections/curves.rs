@@ -36,8 +36,13 @@ fn figure(content: &PageContent, number: usize, name: &str, arms: &[usize]) -> O
     if curves.is_empty() {
         return None;
     }
+    let published: Vec<(usize, Curve)> = curves
+        .iter()
+        .map(|(arm, _)| (*arm, content.arms[*arm].published_curve()))
+        .filter(|(_, curve)| !curve.is_empty())
+        .collect();
     let panel = |title: &str, label: Label, of: fn(&CurvePoint) -> f64| {
-        panel(content, &curves, title, label, of)
+        panel(content, [&curves, &published], title, label, of)
     };
     let mut panels = vec![
         panel("round", Label::Count, |point| point.round as f64),
@@ -55,29 +60,34 @@ fn figure(content: &PageContent, number: usize, name: &str, arms: &[usize]) -> O
         title: format!("Accuracy on all classes seen{at}"),
         description: format!(
             "Mean over runs after every evaluated round, over rounds, cumulative bytes{}. Bands are one sample \
-             standard deviation and end at 0 and 100 %. Long curves are thinned to {POINTS} points.",
-            if timed { " and virtual time" } else { "" }
+             standard deviation and end at 0 and 100 %. Long curves are thinned to {POINTS} points.{}",
+            if timed { " and virtual time" } else { "" },
+            if published.is_empty() { "" } else { PUBLISHED }
         ),
         drawing: chart(&panels),
         mark: Mark::Line,
         legend: curves.iter().map(series).collect(),
-        numbers: numbers(content, &curves, timed),
+        numbers: numbers(content, [&curves, &published], timed),
     })
 }
 
+/// Sentence on marks without a line.
+const PUBLISHED: &str = " Marks without a line are accuracies published for the end of a stage.";
+
+/// Draws the first curves as lines and the second ones, which are published, as marks.
 fn panel(
     content: &PageContent,
-    curves: &[(usize, Curve)],
+    [curves, published]: [&[(usize, Curve)]; 2],
     title: &str,
     label: Label,
     of: fn(&CurvePoint) -> f64,
 ) -> Panel {
-    let all = || curves.iter().flat_map(|(_, curve)| curve);
+    let all = || curves.iter().chain(published).flat_map(|(_, curve)| curve);
     let ends = |point: &CurvePoint| {
         let spread = point.accuracy.deviation.unwrap_or(0.0);
         [point.accuracy.mean - spread, point.accuracy.mean + spread]
     };
-    let series = |(arm, curve): &(usize, Curve)| Series {
+    let series = |(arm, curve): &(usize, Curve), look| Series {
         number: content.curve_number(*arm),
         points: curve
             .iter()
@@ -86,8 +96,10 @@ fn panel(
                 ..ChartPoint::new(of(point), point.accuracy.mean)
             })
             .collect(),
-        look: Look::Band,
+        look,
     };
+    let lines = curves.iter().map(|curve| series(curve, Look::Band));
+    let marks = published.iter().map(|curve| series(curve, Look::Marks));
     Panel {
         x: match label {
             // Methods are powers of ten apart.
@@ -95,22 +107,30 @@ fn panel(
             _ => PlotAxis::from_zero(title, all().map(of), label),
         },
         y: PlotAxis::linear("accuracy (%)", all().flat_map(ends), Label::Percent),
-        series: curves.iter().map(series).collect(),
+        series: lines.chain(marks).collect(),
     }
 }
 
-fn numbers(content: &PageContent, curves: &[(usize, Curve)], timed: bool) -> HtmlTable {
+fn numbers(
+    content: &PageContent,
+    [curves, published]: [&[(usize, Curve)]; 2],
+    timed: bool,
+) -> HtmlTable {
     let mut head = vec!["series", "round", "accuracy (%)", "bytes"];
     if timed {
         head.push("virtual time (s)");
     }
     let mut table = HtmlTable::new(1, head);
-    for (arm, curve) in curves {
+    let named = |of: &str, curves: &[(usize, Curve)]| -> Vec<(String, Curve)> {
+        let name = |arm: usize| format!("{}{of}", content.curve_name(arm));
+        curves.iter().map(|(arm, curve)| (name(*arm), curve.clone())).collect()
+    };
+    for (name, curve) in [named("", curves), named(", published", published)].concat() {
         for point in curve {
             let percent = |share: f64| Label::Percent.exact(share);
             let accuracy = &point.accuracy;
             let mut row = vec![
-                content.curve_name(*arm),
+                name.clone(),
                 point.round.to_string(),
                 with_spread(percent(accuracy.mean), accuracy.deviation.map(percent)),
                 Label::Bytes.exact(point.bytes),

@@ -31,10 +31,13 @@ pub(super) enum AxisText<'f> {
 }
 
 impl FileForm {
-    /// Returns the layout of a document. Studies have a `base`.
+    /// Returns the layout of a document. Studies have a `base` or a list of cells.
     pub fn of(tokens: &[DocumentToken]) -> FileForm {
-        let is_base = |token: &DocumentToken| is_path(&token.path, &["base"]);
-        if !tokens.iter().any(is_base) {
+        let is_of_study = |token: &DocumentToken| {
+            is_path(&token.path, &["base"])
+                || matches!(&token.path[..], [PathPart::Key(key), PathPart::Item(_), ..] if key == "cell")
+        };
+        if !tokens.iter().any(is_of_study) {
             return FileForm::Scenario;
         }
         let axis = |token: &DocumentToken| {
@@ -81,7 +84,7 @@ impl FileForm {
                 (name, false)
             }
             [PathPart::Key(table), PathPart::Item(_), PathPart::Key(name)]
-                if table == "exclude" =>
+                if table == "exclude" || table == "cell" =>
             {
                 (name, false)
             }
@@ -97,11 +100,11 @@ fn study_root(path: &[PathPart], axes: &BTreeMap<String, Vec<String>>) -> Option
     let [PathPart::Key(table), inner @ ..] = path else { return None };
     match (&**table, inner) {
         ("set", _) => Some(1),
-        ("extra", [PathPart::Item(_), PathPart::Key(set), ..]) if set == "set" => Some(3),
+        ("extra" | "cell", [PathPart::Item(_), PathPart::Key(set), ..]) if set == "set" => Some(3),
         ("axes", [PathPart::Key(name), PathPart::Key(_), ..]) if !axes.contains_key(name) => {
             Some(3)
         }
-        ("extra" | "axes" | "exclude", _) => None,
+        ("extra" | "cell" | "axes" | "exclude", _) => None,
         _ => Some(0),
     }
 }

@@ -38,7 +38,7 @@ fn study(text: &str) -> Result<Study, String> {
 
 fn scenario(study: &Study, folder: &Path, cell: &Cell) -> Result<Scenario, String> {
     let mut study = study.clone();
-    study.base = folder.join("base.toml");
+    study.base = Some(folder.join("base.toml"));
     let loaded = study.scenario(cell, &[], &Registry::builtin());
     loaded.map(|loaded| loaded.scenario).map_err(|error| error.to_string())
 }

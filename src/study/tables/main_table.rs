@@ -3,10 +3,13 @@
 //! Arms are compared within rows that are otherwise equal: the best method for each number of clients, for example. A
 //! note below the table reports unequal conditions (`compare.warn_if_unequal`).
 
+mod formats;
+
+use super::grid::{GridEntry, GridFacts, PublishedGrids};
 use super::point_columns;
-use crate::report::TextTable;
+use super::published::{self, PublishedValue};
 use crate::report::column::CellType;
-use crate::results::{Metric, Spread, Table, TableCell, best};
+use crate::results::{Metric, Spread, TableCell, best};
 use crate::study::collect::Outcomes;
 use crate::study::{Baseline, Point, Study};
 
@@ -19,16 +22,26 @@ pub struct MainTable {
     rows: Vec<MainTableRow>,
     notes: Vec<String>,
     columns: Vec<(String, CellType)>,
+    /// One flag per metric: true if it has a column of published numbers.
+    has_published: Vec<bool>,
+    /// True if any cell has published numbers.
+    publishes: bool,
+    grids: PublishedGrids,
 }
 
 #[derive(Clone, Debug)]
 struct MainTableRow {
+    point: Point,
     names: Vec<String>,
     cells: Vec<TableCell>,
     /// Number of complete runs.
     n: usize,
     spreads: Vec<Option<Spread>>,
     best: Vec<bool>,
+    published: Vec<Option<PublishedValue>>,
+    /// Changes that published numbers do not include.
+    changes: Vec<String>,
+    source: Option<String>,
     note: Option<usize>,
 }
 
@@ -36,7 +49,7 @@ impl MainTable {
     /// Returns the table of the complete runs.
     pub fn of(study: &Study, outcomes: &Outcomes) -> MainTable {
         let points = study.points();
-        let metrics = study.compare.metrics.clone();
+        let metrics = published::metrics(study, outcomes);
         let extras = !study.extras.is_empty() || study.axes.is_empty();
         let mut heads: Vec<String> = study.axes.iter().map(|axis| axis.name.clone()).collect();
         if extras {
@@ -45,11 +58,15 @@ impl MainTable {
         let mut rows: Vec<MainTableRow> = points
             .iter()
             .map(|point| MainTableRow {
+                point: point.clone(),
                 names: names(study, point, extras),
                 cells: super::point_cells(study, point),
                 n: outcomes.of(point).filter(|outcome| outcome.run.is_some()).count(),
                 spreads: metrics.iter().map(|metric| spread(outcomes, point, metric)).collect(),
                 best: vec![false; metrics.len()],
+                published: metrics.iter().map(|m| published::value(outcomes, point, m)).collect(),
+                changes: published::changes(outcomes, point),
+                source: published::source(outcomes, point).map(str::to_owned),
                 note: None,
             })
             .collect();
@@ -70,137 +87,41 @@ impl MainTable {
                 compared.into_iter().for_each(|row| rows[row].note = Some(note));
             }
         }
-        MainTable { heads, metrics, rows, notes, columns: point_columns(study) }
+        let has = |metric: usize| rows.iter().any(|row| row.published[metric].is_some());
+        let has_published: Vec<bool> = (0..metrics.len()).map(has).collect();
+        let publishes = outcomes.all.iter().any(|outcome| !outcome.expected.is_empty());
+        let columns = point_columns(study);
+        let grids =
+            PublishedGrids::of(study, &metrics, &TableFacts { metrics: &metrics, rows: &rows });
+        MainTable { heads, metrics, rows, notes, columns, has_published, publishes, grids }
+    }
+}
+
+/// Facts of the rows for the grids.
+struct TableFacts<'a> {
+    metrics: &'a [Metric],
+    rows: &'a [MainTableRow],
+}
+
+impl TableFacts<'_> {
+    fn row(&self, point: &Point) -> Option<&MainTableRow> {
+        self.rows.iter().find(|row| row.point == *point)
+    }
+}
+
+impl GridFacts for TableFacts<'_> {
+    fn entry(&self, point: &Point, metric: &Metric) -> GridEntry {
+        let at = self.metrics.iter().position(|other| other == metric);
+        let Some((row, at)) = self.row(point).zip(at) else { return GridEntry::default() };
+        GridEntry { published: row.published[at], measured: row.spreads[at] }
     }
 
-    /// Returns numbers in base units in columns `METRIC_mean`, `METRIC_sd` and `METRIC_n`.
-    pub fn to_table(&self) -> Table {
-        let mut columns = self.columns.clone();
-        columns.push(("n".into(), CellType::Int));
-        for metric in &self.metrics {
-            columns.push((format!("{metric}_mean"), CellType::Float));
-            columns.push((format!("{metric}_sd"), CellType::Float));
-            columns.push((format!("{metric}_n"), CellType::Int));
-        }
-        columns.push(("note".into(), CellType::Text));
-        let mut table = Table::new(columns);
-        for row in &self.rows {
-            let mut cells = row.cells.clone();
-            cells.push(TableCell::Integer(row.n as i64));
-            for spread in &row.spreads {
-                cells.push(spread.map(|spread| spread.mean).into());
-                cells.push(spread.and_then(|spread| spread.deviation).into());
-                cells.push(TableCell::Integer(spread.map_or(0, |spread| spread.n) as i64));
-            }
-            cells.push(row.note.map_or(TableCell::Empty, |note| self.notes[note].as_str().into()));
-            table.push(cells);
-        }
-        table
+    fn changes(&self, point: &Point) -> Vec<String> {
+        self.row(point).map(|row| row.changes.clone()).unwrap_or_default()
     }
 
-    /// Formats the table for a terminal; the best values are marked with `*`.
-    pub fn to_text(&self) -> String {
-        // Names instead of titles, because a terminal is narrow.
-        let short = self.metrics.iter().map(|metric| match metric.unit().symbol() {
-            "" => metric.name().to_owned(),
-            symbol => format!("{metric}, {symbol}"),
-        });
-        let head = self.heads.iter().cloned().chain(["n".to_owned()]).chain(short);
-        let mut table = TextTable::new(head).left(self.heads.len());
-        for row in &self.rows {
-            let texts = (0..self.metrics.len()).map(|metric| {
-                let mark = if row.best[metric] { "*" } else { "" };
-                format!("{}{mark}", self.entry(row, metric, " ± "))
-            });
-            table.row(self.first(row, |name| name.to_owned()).into_iter().chain(texts));
-        }
-        let notes = self.notes.iter().enumerate();
-        let notes = notes.map(|(index, note)| format!("[{}] {note}\n", index + 1));
-        table.render() + &notes.collect::<String>()
-    }
-
-    /// Formats the table as Markdown.
-    pub fn to_markdown(&self) -> String {
-        let head = self.head();
-        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let mut text = line(head.clone());
-        let rule = (0..head.len()).map(|at| if at < self.heads.len() { "---" } else { "---:" });
-        text.push_str(&format!("|{}|\n", rule.collect::<Vec<_>>().join("|")));
-        for row in &self.rows {
-            let mut cells = self.first(row, |name| name.replace('|', "\\|"));
-            cells.extend((0..self.metrics.len()).map(|metric| {
-                let entry = self.entry(row, metric, " ± ");
-                if row.best[metric] { format!("**{entry}**") } else { entry }
-            }));
-            text.push_str(&line(cells));
-        }
-        text.push_str(
-            "\nMean ± standard deviation over n runs; (k) if only k have the metric. Bold: the best arm among rows \
-             that are otherwise equal, over the seeds that all of them have. Notes compare the same seeds.\n",
-        );
-        for (index, note) in self.notes.iter().enumerate() {
-            text.push_str(&format!("\n[{}] {note}\n", index + 1));
-        }
-        text
-    }
-
-    /// Formats the table as LaTeX, for `\input`.
-    pub fn to_tex(&self) -> String {
-        let (left, right) = ("l".repeat(self.heads.len()), "r".repeat(self.metrics.len() + 1));
-        let line = |cells: Vec<String>| format!("{} \\\\\n", cells.join(" & "));
-        let head = self.head().iter().map(|text| escaped(text)).collect();
-        let mut text = format!(
-            "% \\usepackage{{booktabs}}\n\\begin{{tabular}}{{{left}{right}}}\n\\toprule\n{}\\midrule\n",
-            line(head)
-        );
-        for row in &self.rows {
-            let mut cells = self.first(row, escaped);
-            cells.extend((0..self.metrics.len()).map(|metric| {
-                let entry = self.entry(row, metric, " \\pm ");
-                match (entry.is_empty(), row.best[metric]) {
-                    (true, _) => entry,
-                    (_, true) => format!("$\\mathbf{{{entry}}}$"),
-                    (_, false) => format!("${entry}$"),
-                }
-            }));
-            text.push_str(&line(cells));
-        }
-        text.push_str("\\bottomrule\n\\end{tabular}\n");
-        for (index, note) in self.notes.iter().enumerate() {
-            text.push_str(&format!("% [{}] {note}\n", index + 1));
-        }
-        text
-    }
-
-    fn head(&self) -> Vec<String> {
-        let metrics = self.metrics.iter().map(Metric::heading);
-        self.heads.iter().cloned().chain(["n".to_owned()]).chain(metrics).collect()
-    }
-
-    /// Returns the first columns: names, the last with the mark of a note, and n.
-    fn first(&self, row: &MainTableRow, shown: impl Fn(&str) -> String) -> Vec<String> {
-        let mut cells: Vec<String> = row.names.iter().map(|name| shown(name)).collect();
-        // Rows of the grid have an empty entry in the column of extra cells.
-        let last = cells.iter_mut().rev().find(|name| !name.is_empty());
-        if let (Some(note), Some(last)) = (row.note, last) {
-            last.push_str(&format!(" [{}]", note + 1));
-        }
-        cells.push(row.n.to_string());
-        cells
-    }
-
-    fn entry(&self, row: &MainTableRow, metric: usize, sign: &str) -> String {
-        let Some(spread) = row.spreads[metric] else { return String::new() };
-        let metric = &self.metrics[metric];
-        let mut text = metric.show(spread.mean);
-        if let Some(deviation) = spread.deviation {
-            text.push_str(sign);
-            text.push_str(&metric.show(deviation));
-        }
-        if spread.n != row.n {
-            text.push_str(&format!(" ({})", spread.n));
-        }
-        text
+    fn source(&self, point: &Point) -> Option<String> {
+        self.row(point)?.source.clone()
     }
 }
 
@@ -313,21 +234,4 @@ fn varying(study: &Study, points: &[Point], group: &[usize], row: usize) -> Stri
     let labels = (0..study.axes.len()).filter(differs);
     let label = |axis: usize| study.axes[axis].arms[arms(row)[axis]].label.clone();
     labels.map(label).collect::<Vec<_>>().join(" ")
-}
-
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' | '%' | '$' | '#' | '_' | '{' | '}' => {
-                escaped.push('\\');
-                escaped.push(c);
-            }
-            '~' => escaped.push_str("\\textasciitilde{}"),
-            '^' => escaped.push_str("\\textasciicircum{}"),
-            '\\' => escaped.push_str("\\textbackslash{}"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }

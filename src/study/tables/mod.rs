@@ -4,21 +4,25 @@
 //! |---|---|
 //! | `cells.csv`, `cells.parquet` | one row per run: axes, seeds, status, every metric, bytes by kind, digests |
 //! | `rounds.csv`, `rounds.parquet` | the rounds of all runs, with their axes |
-//! | `table.md`, `table.tex`, `table.csv` | one row per point: mean and standard deviation over seeds |
+//! | `table.md`, `table.tex`, `table.csv` | one row per point: mean and standard deviation over seeds, published numbers |
 //! | `paired.csv` | differences from the baseline, paired by seed |
 //!
 //! All of them are computed from the runs alone and are written as a whole, so that merged shards give the same files
 //! as one process. Only the columns `wall_s` and `peak_memory_mb` depend on the machine.
 
 mod cells;
+mod grid;
 mod main_table;
 mod paired;
+mod published;
 mod rounds;
 
 use std::path::Path;
 
+pub use grid::{GridEntry, PublishedGrid, PublishedGrids};
 pub use main_table::MainTable;
 pub use paired::{CellDifference, differences};
+pub use published::PublishedValue;
 
 use super::collect::Outcomes;
 use super::directory::StudyDirectory;
@@ -26,6 +30,9 @@ use super::{Axis, Point, STUDY_FILE, Study, StudyError};
 use crate::experiment::write_atomically;
 use crate::report::column::CellType;
 use crate::results::{Table, TableCell};
+
+/// Name of the main table as CSV.
+pub const TABLE_FILE: &str = "table.csv";
 
 /// Writes all tables of a study.
 ///
@@ -46,7 +53,7 @@ pub fn write(
     both("cells", &cells::table(study, outcomes))?;
     both("rounds", &rounds::table(study, outcomes)?)?;
     let table = MainTable::of(study, outcomes);
-    put("table.csv", table.to_table().to_csv().as_bytes())?;
+    put(TABLE_FILE, table.to_table().to_csv().as_bytes())?;
     put("table.tex", table.to_tex().as_bytes())?;
     let differences = differences(study, outcomes);
     let mut markdown = table.to_markdown();

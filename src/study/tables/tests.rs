@@ -2,9 +2,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+mod published;
+
 use super::*;
 use crate::experiment::{Machine, names};
 use crate::results::RunRecord;
+use crate::scenario::ExpectedSection;
 use crate::study::{CellFailure, CellState, Outcome};
 
 const STUDY: &str = r#"schema = 2
@@ -85,7 +88,8 @@ fn outcomes(study: &Study, root: &Path) -> Outcomes {
         let failure = CellFailure { hash: "00".into(), exit: Some(3), error };
         let run = figures.map(|(faa, up, failed)| run(&root.join(&cell.path), faa, up, failed));
         let state = if run.is_some() { CellState::Done } else { CellState::Failed(failure) };
-        Outcome { cell, hash: "00".into(), state, run, figures: BTreeMap::new() }
+        let (hash, expected) = ("00".into(), ExpectedSection::default());
+        Outcome { cell, hash, expected, state, run, figures: BTreeMap::new() }
     };
     let cells = study.cells();
     assert_eq!(cells.len(), FIGURES.len());
@@ -164,6 +168,7 @@ fn a_point_without_a_run_has_no_note() {
         Outcome {
             cell,
             hash: "00".into(),
+            expected: ExpectedSection::default(),
             state: CellState::Waiting,
             run,
             figures: BTreeMap::new(),
@@ -262,7 +267,7 @@ fn a_row_per_run_and_per_round_in_both_formats() {
 #[test]
 fn the_effective_study_gives_the_same_cells() {
     let study = study();
-    let folder = study.base.parent().unwrap().join("studies/all");
+    let folder = study.base.as_ref().unwrap().parent().unwrap().join("studies/all");
     let text = study.to_effective_toml(&folder);
     assert!(text.contains("base = \"../../"), "{text}");
     let again = Study::from_toml(&text, "effective.toml", "other", &folder).unwrap();

@@ -2,14 +2,16 @@
 //! copy of the papers' tables, number by number and with their deviations; a file that says otherwise, or says more
 //! or less, fails here. `points.csv` is a copy of rows and columns that one file has several of, by what is changed
 //! for them: the numbers of the file as it is, which must be those of its `[expected]`, and of the lines in its
-//! header. A deviation that no file states is stated by the table's study in `scenarios/papers`.
+//! header.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fedcast::methods::Registry;
 use fedcast::scenario::{Override, Scenario};
 
-use super::{FILES, File, papers, scenarios};
+use toml::Value;
+
+use super::{FILES, File, scenarios};
 
 /// A number in percent or points.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,12 +37,31 @@ pub(super) fn copied() -> BTreeMap<(String, String), Printed> {
     rows.map(number).collect()
 }
 
+fn number(value: &Value) -> Option<f64> {
+    value.as_float().or(value.as_integer().map(|n| n as f64))
+}
+
 /// Published numbers of a file, by metric.
 pub(super) fn told_by(file: &File) -> impl Iterator<Item = (&str, f64)> {
     file.effective.iter().filter_map(|(key, value)| {
         let metric = key.strip_prefix("expected.")?;
-        Some((metric, value.as_float().or(value.as_integer().map(|n| n as f64))?))
+        let is_metric = metric != "first_stage" && !metric.contains('.');
+        Some((metric, number(value).filter(|_| is_metric)?))
     })
+}
+
+/// The deviation of a number of a file.
+fn deviation_of(file: &File, metric: &str) -> Option<f64> {
+    number(file.effective.get(&format!("expected.deviation.{metric}"))?)
+}
+
+/// Published accuracies of a file by stage, as metrics such as `accuracy_by_stage.2`.
+fn stages_of(file: &File) -> Vec<(String, f64)> {
+    let get = |key: &str| file.effective.get(&format!("expected.{key}"));
+    let first = get("first_stage").and_then(Value::as_integer).unwrap_or_default();
+    let stages = get("accuracy_by_stage").and_then(Value::as_array);
+    let stages = stages.into_iter().flatten().filter_map(number);
+    (first..).zip(stages).map(|(stage, n)| (format!("accuracy_by_stage.{stage}"), n)).collect()
 }
 
 /// A text of a file's `[expected]`.
@@ -53,21 +74,15 @@ fn source(file: &File) -> &str {
     text(file, "expected.source")
 }
 
-/// The deviation in a note like `+- 0.24, mean of 3 runs`, which is that of the file's one number.
-fn deviation(note: &str) -> Option<f64> {
-    let (_, after) = note.split_once("+-")?;
-    Some(parsed(after.split(',').next().unwrap_or(after).trim()))
-}
-
-/// Published numbers of all files. A file with two numbers has no room for their deviations in its note.
+/// Published numbers of all files.
 fn told() -> BTreeMap<(String, String), Printed> {
     let mut told = BTreeMap::new();
     for file in FILES.iter() {
-        let deviation = deviation(text(file, "expected.note"));
-        for (metric, value) in told_by(file) {
-            let deviation = deviation.or_else(|| papers::deviation(&file.name, metric));
+        let numbers = told_by(file).map(|(metric, value)| (metric.to_owned(), value));
+        for (metric, value) in numbers.chain(stages_of(file)) {
+            let deviation = deviation_of(file, &metric);
             let printed = Printed { value, deviation, table: source(file).to_owned() };
-            told.insert((file.name.clone(), metric.to_owned()), printed);
+            told.insert((file.name.clone(), metric), printed);
         }
     }
     told
@@ -92,15 +107,17 @@ fn published_numbers_are_those_of_the_papers() {
     assert!(deviations >= 277, "{deviations} deviations");
 }
 
+/// A deviation in a note would be one of no metric.
 #[test]
-fn a_deviation_is_what_a_note_begins_with() {
-    assert_eq!(deviation("+- 0.24, mean of 3 runs"), Some(0.24));
-    assert_eq!(deviation("+- 1.5"), Some(1.5));
-    assert_eq!(deviation("mean of 3 runs"), None);
+fn no_note_has_a_deviation() {
+    for file in FILES.iter() {
+        let note = text(file, "expected.note");
+        assert!(!note.contains("+-") && !note.contains('±'), "{}: {note}", file.name);
+    }
 }
 
 /// In which order several numbers of one point are printed.
-const ORDER: [&str; 8] = [
+pub(super) const ORDER: [&str; 8] = [
     "average_incremental_micro",
     "average_from_second_stage_micro",
     "avg",
@@ -114,17 +131,16 @@ const ORDER: [&str; 8] = [
 /// Changes of a file, each as `--set` has it, and the numbers published for them.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Point {
-    pub(super) changes: BTreeSet<String>,
-    pub(super) printed: Vec<f64>,
+    pub changes: BTreeSet<String>,
+    pub printed: Vec<f64>,
 }
 
 /// A point of the copy.
-pub(super) struct CopiedPoint {
-    /// The table that it stands in.
-    pub(super) table: String,
-    pub(super) point: Point,
-    /// Deviation of its one number, where one is printed.
-    pub(super) deviation: Option<f64>,
+pub(super) struct Copied {
+    pub table: String,
+    pub point: Point,
+    /// Deviations of its numbers, if any are printed.
+    pub deviations: Vec<f64>,
 }
 
 /// Numbers with a decimal point, in the order in which a text has them.
@@ -162,16 +178,16 @@ fn header(file: &str) -> Vec<Point> {
 }
 
 /// Points of the copy, by file.
-pub(super) fn points() -> BTreeMap<String, Vec<CopiedPoint>> {
+pub(super) fn points() -> BTreeMap<String, Vec<Copied>> {
     let mut reader = csv::Reader::from_reader(include_str!("points.csv").as_bytes());
     let mut points: BTreeMap<String, Vec<_>> = BTreeMap::new();
-    for row in reader.deserialize::<(String, String, String, String)>() {
-        let (table, file, changes, printed) = row.expect("a row");
+    for row in reader.deserialize::<(String, String, String, String, String)>() {
+        let (table, file, changes, printed, deviations) = row.expect("a row");
         let changes = changes.split(' ').map(str::to_owned).collect();
-        let numbers = printed.split_once(" +- ").map_or(&*printed, |(numbers, _)| numbers);
-        let point = Point { changes, printed: decimals(numbers) };
-        let copied = CopiedPoint { table, point, deviation: deviation(&printed) };
-        points.entry(file).or_default().push(copied);
+        let point = Point { changes, printed: decimals(&printed) };
+        let deviations = decimals(&deviations);
+        assert!([0, point.printed.len()].contains(&deviations.len()), "{file}: {point:?}");
+        points.entry(file).or_default().push(Copied { table, point, deviations });
     }
     points
 }
@@ -202,8 +218,10 @@ fn points_of_headers_are_those_of_the_papers() {
         let as_it_is = hash(&BTreeSet::new());
         let told: BTreeMap<&str, f64> = told_by(file).collect();
         let own: Vec<f64> = ORDER.iter().filter_map(|metric| told.get(metric).copied()).collect();
+        let spread = |metric: &&str| deviation_of(file, metric);
+        let own_deviations: Vec<f64> = ORDER.iter().filter_map(spread).collect();
         let mut own_points = 0;
-        for CopiedPoint { table, point, .. } in copy {
+        for Copied { table, point, deviations } in copy {
             if hash(&point.changes) != as_it_is {
                 if !lines.contains(point) {
                     wrong.push(format!("{name}: the header has no {point:?}"));
@@ -213,6 +231,9 @@ fn points_of_headers_are_those_of_the_papers() {
             own_points += 1;
             if point.printed != own || table != source(file) {
                 wrong.push(format!("{name}: [expected] is {own:?}, not {point:?} ({table})"));
+            }
+            if *deviations != own_deviations {
+                wrong.push(format!("{name}: {own_deviations:?} deviate, not {deviations:?}"));
             }
         }
         // A header that goes on with the table of the file's own numbers has them in the copy, too.

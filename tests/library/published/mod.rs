@@ -4,6 +4,7 @@
 mod expected;
 mod papers;
 mod reproduction;
+mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -134,13 +134,6 @@ fn change(text: &str) -> (String, Value) {
     (key.to_owned(), value)
 }
 
-/// The deviation that a study states for a file as it stands.
-pub(super) fn deviation(file: &str, metric: &str) -> Option<f64> {
-    let cells = STUDIES.iter().flat_map(|paper| &paper.cells);
-    let own = cells.filter(|cell| cell.is_about(file, &Changes::new()));
-    own.filter_map(|cell| cell.deviations().get(metric).copied()).next()
-}
-
 #[test]
 fn cells_name_scenarios_and_arms_that_exist() {
     for Paper { name, table, cells, .. } in STUDIES.iter() {
