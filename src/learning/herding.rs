@@ -45,8 +45,8 @@ impl Herding {
         }
     }
 
-    /// Orders samples by a greedy rule that may choose a sample again, as the releases of GLFC and LGA do. Returns at
-    /// most as many as there are samples, some of them several times.
+    /// Chooses `count` samples by a greedy rule that may choose a sample again, as the releases of GLFC and LGA do; also
+    /// more than there are.
     pub fn order_with_repeats<T: Copy + Into<f64>>(
         self,
         features: &[T],
@@ -55,7 +55,7 @@ impl Herding {
     ) -> Vec<usize> {
         let (rows, mean) = self.around_mean(features, dim);
         let (mut sum, mut order) = (vec![0.0; dim], Vec::new());
-        while order.len() < count.min(rows.len()) {
+        while order.len() < count {
             let gaps = rows.iter().map(|row| gap(row, &sum, &mean, order.len()));
             let Some(at) = least(gaps) else { break };
             sum.iter_mut().zip(&rows[at]).for_each(|(sum, v)| *sum += v);
@@ -156,7 +156,9 @@ mod tests {
         assert_eq!(Herding::Greedy.order(&features, 1, 4), [3, 1, 0, 2]);
         assert_eq!(Herding::Greedy.order(&features, 1, 2), [3, 1]);
         assert_eq!(Herding::Greedy.order_with_repeats(&features, 1, 4), [3, 3, 3, 0]);
-        assert_eq!(Herding::Greedy.order_with_repeats(&features, 1, 9).len(), 4);
+        let more = Herding::Greedy.order_with_repeats(&features, 1, 9);
+        assert_eq!((more.len(), &more[..4]), (9, &[3, 3, 3, 0][..]));
+        assert!(Herding::Greedy.order_with_repeats::<f32>(&[], 1, 3).is_empty());
         let far = [-1.0f32, 1.0, 4.0];
         assert_eq!(Herding::Greedy.order_with_repeats(&far, 1, 3), [1, 1, 1]);
         assert_eq!(

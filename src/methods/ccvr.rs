@@ -20,7 +20,7 @@ use clap::ValueEnum;
 use super::averaging::ClosedRound;
 use super::class_statistics::{
     CovarianceForm, DescribesClasses, Descriptions, FeatureSpread, GaussianLifetime, Omega,
-    Prototypes, Rebalance, RebalanceLoss, Rebalancing,
+    Prototypes, Rebalance, RebalanceLoss, RebalanceSchedule, Rebalancing,
 };
 use super::entry::MethodEntry;
 use super::fedavg::{FedAvg, Train};
@@ -74,16 +74,17 @@ pub struct Ccvr {
     )]
     pub covariance: CovarianceForm,
     /// Distribution from which features of a class are drawn.
-    #[key(default = ClassModel::Merged, source = "Luo et al.; code has mixture")]
+    #[key(default = ClassModel::Mixture, source = "the code of HGP's benchmark; merged in the paper")]
     pub class_model: ClassModel,
     /// Factor on covariances when features are drawn.
     #[key(default = 1.0, source = "Luo et al.", above = 0.0)]
     pub cov_scale: f64,
-    /// Smallest number of samples of a class for which a client sends a Gaussian; with one, only a mean.
+    /// Smallest number of samples of a class for which a client sends a Gaussian; with one, only a mean. Counts of a
+    /// class are of the clients that send one.
     #[key(default = 2, source = "code; the paper's formula takes 1", at_least = 1.0)]
     pub min_samples: u32,
     /// Time for which Gaussians of the current task are kept.
-    #[key(default = GaussianLifetime::Round, source = CODE)]
+    #[key(default = GaussianLifetime::Cohort, source = CODE)]
     pub gaussian_lifetime: GaussianLifetime,
     /// Rounds of a task after which the head is calibrated.
     #[key(default = Calibrated::EveryRound, source = "code; once in the paper")]
@@ -96,6 +97,9 @@ pub struct Ccvr {
 /// Source of most defaults.
 const CODE: &str = "the code of HGP's benchmark";
 
+/// Origin of numbers that the paper leaves open.
+const CODE_ALONE: &str = "the code of HGP's benchmark; the paper does not say";
+
 /// Keys of the calibration.
 #[derive(Keys)]
 struct Calibration {
@@ -103,10 +107,10 @@ struct Calibration {
     #[key(default = CalibrationScope::Current, source = CODE)]
     scope: CalibrationScope,
     /// Epochs of calibration; 0: none.
-    #[key(name = "calibration_epochs", default = 5, source = CODE, at_least = 0.0)]
+    #[key(name = "calibration_epochs", default = 5, source = CODE_ALONE, at_least = 0.0)]
     epochs: u32,
     /// Features drawn per class and epoch.
-    #[key(default = 256, source = CODE, at_least = 1.0)]
+    #[key(default = 256, source = CODE_ALONE, at_least = 1.0)]
     samples_per_class: u32,
     /// Features per step of calibration.
     #[key(name = "calibration_batch", default = 256, source = CODE, at_least = 1.0)]
@@ -124,7 +128,11 @@ struct Calibration {
     )]
     momentum: f64,
     /// Loss of calibration.
-    #[key(name = "calibration_loss", default = RebalanceLoss::Normalized, source = CODE)]
+    #[key(
+        name = "calibration_loss",
+        default = RebalanceLoss::Normalized,
+        source = "the code of HGP's benchmark; plain in the paper"
+    )]
     loss: RebalanceLoss,
     /// Temperature of the normalized logits.
     #[key(default = 0.1, source = CODE, above = 0.0)]
@@ -140,8 +148,19 @@ impl From<Calibration> for Rebalancing {
             CalibrationScope::Current => Rebalance::Current,
             CalibrationScope::Seen => Rebalance::Both,
         };
-        let omega = Omega::Uniform;
-        Rebalancing { over, omega, samples_per_class, epochs, batch, lr, momentum, loss, tau }
+        let (omega, schedule) = (Omega::Uniform, RebalanceSchedule::Cosine);
+        Rebalancing {
+            over,
+            omega,
+            samples_per_class,
+            epochs,
+            batch,
+            lr,
+            schedule,
+            momentum,
+            loss,
+            tau,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The invariants of GLFC and LGA that are seen from outside.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fedcast::data::{ClassPermutation, Shard, TaskSequence, TaskSizes};
@@ -104,7 +105,11 @@ fn memories_are_what_the_card_says() {
             assert_eq!(before.rows.iter().copied().collect::<Vec<_>>(), [0, 1]);
             assert_eq!(after.rows.iter().copied().collect::<Vec<_>>(), [0, 1, 2, 3]);
             assert_eq!((before.by_class.len(), after.by_class.len()), (18, 16));
-            assert_eq!(three.method.state_bytes(&after.save()).unwrap(), 16 * 64);
+            let distinct =
+                |(_, chosen): (u32, &[u32])| chosen.iter().collect::<BTreeSet<_>>().len();
+            let images: usize = after.by_class.iter().map(distinct).sum();
+            assert_eq!(images == 16, !repeats, "{images}");
+            assert_eq!(three.method.state_bytes(&after.save()).unwrap(), images as u64 * 64);
         }
         let one = run(method(), 1, 1);
         assert!(memory(&one, 0).rows.is_empty() && memory(&one, 0).by_class.is_empty());

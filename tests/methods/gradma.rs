@@ -70,6 +70,30 @@ fn where_nothing_is_turned_gradma_is_fedavg() {
     );
 }
 
+/// Returns what is halved by a server learning rate of one half: the way from the model before the round.
+#[test]
+fn a_server_rate_of_one_half_goes_half_the_way() {
+    for project in [Project::Clients, Project::Both] {
+        let of = |server_lr| {
+            let change = |method: &mut GradMa| {
+                (method.project, method.server_lr, method.momentum) = (project, server_lr, 0.0);
+            };
+            run(gradma(Train::All, change), 1, 1, &whole(1))
+        };
+        let [whole, half] = [1.0, 0.5].map(of);
+        let before = parameters_of(&whole.exchanges[0].down).unwrap();
+        let [whole, half] = [&whole, &half].map(theta);
+        for (name, half) in half.iter() {
+            let [before, whole] = [&before, &whole].map(|set| &set.get(name).unwrap().values);
+            for ((half, before), whole) in half.values.iter().zip(before.iter()).zip(whole.iter()) {
+                let expected = before + 0.5 * (whole - before);
+                assert!((half - expected).abs() < 1e-6, "{project:?} {name}: {half} {expected}");
+            }
+        }
+        assert_ne!(whole, half, "{project:?}");
+    }
+}
+
 /// The gradient of each tensor at these parameters, with a weight decay of all but biases.
 fn gradient(
     run: &Engine,

@@ -24,7 +24,7 @@ pub use mean_prototypes::MeanPrototypes;
 pub use means::ClassMean;
 pub use mixture::Mixture;
 pub use prototypes::{Cells, GaussianLifetime, Prototypes};
-pub use rebalance::{Omega, Rebalance, RebalanceLoss, Rebalancing};
+pub use rebalance::{Omega, Rebalance, RebalanceLoss, RebalanceSchedule, Rebalancing};
 
 pub(super) use flags::{flag_bytes, flagged, flags};
 pub(super) use messages::{described, fields};

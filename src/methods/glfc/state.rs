@@ -83,7 +83,10 @@ impl ClientState for GlfcClientState {
     fn kept_bytes(&self) -> u64 {
         let old = self.old.iter().flat_map(ParameterSet::iter);
         let numbers: u64 = old.map(|(_, parameter)| parameter.values.len() as u64).sum();
-        self.sample_bytes * self.by_class.len() as u64 + 4 * numbers
+        // An image that was chosen several times is kept once.
+        let distinct = |(_, chosen): (u32, &[u32])| chosen.iter().collect::<BTreeSet<_>>().len();
+        let images = self.by_class.iter().map(distinct).sum::<usize>();
+        self.sample_bytes * images as u64 + 4 * numbers
     }
 }
 
@@ -111,11 +114,11 @@ mod tests {
         let met = BTreeMap::from([(TaskId(2), [5, 6].into()), (TaskId(4), [].into())]);
         assert_eq!(memory.met, met);
         assert_eq!(GlfcClientState::load(&memory.save()).unwrap(), memory);
-        assert_eq!(memory.kept_bytes(), 3 * 64);
+        assert_eq!(memory.kept_bytes(), 2 * 64);
         let head = Parameter { shape: vec![2, 3], values: [0.5; 6].into() };
         memory.old = Some([(LinearHead::WEIGHT, head)].into_iter().collect());
         assert_eq!(GlfcClientState::load(&memory.save()).unwrap(), memory);
-        assert_eq!(memory.kept_bytes(), 3 * 64 + 6 * 4);
+        assert_eq!(memory.kept_bytes(), 2 * 64 + 6 * 4);
     }
 
     /// Tasks of two rows each: the first row of a task is its own.

@@ -11,8 +11,8 @@
 //! P(g; R, rho) = argmin |u - g|^2  s.t.  <R_i, u> >= rho |g| |R_i|
 //! ```
 //! Where no vector does what all rows ask, the step stays as it is. `project` says who turns steps: GradMA-W has the
-//! clients alone, GradMA-S the server alone; without the server's part its mean is FedAvg's, and without that of
-//! clients they train as FedAvg's do. A weight decay is a part of every gradient before it is turned, and is not on
+//! clients alone, GradMA-S the server alone; without the server's part it takes `gamma_g` of the way to FedAvg's mean,
+//! and without that of clients they train as FedAvg's do. A weight decay is a part of every gradient before it is turned, and is not on
 //! biases.
 //!
 //! A full memory makes room for a client by dropping the one among those that did not answer that has answered least;
@@ -73,22 +73,22 @@ pub struct GradMa {
     #[key(at_least = 1.0)]
     pub steps: Option<u32>,
     /// Margin of a client's step within its cone (`rho_l`).
-    #[key(default = 0.0, at_least = 0.0, at_most = 1.0, source = CODE)]
+    #[key(when = project != Project::Server, default = 0.0, at_least = 0.0, at_most = 1.0, source = CODE)]
     pub client_margin: f64,
     /// Margin of the server's step within its cone (`rho_g`).
-    #[key(default = 0.0, at_least = 0.0, at_most = 1.0, source = CODE)]
+    #[key(when = project != Project::Clients, default = 0.0, at_least = 0.0, at_most = 1.0, source = CODE)]
     pub server_margin: f64,
     /// Server learning rate (`gamma_g`).
     #[key(default = 1.0, above = 0.0, source = CODE)]
     pub server_lr: f64,
     /// Factor on the server's last step in the next one (`beta_1`).
-    #[key(default = 0.5, at_least = 0.0, at_most = 1.0, source = CODE)]
+    #[key(when = project != Project::Clients, default = 0.5, at_least = 0.0, at_most = 1.0, source = CODE)]
     pub momentum: f64,
     /// Factor on remembered updates after every round (`beta_2`).
-    #[key(default = 0.5, at_least = 0.0, at_most = 1.0, source = CODE)]
+    #[key(when = project != Project::Clients, default = 0.5, at_least = 0.0, at_most = 1.0, source = CODE)]
     pub memory_decay: f64,
     /// Number of clients whose updates the server remembers (`M`).
-    #[key(default = 100, at_least = 1.0, source = CODE)]
+    #[key(when = project != Project::Clients, default = 100, at_least = 1.0, source = CODE)]
     pub memory_clients: u32,
     /// Weight decay of all parameters but biases.
     #[key(default = 0.0, at_least = 0.0, source = CODE)]
@@ -182,11 +182,16 @@ impl ServerUpdate<UpdateMemory> for GradMa {
         closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let ClosedRound { model, shared, before, aggregate, .. } = closing;
-        let weight: f64 = aggregate.means.values().map(|mean| mean.weight()).sum();
-        if !self.at_server() || weight <= 0.0 {
+        let weight: f64 = closing.aggregate.means.values().map(|mean| mean.weight()).sum();
+        if weight <= 0.0 {
             return Ok(Vec::new());
         }
+        if !self.at_server() {
+            // GradMA-W: `w <- w - gamma_g d`, and `d` is the way back from FedAvg's mean.
+            closing.step_along(self.server_lr, theta);
+            return Ok(Vec::new());
+        }
+        let ClosedRound { model, shared, before, aggregate, .. } = closing;
         let answers =
             aggregate.kept_uploads.iter().map(|kept| ClientDelta::of(&shared, model, kept));
         let answers = answers.collect::<Result<Vec<_>, _>>()?;

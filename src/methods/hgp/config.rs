@@ -66,7 +66,7 @@ pub struct Hgp {
     #[key(default = inflation(covariance), source = "paper", above = 0.0)]
     pub cov_scale: f64,
     /// Time for which Gaussians of the current task are kept.
-    #[key(default = GaussianLifetime::Round, source = "public code")]
+    #[key(default = GaussianLifetime::Cohort, source = "public code; the paper does not say")]
     pub gaussian_lifetime: GaussianLifetime,
     /// Rebalancing of the head after a round.
     #[key(flatten)]

@@ -15,9 +15,10 @@
 //!
 //! What papers and code say otherwise has keys. The benchmark's port of HGP, which made its tables and is the default
 //! here, adds the pairs of all tasks; the authors' code passes through the current one alone (`forward = "current"`),
-//! takes the plain mean of prototypes where no client reports (`unreported = "mean"`) and has two rates, for pairs and
-//! for prototypes (`prototype_lr`), of which that of prototypes is the larger; which one the tables of HGP call so is
-//! not known. Adam's weight decay of both is a term of the loss (`decay`): set that of the optimizer to 0.
+//! takes the plain mean of prototypes where no client reports (`unreported = "mean"`). Both have two rates, for pairs and
+//! for prototypes (`prototype_lr`, relative to that of pairs), and that of prototypes is 200 times the larger in the
+//! authors' code. HGP's tables name them the other way round; at those rates prototypes would not leave their noise, so
+//! that the scenarios follow the port's code. Adam's weight decay of both is a term of the loss (`decay`): set that of the optimizer to 0.
 
 mod objective;
 mod server;

@@ -3,6 +3,7 @@
 
 mod expected;
 mod papers;
+mod pilora_rates;
 mod reproduction;
 mod tables;
 

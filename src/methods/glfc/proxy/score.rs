@@ -3,7 +3,7 @@
 //! ```text
 //! GLFC   the share of the images that it answers right
 //! LGA    the share of copies  f + r e  of their features that its head answers right, e ~ N(0, diag(s)^2) of the class,
-//!        drawn again while |e|^2 > 0.1 sum s
+//!        drawn again while |r e|^2 > 0.1 sum s
 //! ```
 //! `s` are the deviations of a class's features (in the release the squares of their variances, by what looks like a
 //! slip: then noise is far too small). A deviation can make every draw too long: after a hundred draws the last one is
@@ -134,7 +134,8 @@ fn copies(
                 Scale::SquaredVariance => variance * variance,
             })
             .collect();
-        let most = 0.1 * scales.iter().sum::<f64>();
+        // The release multiplies by the radius before it measures.
+        let most = 0.1 * scales.iter().sum::<f64>() / (augment.radius * augment.radius);
         for feature in own {
             for _ in 0..COPIES {
                 let mut draw = || -> Vec<f64> {
@@ -295,6 +296,29 @@ mod tests {
         }
     }
 
+    /// A small radius shortens noise that is too long by itself, so that the first draw is taken.
+    #[test]
+    fn noise_is_measured_after_the_radius() {
+        let wide = |i: usize| (0..6).map(|j| if i == j { 1.2f32 } else { 0.0 }).collect();
+        let features: Vec<Vec<f32>> = (0..6).map(wide).collect();
+        let own: Vec<&Vec<f32>> = features.iter().collect();
+        let scales: Vec<f64> = variances(&own).into_iter().map(f64::sqrt).collect();
+        let key = StreamKey::new(5, Domain::Init);
+        let augment = Augment { radius: 0.15, from_clients: false, scale: Scale::Deviation };
+        let (copied, _) = copies(&features, &[2; 6], augment, key);
+        let mut rng = key.rng();
+        let mut too_long_without = 0;
+        for (at, copy) in copied.iter().enumerate() {
+            let noise: Vec<f64> = scales.iter().map(|s| s * standard_normal(&mut rng)).collect();
+            let length = noise.iter().map(|e| e * e).sum::<f64>();
+            too_long_without += usize::from(length > 0.1 * scales.iter().sum::<f64>());
+            for ((value, mean), noise) in copy.iter().zip(&features[at / COPIES]).zip(noise) {
+                assert!((f64::from(value - mean) - 0.15 * noise).abs() < 1e-6, "{value} {mean}");
+            }
+        }
+        assert!(too_long_without > 20, "{too_long_without}");
+    }
+
     /// Features that lie far apart: no draw is short enough, and the last is cut to a tenth of the scales.
     #[test]
     fn noise_that_is_too_long_is_cut() {
@@ -306,7 +330,7 @@ mod tests {
         let (copied, _) = copies(&features, &[1; 3], augment, StreamKey::new(3, Domain::Init));
         for (copy, feature) in copied.iter().zip(own.iter().flat_map(|own| [own; COPIES])) {
             let gaps = copy.iter().zip(feature.iter()).map(|(a, b)| f64::from(a - b).powi(2));
-            let length = gaps.sum::<f64>() / 9.0;
+            let length = gaps.sum::<f64>();
             assert!((length - most).abs() < 1e-3 * most, "{length} {most}");
         }
     }
