@@ -63,6 +63,16 @@ fn numbers(expected: &ExpectedSection) -> Numbers {
     }
 }
 
+impl Numbers {
+    /// Returns true if another cell shows some of these numbers; a table need not repeat what it does not print.
+    fn have(&self, shown: &Numbers) -> bool {
+        let all = |own: &[f64], shown: &[f64]| shown.iter().all(|number| own.contains(number));
+        self.table == shown.table
+            && all(&self.printed, &shown.printed)
+            && all(&self.deviations, &shown.deviations)
+    }
+}
+
 /// Numbers of the copy.
 #[derive(Debug)]
 struct Printed {
@@ -129,7 +139,7 @@ fn cells_of_tables_publish_what_papers_print() {
         let copy = known.entry(texts.clone()).or_insert_with(|| copied(&seeds));
         for (name, hash, numbers) in cells {
             let here = copy.get(&hash).map(Vec::as_slice).unwrap_or_default();
-            if !here.iter().any(|printed| printed.numbers == numbers) {
+            if !here.iter().any(|printed| printed.numbers.have(&numbers)) {
                 wrong.push(format!("{name}: {numbers:?} is not printed, but {here:?}"));
             }
             covered.insert((numbers.table.clone(), texts.clone(), hash));
