@@ -148,6 +148,17 @@ impl Loader {
         self.batches_of(self.shard.to_vec(), batch_size, OWN_EPOCH, augment_key)
     }
 
+    /// Returns the shard once, in its own order, as one epoch of several sees it. Sample `i` draws its augmentation at
+    /// `augment_key` as in [`epoch`](Loader::epoch).
+    pub fn epoch_in_order(
+        &self,
+        epoch: u64,
+        batch_size: usize,
+        augment_key: StreamKey,
+    ) -> Batches<'_> {
+        self.batches_of(self.shard.to_vec(), batch_size, epoch, augment_key)
+    }
+
     fn batches_of(
         &self,
         order: Vec<u32>,

@@ -12,8 +12,9 @@
 //!
 //! Logits are those of the augmented view in training mode at the step of storing (`logits = "stream"`), of a local
 //! model that no average ever was, or those of the client's model after its last round of the task, in evaluation mode
-//! (`"end"`); until then a sample has none, and only its label counts. Samples of tasks that a client held without
-//! being asked have none either. A remembered sample takes three passes where FedAvg has one.
+//! (`"end"`); until then a sample has none, and only its label counts. Samples are offered at every step, as in both
+//! releases: an image may be in the memory several times, each with the logits of its visit. With `offered = "once"`
+//! most logits are of a model that has hardly seen the task. A remembered sample takes three passes where FedAvg has one.
 
 use std::ops::Range;
 
@@ -67,10 +68,10 @@ pub struct Der {
     #[key(default = 0.5, at_least = 0.0, at_most = 1e6, source = "fed-mammoth")]
     pub beta: f64,
     /// Outputs of remembered samples that are compared with stored logits.
-    #[key(default = ComparedColumns::Stored, source = "all: Buzzega et al.; seen: fed-mammoth")]
+    #[key(default = ComparedColumns::Seen, source = "fed-mammoth; all in Buzzega et al.")]
     pub columns: ComparedColumns,
     /// Time at which the logits of a sample are stored.
-    #[key(default = LogitTiming::Stream, source = "Buzzega et al.")]
+    #[key(default = LogitTiming::Stream, source = "Buzzega et al.; fed-mammoth")]
     pub logits: LogitTiming,
 }
 
@@ -151,5 +152,24 @@ pub(super) fn entry() -> MethodEntry {
         source: "Buzzega et al., Dark Experience for General Continual Learning, NeurIPS 2020 (DER++)",
         state: "server: the parameters; client: a buffer of samples with logits",
         ..MethodEntry::averaging("der", Der::read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantity::TaskId;
+
+    /// Masked, new samples compete among the classes of their task; kept, among all that are compared.
+    #[test]
+    fn new_samples_compete_where_the_key_says() {
+        let view = TaskView { task: TaskId(1), rows: 2..4, classes: vec![2, 3] };
+        let of = |old_logits| {
+            let fedavg = FedAvg { old_logits, ..FedAvg::default() };
+            Der { fedavg, ..Der::default() }.terms(0..6, &view)
+        };
+        assert_eq!((of(OldLogits::Mask).new, of(OldLogits::Mask).old), (2..4, 0..4));
+        assert_eq!((of(OldLogits::Keep).new, of(OldLogits::Keep).compared), (0..4, 4));
+        assert_eq!(Der::default().columns, ComparedColumns::Seen);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! client   a step: L = mean CE over batch and draw, or CE(batch) + CE(draw);  the draw is from a reservoir of `buffer_size`
-//!          samples, without replacement; the first time a client learns a task each of its samples is offered to it
+//!          samples, without replacement; the batch of every step is offered to it     (offered)
 //! server   as FedAvg
 //! ```
 //! With `old_logits = "keep"` all classes seen compete in all of it (the original); masked, those of the task compete

@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use fedcast::learning::OptimizerConfig;
+use fedcast::data::{ClassPermutation, Shard};
+use fedcast::learning::{Classifier, OptimizerConfig};
 use fedcast::methods::averaging::OldLogits;
 use fedcast::methods::der::{ComparedColumns, Der, LogitTiming};
 use fedcast::methods::er::Er;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::icarl::{Answers, ExemplarState, Icarl, IcarlLoss, Keeps, Reduction};
-use fedcast::methods::replay::{Buffer, ReplayMemory};
+use fedcast::methods::replay::{Buffer, Offered, ReplayMemory};
 use fedcast::policy::{Capability, ClientState, Method, Scope, check_capability, parameters_of};
 use fedcast::wire::{Body, Kind, Saved};
 
-use crate::toys::watched::Engine;
-use crate::toys::{CLASSES, deal, facts, plan};
+use crate::gaussians::apart;
+use crate::toys::watched::{Engine, Exchange};
+use crate::toys::{CLASSES, deal, facts, lab, plan};
 use crate::{built, engine};
 
 fn base(train: Train) -> FedAvg {
@@ -84,28 +86,102 @@ fn der_without_logits_is_er() {
     assert_ne!(digest(&run(er(|_| ()), 3, 1)), separate);
 }
 
-/// Invariants 2 and 9: a sample is offered once per task, however many rounds; a memory is never larger than it may be,
-/// and is read back as it was.
+/// Invariants 2 and 9: a sample is offered at every visit, or once per task, however many rounds; a memory is never
+/// larger than it may be, and is read back as it was.
 #[test]
 fn a_memory_is_a_part_of_what_was_learnt() {
-    for rounds in [1, 3] {
-        let run = run(er(|_| ()), 3, rounds);
+    let cases = [1, 3].into_iter().flat_map(|n| [(n, Offered::EveryStep), (n, Offered::Once)]);
+    for (rounds, offered) in cases {
+        let run = run(er(|c| c.buffer.offered = offered), 3, rounds);
+        let visits = match offered {
+            Offered::EveryStep => u64::from(rounds * run.lab.training.epochs),
+            Offered::Once => 1,
+        };
         for (client, state) in &run.states {
             let memory = ReplayMemory::of(state).unwrap();
             let mine = |task: usize| deal(&run.lab, &run.view(task), 2)[client.index()].to_vec();
             let learnt: Vec<u32> = (0..3).flat_map(mine).collect();
-            assert_eq!(memory.reservoir.offered(), learnt.len() as u64);
+            assert_eq!(memory.reservoir.offered(), visits * learnt.len() as u64);
             let held = memory.reservoir.samples();
             assert_eq!(held.len(), 20);
             assert!(held.iter().all(|sample| learnt.contains(sample)));
             let mut own = held.to_vec();
             own.sort_unstable();
             own.dedup();
-            assert_eq!(own.len(), 20, "each once");
+            assert!(own.len() == 20 || offered == Offered::EveryStep, "each once");
             assert_eq!(memory.save().digest(), state.digest());
             assert_eq!(run.method.state_bytes(state).unwrap(), 20 * 64);
         }
     }
+}
+
+/// Every visit of a sample is stored with the logits of its step, before the step: those of the first batch are of the
+/// model received, on images as they are trained on.
+#[test]
+fn a_visit_is_stored_with_the_logits_of_its_step() {
+    let method = der(|c| (c.buffer.size, c.alpha, c.beta) = (1_000, 0.5, 0.0));
+    let mut run = Engine::new(method, facts(), apart());
+    run.lab.training = plan(OptimizerConfig::sgd(0.1));
+    let shards = deal(&run.lab, &run.view(0), 2);
+    run.task(0, &shards, 2);
+    for client in 0..2 {
+        let of = |e: &&Exchange| e.participant.client.index() == client;
+        let exchange = run.exchanges.iter().find(of).unwrap();
+        let memory = ReplayMemory::of(&run.states[&exchange.participant.client]).unwrap();
+        let slots = memory.reservoir.slots();
+        assert_eq!(slots.len(), 2 * 2 * shards[client].len());
+        let visits = |sample| slots.iter().filter(move |slot| slot.sample == sample);
+        for sample in shards[client].iter() {
+            let notes: Vec<_> = visits(*sample).map(|slot| &slot.logits).collect();
+            assert_eq!(notes.len(), 4);
+            assert!((1..4).all(|at| !notes[..at].contains(&notes[at])), "{sample}: {notes:?}");
+        }
+        let first = &slots[..run.lab.training.batch];
+        let own: Shard = first.iter().map(|slot| slot.sample).collect();
+        let received = parameters_of(&exchange.down).unwrap();
+        let model = Classifier::frozen(&run.lab.backbone, &received).unwrap();
+        let loader = run.lab.train_loader(&own);
+        let batch = loader.in_order(64).next().unwrap().unwrap();
+        let features = model.batch_features(&batch, &run.lab.device).unwrap();
+        let logits = model.logits(&features).unwrap().to_vec2::<f32>().unwrap();
+        for (slot, logits) in first.iter().zip(logits) {
+            let pairs = slot.logits.iter().zip(&logits);
+            assert!(pairs.clone().count() == 6 && pairs.clone().all(|(a, b)| (a - b).abs() < 1e-4));
+        }
+    }
+}
+
+/// Logits of a task are stored at its end, whatever the order of classes; those of earlier tasks stay.
+#[test]
+fn logits_of_earlier_tasks_stay_as_a_task_ends() {
+    let method = der(|c| (c.logits, c.buffer.size) = (LogitTiming::End, 1_000));
+    let mut run = Engine::new(method, facts(), lab(3, ClassPermutation::Seeded(4)));
+    run.lab.training = plan(OptimizerConfig::sgd(0.1));
+    let mut before = Vec::new();
+    for task in 0..2 {
+        let shards = deal(&run.lab, &run.view(task), 2);
+        run.task(task, &shards, 1);
+        let state = run.states.values().next().unwrap();
+        let slots = ReplayMemory::of(state).unwrap().reservoir.slots().to_vec();
+        assert!(slots.iter().all(|slot| slot.logits.len() == 6), "all are noted");
+        assert!(slots.len() > before.len() && slots[..before.len()] == before[..]);
+        before = slots;
+    }
+}
+
+/// What a client held without being sampled is offered where each sample is offered once, and never where visits are.
+#[test]
+fn tasks_that_were_missed_are_no_visits() {
+    let offered = |offered| {
+        let mut run = engine(er(|c| c.buffer.offered = offered), 3);
+        run.lab.training = plan(OptimizerConfig::sgd(0.1));
+        let [missed, shards] = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
+        run.task_after_missing(1, &missed, &shards);
+        let state = &run.states.values().next().unwrap();
+        (ReplayMemory::of(state).unwrap().reservoir.offered(), shards[0].len() as u64)
+    };
+    let ((once, shard), (visits, _)) = (offered(Offered::Once), offered(Offered::EveryStep));
+    assert_eq!((once, visits), (2 * shard, 2 * shard), "two tasks once, or one in two epochs");
 }
 
 /// Section 5.2: how wide stored logits are, and when they are those of the client's model.

@@ -6,6 +6,7 @@ mod terms;
 use std::ops::Range;
 
 use candle_core::Tensor;
+use clap::ValueEnum;
 
 pub use self::state::ReplayMemory;
 pub(super) use self::terms::{Batch2, ReplayTerms, StoredLogits};
@@ -17,12 +18,24 @@ use crate::learning::{Classifier, LearningError};
 use crate::numerics::distributions::choose;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{PolicyError, RunContext};
-use crate::scenario::reader::Keys;
+use crate::scenario::reader::{Choice, Keys};
 
 /// Draws of a step begin here among the steps of a client's stream; before are those of the reservoir.
 const DRAWS: u64 = 1 << 40;
 /// Epochs of the augmentation of draws begin here.
 const EPOCHS: u64 = 1 << 20;
+
+/// Samples that are offered to a client's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
+pub enum Offered {
+    /// Those of every step, in all epochs and rounds: an image may be stored several times.
+    #[default]
+    EveryStep,
+    /// Each sample once, in the first epoch of the client's first round of a task.
+    ///
+    /// Also those of tasks that the client held without being sampled, without logits.
+    Once,
+}
 
 /// Samples that a client remembers, and the number that a step draws.
 #[derive(Clone, Copy, Debug, PartialEq, Keys)]
@@ -33,6 +46,9 @@ pub struct Buffer {
     /// Remembered samples drawn per step; default: the size of the batch.
     #[key(at_least = 1.0)]
     pub replay_batch_size: Option<u32>,
+    /// Samples that are offered to the memory.
+    #[key(default = Offered::EveryStep, source = "releases of ER and DER++")]
+    pub offered: Offered,
     /// Remembered samples in the weight of an upload, too.
     #[key(name = "count_buffer", default = false, source = "not in any release")]
     pub counts: bool,
@@ -53,7 +69,7 @@ pub(super) struct Replay {
     pub notes: Option<usize>,
 }
 
-/// Trains a member with replay and fills its memory in its first epoch of a task.
+/// Trains a member with replay and fills its memory.
 pub(super) fn learn(
     training: &LocalTraining<'_, ReplayMemory>,
     replay: &Replay,
@@ -63,7 +79,8 @@ pub(super) fn learn(
     let mut memory = std::mem::take(&mut member.state);
     let capacity = replay.buffer.size as usize;
     memory.sample_bytes = ctx.dataset.train.sample_bytes()?;
-    for missed in member.missed {
+    let once = replay.buffer.offered == Offered::Once;
+    for missed in member.missed.iter().filter(|_| once) {
         if memory.begin(missed.task) {
             for sample in missed.shard.iter() {
                 let new = BufferedSample { sample: *sample, logits: Vec::new() };
@@ -71,9 +88,10 @@ pub(super) fn learn(
             }
         }
     }
-    let offering = match memory.begin(member.participant.view.task) {
-        true => member.shard.len().div_ceil(ctx.training.batch.max(1)) as u64,
-        false => 0,
+    let offering = match (once, memory.begin(member.participant.view.task)) {
+        (false, _) => u64::MAX,
+        (true, true) => member.shard.len().div_ceil(ctx.training.batch.max(1)) as u64,
+        (true, false) => 0,
     };
     let trained = training.train_with_objective(std::slice::from_ref(member), |_| {
         let (key, memory) = (member.key, &mut memory);
@@ -91,7 +109,7 @@ pub(super) fn learn(
 
 /// Computes the losses of a step with draws from the memory as it is.
 ///
-/// In the first epoch the batch is then offered to the memory.
+/// The batch is then offered to the memory.
 struct Replaying<'a> {
     replay: &'a Replay,
     ctx: &'a RunContext,
@@ -103,14 +121,11 @@ struct Replaying<'a> {
 
 impl Replaying<'_> {
     /// Draws some of these slots, without replacement; none where there are none.
-    fn draw(&self, slots: &[usize], (step, which): (u64, u64), batch: usize) -> Vec<usize> {
-        let count = self.replay.buffer.drawn(batch, slots.len());
-        let key = self.key.domain(Domain::Method).step(DRAWS + 2 * step + which);
-        let drawn = choose(&mut key.rng(), slots.len() as u64, count as u64);
-        drawn.into_iter().map(|at| slots[at as usize]).collect()
+    fn draw(&self, slots: &[usize], place: (u64, u64), batch: usize) -> Vec<usize> {
+        drawn_slots(self.key, slots, place, self.replay.buffer.drawn(batch, slots.len()))
     }
 
-    /// Reads the samples of these slots as training sees them, with what was noted of each.
+    /// Reads the samples of these slots in their order, as training sees them, with what was noted of each.
     fn read(
         &self,
         slots: &[usize],
@@ -122,17 +137,11 @@ impl Replaying<'_> {
         let loader = self.ctx.train_loader(&shard);
         let loader = self.ctx.with_frozen_features(loader, model.frozen_part());
         let loader = loader.map_err(|error| LearningError::Shape(error.to_string()))?;
-        let keys = [Domain::Shuffle, Domain::Augment].map(|domain| self.key.domain(domain));
-        let epoch = EPOCHS + 2 * step + which;
-        let batch = loader.epoch(epoch, slots.len(), keys[0], keys[1]).next();
+        let (epoch, key) = (EPOCHS + 2 * step + which, self.key.domain(Domain::Augment));
+        let batch = loader.epoch_in_order(epoch, slots.len(), key).next();
         let none = || LearningError::Shape("nothing was drawn".to_owned());
         let batch = batch.ok_or_else(none)??;
-        let noted = batch.samples().iter().map(|sample| {
-            let own = slots.iter().find(|slot| held[**slot].sample == *sample);
-            own.map(|slot| held[*slot].logits.clone()).unwrap_or_default()
-        });
-        let noted = noted.collect();
-        Ok((batch, noted))
+        Ok((batch, notes_of(held, slots)))
     }
 
     fn offer(&mut self, batch: &Batch, logits: &Tensor) -> Result<(), LearningError> {
@@ -195,6 +204,23 @@ impl Objective for Replaying<'_> {
     }
 }
 
+/// Draws `count` of these slots for draw `which` of a step, without replacement.
+fn drawn_slots(
+    key: StreamKey,
+    slots: &[usize],
+    (step, which): (u64, u64),
+    count: usize,
+) -> Vec<usize> {
+    let key = key.domain(Domain::Method).step(DRAWS + 2 * step + which);
+    let drawn = choose(&mut key.rng(), slots.len() as u64, count as u64);
+    drawn.into_iter().map(|at| slots[at as usize]).collect()
+}
+
+/// Returns the notes of these slots, in their order. Slots of one sample have notes of their visits.
+fn notes_of(held: &[BufferedSample], slots: &[usize]) -> Vec<Vec<f32>> {
+    slots.iter().map(|slot| held[*slot].logits.clone()).collect()
+}
+
 impl Replaying<'_> {
     fn has_notes(&self, slot: usize) -> bool {
         !self.memory.reservoir.slots()[slot].logits.is_empty()
@@ -234,3 +260,6 @@ pub(super) fn note_again(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

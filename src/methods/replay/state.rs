@@ -7,7 +7,8 @@ use crate::policy::ClientState;
 use crate::quantity::TaskId;
 use crate::wire::Saved;
 
-/// A reservoir over the samples of the tasks that a client has worked on, each offered once. The state names samples by
+/// A reservoir over the samples that a client has trained on; an image that it was offered several times may be there
+/// several times. The state names samples by
 /// their index in the data set; what a client would keep are the samples themselves, and these and their logits are
 /// what [`kept_bytes`](ClientState::kept_bytes) counts.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]

@@ -76,17 +76,36 @@ impl Engine {
         self.walk(Part { task, before: self.round, phases: usize::MAX }, shards, rounds);
     }
 
+    /// One task with these shards, of clients that held shards of the task before without being sampled.
+    pub fn task_after_missing(&mut self, task: usize, missed: &[Shard], shards: &[Shard]) {
+        let part = Part { task, before: self.round, phases: usize::MAX };
+        self.walk_holding(part, shards, 1, |other| (other + 1 == task).then(|| missed.to_vec()));
+    }
+
     /// A task up to the end of its first phase.
     pub fn first_phase(&mut self, task: usize, shards: &[Shard], rounds: u32) {
         self.walk(Part { task, before: self.round, phases: 1 }, shards, rounds);
     }
 
     fn walk(&mut self, part: Part, shards: &[Shard], rounds: u32) {
+        self.walk_holding(part, shards, rounds, |_| None);
+    }
+
+    /// `missed` gives the shards of other tasks, in which no client is sampled.
+    fn walk_holding(
+        &mut self,
+        part: Part,
+        shards: &[Shard],
+        rounds: u32,
+        missed: impl Fn(usize) -> Option<Vec<Shard>>,
+    ) {
         assert!(part.task > 0 || part.before == 0, "rounds before the first task");
         let tasks = self.lab.task_sequence.tasks.len();
         let nothing = vec![Shard::from([]); shards.len()];
-        let held = (0..tasks)
-            .map(|task| if task == part.task { shards.to_vec() } else { nothing.clone() });
+        let held = (0..tasks).map(|task| match task == part.task {
+            true => shards.to_vec(),
+            false => missed(task).unwrap_or_else(|| nothing.clone()),
+        });
         let seen = Seen {
             server: std::mem::replace(&mut self.server, fresh(&*self.method, &self.lab)),
             states: std::mem::take(&mut self.states),
