@@ -164,7 +164,7 @@ fn a_stronger_pull_brings_means_nearer() {
     let apart = |weight: f64| {
         let fedavg = fedavg(Train::All, ClientWeighting::Uniform);
         let distance = ProtoDistance::Square;
-        let method = built(FedProto { fedavg, weight, distance }, &facts());
+        let method = built(FedProto { fedavg, weight, distance, ..FedProto::default() }, &facts());
         let mut run = Engine::new(method, facts(), lab(3, ClassPermutation::Native));
         run.lab.training = plan(OptimizerConfig::sgd(0.01));
         let shards = deal(&run.lab, &run.view(0), 2);
