@@ -29,7 +29,8 @@ pub fn fisheravg(train: Train, fisher: FisherForm) -> Arc<dyn Method> {
     built(FisherAvg { fedavg: base(train), fisher, ..FisherAvg::default() }, &facts())
 }
 
-fn ewc(change: impl Fn(&mut Ewc)) -> Arc<dyn Method> {
+/// EWC of heads over all classes seen, whose last round trains.
+pub fn ewc(change: impl Fn(&mut Ewc)) -> Arc<dyn Method> {
     let fedavg = FedAvg { old_logits: OldLogits::Keep, ..base(Train::Head) };
     let mut method = Ewc { fedavg, skip_last_round: false, ..Ewc::default() };
     change(&mut method);

@@ -19,7 +19,7 @@ pub enum ProtoDistance {
     ///
     /// There is no pull at distance zero.
     Euclidean,
-    /// The mean of squares over all samples of a batch and their entries, of each sample from its class's prototype.
+    /// The mean of squares over the entries of all samples of a batch, of each from its class's prototype.
     ///
     /// It replaces the sum over classes. A sample without a prototype counts as one on it.
     Samples,

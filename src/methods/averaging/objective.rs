@@ -28,8 +28,7 @@ impl TrainingStep<'_> {
         self.model.pack_outputs(self.step, self.device, self.dropout.clone())
     }
 
-    /// Runs a forward pass as [`outputs`](TrainingStep::outputs) with other `labels` than those of the batch: head
-    /// rows, one per sample.
+    /// Runs a forward pass with other `labels` than those of the batch: head rows, one per sample.
     ///
     /// # Errors
     /// When the batch does not fit the network, or a label is not among the rows.
