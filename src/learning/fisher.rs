@@ -126,8 +126,22 @@ impl FisherPass {
     /// # Errors
     /// When it does not fit, or a label is not among the rows.
     pub fn add(&mut self, batch: Batch, device: &Device) -> Result<(), LearningError> {
+        let labels = batch.labels().to_vec();
+        self.add_labeled(batch, labels, device)
+    }
+
+    /// Adds a batch as [`add`](FisherPass::add) with other `labels` than its own: head rows, one per sample.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn add_labeled(
+        &mut self,
+        batch: Batch,
+        labels: Vec<u32>,
+        device: &Device,
+    ) -> Result<(), LearningError> {
         let (samples, copies) = (batch.len(), self.network.members());
-        let (rows, labels) = (self.network.rows(), batch.labels().to_vec());
+        let rows = self.network.rows();
         let groups = match self.form {
             FisherForm::Batches => SampleGroups::one(samples),
             _ => SampleGroups::new(

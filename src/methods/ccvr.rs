@@ -10,10 +10,18 @@
 //!          mixture: client m with probability n_mc / N_c, then its own Gaussian
 //!          W, b  <- SGD on features drawn from them, every class as often
 //! ```
-//! The merge is that of the samples together. Two codes are public: one calibrates over the classes of the current task
-//! (`scope = "current"`), an earlier one over all seen; both draw from the mixture. `scope = "seen"` with a prompt and
-//! `cov_scale = 3` is HGP. Where the whole network trains, Gaussians of old classes grow stale as features drift.
-//! Gaussians are of the clients' own models, the head that is calibrated stands on the mean of them.
+//! The merge is that of the samples together. `N_c` counts the samples of the clients that send a Gaussian of c, which
+//! those with fewer samples than `min_samples` do not.
+//!
+//! The defaults are those of HGP's benchmark (fed-mammoth), which draws from the mixture. Its last code calibrates over
+//! the classes of the current task (`scope = "current"`), earlier ones over all seen. `scope = "seen"` with a prompt and
+//! `cov_scale = 3` is HGP. Luo et al. calibrate once, with plain cross-entropy, on one merged Gaussian per class with
+//! its full covariance; so does FL-bench, in one pass over 200 features per class before each test:
+//! `class_model = "merged"`, `covariance = "full"`, `calibrated = "last-round"`, `calibration_loss = "plain"`,
+//! `calibration_epochs = 1`, `samples_per_class = 200`, `scope = "seen"`.
+//!
+//! Where the whole network trains, Gaussians of old classes grow stale as features drift. Gaussians are of the clients'
+//! own models, the head that is calibrated stands on the mean of them.
 
 use clap::ValueEnum;
 
@@ -70,24 +78,32 @@ pub struct Ccvr {
     /// Form of the covariance in Gaussians of classes.
     #[key(
         default = CovarianceForm::Diagonal,
-        source = "the code of HGP's benchmark; full in the paper"
+        source = "the code of HGP's benchmark; full in Luo et al."
     )]
     pub covariance: CovarianceForm,
     /// Distribution from which features of a class are drawn.
-    #[key(default = ClassModel::Mixture, source = "the code of HGP's benchmark; merged in the paper")]
+    #[key(default = ClassModel::Mixture, source = "the code of HGP's benchmark; merged in Luo et al.")]
     pub class_model: ClassModel,
     /// Factor on covariances when features are drawn.
     #[key(default = 1.0, source = "Luo et al.", above = 0.0)]
     pub cov_scale: f64,
-    /// Smallest number of samples of a class for which a client sends a Gaussian; with one, only a mean. Counts of a
-    /// class are of the clients that send one.
-    #[key(default = 2, source = "code; the paper's formula takes 1", at_least = 1.0)]
+    /// Smallest number of samples of a class for which a client sends a Gaussian; with one, only a mean.
+    ///
+    /// Clients with fewer samples do not count in the weights of the class, either.
+    #[key(
+        default = 2,
+        source = "the code of HGP's benchmark; 1 in Luo et al.'s formula",
+        at_least = 1.0
+    )]
     pub min_samples: u32,
     /// Time for which Gaussians of the current task are kept.
     #[key(default = GaussianLifetime::Cohort, source = CODE)]
     pub gaussian_lifetime: GaussianLifetime,
     /// Rounds of a task after which the head is calibrated.
-    #[key(default = Calibrated::EveryRound, source = "code; once in the paper")]
+    #[key(
+        default = Calibrated::EveryRound,
+        source = "the code of HGP's benchmark; once, after training, in Luo et al."
+    )]
     pub calibrated: Calibrated,
     /// Calibration of the head.
     #[key(read = Calibration::read(table).into())]
@@ -97,9 +113,6 @@ pub struct Ccvr {
 /// Source of most defaults.
 const CODE: &str = "the code of HGP's benchmark";
 
-/// Origin of numbers that the paper leaves open.
-const CODE_ALONE: &str = "the code of HGP's benchmark; the paper does not say";
-
 /// Keys of the calibration.
 #[derive(Keys)]
 struct Calibration {
@@ -107,10 +120,15 @@ struct Calibration {
     #[key(default = CalibrationScope::Current, source = CODE)]
     scope: CalibrationScope,
     /// Epochs of calibration; 0: none.
-    #[key(name = "calibration_epochs", default = 5, source = CODE_ALONE, at_least = 0.0)]
+    #[key(
+        name = "calibration_epochs",
+        default = 5,
+        source = "the code of HGP's benchmark; one pass in FL-bench",
+        at_least = 0.0
+    )]
     epochs: u32,
     /// Features drawn per class and epoch.
-    #[key(default = 256, source = CODE_ALONE, at_least = 1.0)]
+    #[key(default = 256, source = "the code of HGP's benchmark; 200 in FL-bench", at_least = 1.0)]
     samples_per_class: u32,
     /// Features per step of calibration.
     #[key(name = "calibration_batch", default = 256, source = CODE, at_least = 1.0)]
@@ -131,7 +149,7 @@ struct Calibration {
     #[key(
         name = "calibration_loss",
         default = RebalanceLoss::Normalized,
-        source = "the code of HGP's benchmark; plain in the paper"
+        source = "the code of HGP's benchmark; plain in Luo et al. and FL-bench"
     )]
     loss: RebalanceLoss,
     /// Temperature of the normalized logits.

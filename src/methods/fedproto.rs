@@ -12,11 +12,18 @@
 //!
 //! In the paper only prototypes travel and models stay their clients' own; averaging them, too, is what HGP's benchmark
 //! does. Features for prototypes are those of the statistics transform.
+//!
+//! The authors' release differs in four choices: each sample is drawn to its class's prototype (`distance = "samples"`,
+//! `weight = 1`), a prototype is the plain mean over clients (`prototype_weighting = "uniform"`), features for it are
+//! those of training, in the last epoch (nearest to it: `data.statistics.transform = "train"`), and each client answers
+//! with its own model, which is not offered.
 
 use candle_core::Tensor;
 
 use super::averaging::{ClosedRound, Objective, PackClient, TrainingStep, first_of};
-use super::class_statistics::{DescribesClasses, Descriptions, MeanPrototypes, flag_bytes};
+use super::class_statistics::{
+    DescribesClasses, Descriptions, MeanPrototypes, PrototypeWeighting, flag_bytes,
+};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{
@@ -43,11 +50,24 @@ pub struct FedProto {
     #[key(read = FedAvg::read_keys(table, TrainableKeys::FEDAVG.uniform(CODE)))]
     pub fedavg: FedAvg,
     /// Weight of the term that pulls features to prototypes (`lambda`).
-    #[key(default = 0.1, at_least = 0.0, source = CODE)]
+    #[key(
+        default = 0.1,
+        at_least = 0.0,
+        source = "the code of HGP's benchmark; 1 in the authors'"
+    )]
     pub weight: f64,
-    /// Distance of a class mean from its prototype.
-    #[key(default = ProtoDistance::MeanSquare, source = CODE)]
+    /// Distance of a class mean, or of samples, from prototypes.
+    #[key(
+        default = ProtoDistance::MeanSquare,
+        source = "the code of HGP's benchmark; the authors' has samples"
+    )]
     pub distance: ProtoDistance,
+    /// Weight of a client's class mean in the prototype of the class.
+    #[key(
+        default = PrototypeWeighting::BySamples,
+        source = "Tan et al.; the code of HGP's benchmark; uniform in the authors'"
+    )]
+    pub prototype_weighting: PrototypeWeighting,
 }
 
 impl FedProto {
@@ -146,7 +166,7 @@ impl ServerUpdate<MeanPrototypes> for FedProto {
         ClosedRound { aggregate, round, .. }: ClosedRound<'_>,
         _theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        known.renew(&aggregate, &round.stage.view)?;
+        known.renew(&aggregate, &round.stage.view, self.prototype_weighting)?;
         Ok(Vec::new())
     }
 }

@@ -11,12 +11,16 @@
 //! `e` makes it the plain mean. Running statistics of batch norms have no Fisher and are averaged as FedAvg does, for
 //! which uploads then say how many samples are behind them. Of confident, right answers the gradient vanishes, and with
 //! it the Fisher.
+//!
+//! The benchmark's code takes labels modulo the number of the task's classes in this pass (`labels = "modulo"`), not in
+//! training. Its pass sees images in [0, 1], neither cropped nor normalized (`data.statistics.transform = "raw"`).
 
 use super::averaging::{ClientWeighting, LocalTrainingResult, PackClient, sample_count};
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::local_fisher::{FORM_SOURCE, local_fisher};
 use super::parts::{AveragingMethod, ClientContext, ModelAdaptation, Parts, UploadExtras};
+use super::task_labels::{LABELS_SOURCE, TaskLabels};
 use crate::learning::fisher::FisherForm;
 use crate::model::{ParameterSet, is_buffer};
 use crate::policy::{ExchangeFacts, ModelFacts, PolicyError, TensorSpec};
@@ -35,6 +39,9 @@ pub struct FisherAvg {
     /// Squared gradients that the Fisher information averages.
     #[key(default = FisherForm::Truth, source = FORM_SOURCE)]
     pub fisher: FisherForm,
+    /// Labels of samples in the Fisher information; training has their own.
+    #[key(default = TaskLabels::Own, source = LABELS_SOURCE)]
+    pub labels: TaskLabels,
 }
 
 impl FisherAvg {
@@ -81,8 +88,9 @@ impl UploadExtras<()> for FisherAvg {
         trained: &LocalTrainingResult,
     ) -> Result<ParameterSet, PolicyError> {
         let ClientContext { model, shared, ctx } = *context;
-        let rows = shared.trained_rows(model, &member.participant.view);
-        let sum = local_fisher(self.fisher, (&trained.parameters, rows), member.shard, ctx)?;
+        let view = &member.participant.view;
+        let there = (&trained.parameters, shared.trained_rows(model, view));
+        let sum = local_fisher((self.fisher, self.labels, view), there, member.shard, ctx)?;
         let factor = match self.fedavg.client_weighting {
             ClientWeighting::BySamples => 1.0,
             ClientWeighting::Uniform => 1.0 / sum.terms.max(1) as f64,

@@ -65,3 +65,48 @@ pub(super) fn choosing_work(
     let distances = samples as f64 * each as f64 * model.backbone.dim() as f64;
     samples as f64 / 3.0 + model.passes(distances)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{
+        ClassPermutation, Normalization, TaskSequence, TaskSizes, Transform, digits,
+    };
+    use crate::model::{Backbone, LinearHead, Parameter, ParameterSet, PixelShape};
+
+    /// Features are of images of the statistics transform; classes keep the order of the shard.
+    #[test]
+    fn candidates_are_seen_as_statistics_passes_see_them() {
+        let tasks = TaskSequence::new(10, &ClassPermutation::Seeded(1), &TaskSizes::Even(2));
+        let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
+        let ctx = RunContext::new(pixels, digits::embedded().unwrap(), tasks.unwrap());
+        let divided = |deviation: f32| {
+            let (mean, deviation) = (vec![0.0], vec![deviation]);
+            let normalise = Normalization::Explicit { mean, deviation };
+            std::sync::Arc::new(Transform { normalise, ..Transform::default() })
+        };
+        let (train_transform, statistics_transform) = (divided(4.0), divided(0.5));
+        let ctx = RunContext { train_transform, statistics_transform, ..ctx };
+        let zeros = |shape: Vec<usize>| Parameter {
+            values: vec![0.0; shape.iter().product()].into(),
+            shape,
+        };
+        let head = [(LinearHead::WEIGHT, zeros(vec![10, 64])), (LinearHead::BIAS, zeros(vec![10]))];
+        let model =
+            Classifier::frozen(&ctx.backbone, &head.into_iter().collect::<ParameterSet>()).unwrap();
+        let by_class = ctx.dataset.train.by_class();
+        let shard: Shard = [by_class[3][0], by_class[8][4], by_class[3][9]].into_iter().collect();
+        let found = features_by_row(&shard, &model, &ctx).unwrap();
+        assert_eq!(found.len(), 2);
+        for (class, samples) in [(3, vec![shard[0], shard[2]]), (8, vec![shard[1]])] {
+            let own = &found[&ctx.task_sequence.row_of(class)];
+            assert_eq!((&own.samples, own.dim()), (&samples, 64));
+            let pixels = samples.iter().flat_map(|sample| {
+                ctx.dataset.train.image(*sample as usize).unwrap().pixels.to_vec()
+            });
+            for (feature, pixel) in own.features.iter().zip(pixels) {
+                assert!((feature - f32::from(pixel) / 255.0 / 0.5).abs() < 1e-5);
+            }
+        }
+    }
+}

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::data::Shard;
+use super::task_labels::TaskLabels;
+use crate::data::{Shard, TaskView};
 use crate::learning::fisher::{FisherDiagonal, FisherForm, FisherPass};
 use crate::model::ParameterSet;
 use crate::policy::{PolicyError, RunContext};
@@ -13,9 +14,9 @@ pub(super) const FORM_SOURCE: &str =
 
 /// Computes the Fisher of a model with these parameters on the samples of a shard.
 ///
-/// The head rows `rows` compete; samples are as statistics passes see them.
+/// The head rows `rows` compete; samples are as statistics passes see them, with `labels` in the task of `view`.
 pub(super) fn local_fisher(
-    form: FisherForm,
+    (form, labels, view): (FisherForm, TaskLabels, &TaskView),
     (parameters, rows): (&ParameterSet, Range<usize>),
     shard: &Shard,
     ctx: &RunContext,
@@ -23,7 +24,9 @@ pub(super) fn local_fisher(
     let mut pass = FisherPass::new(&ctx.backbone, parameters, rows, form)?;
     let loader = ctx.with_frozen_features(ctx.statistics_loader(shard), pass.frozen_part())?;
     for batch in loader.in_order(pass.batch(ctx.training.batch)) {
-        pass.add(batch?, &ctx.device)?;
+        let batch = batch?;
+        let rows = batch.labels().iter().map(|row| labels.row(*row, &view.rows)).collect();
+        pass.add_labeled(batch, rows, &ctx.device)?;
     }
     Ok(pass.finish())
 }

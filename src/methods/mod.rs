@@ -57,6 +57,7 @@ mod requirement;
 pub mod scaffold;
 pub mod server_moments;
 pub mod stsa;
+mod task_labels;
 pub mod trainable;
 mod uses;
 
@@ -66,4 +67,5 @@ pub use head_form::HeadForm;
 pub use recipe::Recipe;
 pub use registry::{Registry, UnknownMethod};
 pub use requirement::Requirement;
+pub use task_labels::TaskLabels;
 pub use uses::{Carried, Uses};

@@ -6,6 +6,7 @@ use fedcast::data::{ClassPermutation, Shard};
 use fedcast::learning::losses::ProtoDistance;
 use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::methods::averaging::ClientWeighting;
+use fedcast::methods::class_statistics::PrototypeWeighting;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedproto::FedProto;
 use fedcast::model::ParameterSet;
@@ -132,6 +133,43 @@ fn prototypes_are_means_over_all_clients() {
     }
 }
 
+/// The authors' code: with uniform weights a prototype is the plain mean of what clients report.
+#[test]
+fn uniform_prototypes_are_plain_means_over_clients() {
+    let of = |prototype_weighting| {
+        let fedavg = fedavg(Train::Prompt, ClientWeighting::Uniform);
+        let method = FedProto { fedavg, prototype_weighting, ..FedProto::default() };
+        let mut run = engine(built(method, &facts()), 3);
+        let shards = uneven(&run.lab);
+        run.task(0, &shards, 2);
+        run
+    };
+    let run = of(PrototypeWeighting::Uniform);
+    let told = |run: &Engine| {
+        let table = run.last().down.tensor(Kind::Prototypes, "prototypes").unwrap();
+        table.as_f32().unwrap().to_vec()
+    };
+    let [one, other] = [0, 1].map(|at| {
+        reported(&run.exchanges[at]).into_iter().flat_map(|(_, _, mean)| mean).collect::<Vec<_>>()
+    });
+    let plain: Vec<f32> = one.iter().zip(&other).map(|(a, b)| (a + b) / 2.0).collect();
+    assert!(far(&told(&run), &plain) < 1e-6);
+    assert!(far(&told(&of(PrototypeWeighting::BySamples)), &plain) > 1e-3);
+}
+
+/// The pull on samples is another than that on class means, and nothing in a task's first round.
+#[test]
+fn samples_are_pulled_from_the_second_round_on() {
+    let of = |distance, rounds| {
+        let fedavg = fedavg(Train::Prompt, ClientWeighting::Uniform);
+        let method = FedProto { fedavg, weight: 1.0, distance, ..FedProto::default() };
+        parameters(&engine(built(method, &facts()), 3).run(2, rounds)).digest()
+    };
+    let [samples, means] = [ProtoDistance::Samples, ProtoDistance::MeanSquare];
+    assert_eq!(of(samples, 1), of(means, 1));
+    assert_ne!(of(samples, 2), of(means, 2));
+}
+
 /// A class that no client has gets no prototype, and prototypes of earlier tasks are dropped.
 #[test]
 fn a_class_without_a_prototype_is_left_out() {
@@ -164,7 +202,7 @@ fn a_stronger_pull_brings_means_nearer() {
     let apart = |weight: f64| {
         let fedavg = fedavg(Train::All, ClientWeighting::Uniform);
         let distance = ProtoDistance::Square;
-        let method = built(FedProto { fedavg, weight, distance }, &facts());
+        let method = built(FedProto { fedavg, weight, distance, ..FedProto::default() }, &facts());
         let mut run = Engine::new(method, facts(), lab(3, ClassPermutation::Native));
         run.lab.training = plan(OptimizerConfig::sgd(0.01));
         let shards = deal(&run.lab, &run.view(0), 2);

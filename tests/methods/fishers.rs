@@ -26,10 +26,11 @@ fn base(train: Train) -> FedAvg {
 }
 
 pub fn fisheravg(train: Train, fisher: FisherForm) -> Arc<dyn Method> {
-    built(FisherAvg { fedavg: base(train), fisher }, &facts())
+    built(FisherAvg { fedavg: base(train), fisher, ..FisherAvg::default() }, &facts())
 }
 
-fn ewc(change: impl Fn(&mut Ewc)) -> Arc<dyn Method> {
+/// EWC of heads over all classes seen, whose last round trains.
+pub fn ewc(change: impl Fn(&mut Ewc)) -> Arc<dyn Method> {
     let fedavg = FedAvg { old_logits: OldLogits::Keep, ..base(Train::Head) };
     let mut method = Ewc { fedavg, skip_last_round: false, ..Ewc::default() };
     change(&mut method);
@@ -132,7 +133,8 @@ fn growing_and_lean_fisher_means_are_the_same() {
     let of = |form: WireForm, head: HeadForm| {
         let facts = ModelFacts { form, ..facts() };
         let fedavg = FedAvg { head_form: head, ..base(Train::Prompt) };
-        let method = built(FisherAvg { fedavg, fisher: FisherForm::Expected }, &facts);
+        let fisher = FisherForm::Expected;
+        let method = built(FisherAvg { fedavg, fisher, ..FisherAvg::default() }, &facts);
         Engine::new(method, facts, lab(3, ClassPermutation::Native))
             .run(2, 2)
             .server
@@ -150,7 +152,7 @@ fn growing_and_lean_fisher_means_are_the_same() {
 fn uniform_weights_divide_a_fisher_by_its_samples() {
     let of = |weights| {
         let fedavg = FedAvg { client_weighting: weights, ..base(Train::Head) };
-        let method = built(FisherAvg { fedavg, fisher: FisherForm::Truth }, &facts());
+        let method = built(FisherAvg { fedavg, ..FisherAvg::default() }, &facts());
         first_round(&run(method, 1, 2, 1), 2).remove(0).1
     };
     let (sums, means) = (of(ClientWeighting::BySamples), of(ClientWeighting::Uniform));

@@ -22,7 +22,7 @@ use crate::toys::{CLASSES, facts, lab};
 use crate::{built, far, hgp_with, small};
 
 /// Mean and deviation of the pixels that models are trained on, and that they are described on.
-const TRAINED: [f32; 2] = [0.8, 0.4];
+pub const TRAINED: [f32; 2] = [0.8, 0.4];
 pub const DESCRIBED: [f32; 2] = [0.2, 0.6];
 
 /// A world whose pipelines agree in nothing.

@@ -15,6 +15,7 @@ mod controls;
 mod fedavg;
 mod fedhaf;
 mod fedproto;
+mod fisher_values;
 mod fishers;
 mod frozen;
 mod gaussians;

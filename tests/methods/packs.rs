@@ -130,7 +130,6 @@ fn packable() -> Vec<Arc<dyn Method>> {
         full,
         fisher(Train::Head),
         fisher(Train::Prompt),
-        crate::fishers::held(),
         fedavg_of(Train::Head),
         fedavg_of(Train::Prompt),
         fedavg_of(Train::Lora),
@@ -155,6 +154,7 @@ fn beside_teachers() -> Vec<Arc<dyn Method>> {
         multi_class(Train::Head),
         crate::fedproto::drawn(Train::Prompt, 0.5),
         crate::ccvr::calibrating(Train::Prompt),
+        crate::fishers::held(),
     ]
 }
 

@@ -107,8 +107,23 @@ impl Classifier {
         device: &Device,
         dropout: Option<Dropout>,
     ) -> Result<PackOutputs, LearningError> {
+        self.labeled_outputs(step, step.batch.labels(), device, dropout)
+    }
+
+    /// Returns [`pack_outputs`](Classifier::pack_outputs) with other `labels` than those of the batch: head rows, one
+    /// per sample.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn labeled_outputs(
+        &self,
+        step: &PackBatch,
+        labels: &[u32],
+        device: &Device,
+        dropout: Option<Dropout>,
+    ) -> Result<PackOutputs, LearningError> {
         let PackLogits { features, logits, pull } = self.pack_logits(step, device, dropout)?;
-        let labels = self.own_rows(step.batch.labels());
+        let labels = self.own_rows(labels);
         let (rows, groups) = (0..self.rows.len(), &step.groups);
         let losses = ops::grouped_cross_entropy(&logits, &labels, rows, groups)?;
         let losses = match pull {

@@ -1,4 +1,4 @@
-//! The pull of a batch's class means towards prototypes (FedProto).
+//! The pull of a batch's class means, or of its samples, towards prototypes (FedProto).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use super::closed_form;
 use crate::scenario::reader::Choice;
 
-/// Distance of a class mean from its prototype.
+/// Distance of a class mean, or of samples, from prototypes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum ProtoDistance {
     /// The mean of squares over the entries of a feature.
@@ -19,6 +19,10 @@ pub enum ProtoDistance {
     ///
     /// There is no pull at distance zero.
     Euclidean,
+    /// The mean of squares over the entries of all samples of a batch, of each from its class's prototype.
+    ///
+    /// It replaces the sum over classes. A sample without a prototype counts as one on it.
+    Samples,
 }
 
 /// Prototypes of some classes, one behind the other.
@@ -44,7 +48,7 @@ impl ClassPrototypes {
     ///
     /// The sum is over the classes among `labels` that have a prototype, of `features` `(b, dim)`; it is 0 if there
     /// is none. With `g` its derivative by the mean of a class, each of the class's `n` features in the batch gets `g
-    /// / n`.
+    /// / n`. With [`ProtoDistance::Samples`] it is `sum_i |f_i - prototype of i's class|^2 / (b dim)`.
     ///
     /// # Errors
     /// More or fewer labels than features, or prototypes of another width.
@@ -64,6 +68,9 @@ impl ClassPrototypes {
         if labels.len() != batch || !fits {
             bail!("prototypes: {} labels for features {:?}", labels.len(), features.shape());
         }
+        if distance == ProtoDistance::Samples {
+            return self.pull_samples(features, labels, dim);
+        }
         closed_form(features, |features| {
             let (mut total, mut slope) = (0.0, vec![0f32; features.len()]);
             for (class, members) in &members {
@@ -80,7 +87,7 @@ impl ClassPrototypes {
                     ProtoDistance::Euclidean if squares > 0.0 => {
                         (squares.sqrt(), 1.0 / squares.sqrt())
                     }
-                    ProtoDistance::Euclidean => (0.0, 0.0),
+                    ProtoDistance::Euclidean | ProtoDistance::Samples => (0.0, 0.0),
                 };
                 total += value;
                 for sample in members {
@@ -88,6 +95,25 @@ impl ClassPrototypes {
                     own.iter_mut()
                         .zip(&gaps)
                         .for_each(|(own, gap)| *own = (factor * gap / n) as f32);
+                }
+            }
+            (total, slope)
+        })
+    }
+
+    /// Returns the mean of squares of all entries of `features - prototypes`, `(b, dim)`.
+    fn pull_samples(&self, features: &Tensor, labels: &[u32], dim: usize) -> Result<Tensor> {
+        closed_form(features, |features| {
+            let (mut total, mut slope) = (0.0, vec![0f32; features.len()]);
+            let entries = features.len().max(1) as f64;
+            for (sample, class) in labels.iter().enumerate() {
+                let Some(prototype) = self.by_class.get(class) else { continue };
+                let own = sample * dim..(sample + 1) * dim;
+                let pairs = features[own.clone()].iter().zip(prototype);
+                for (slope, (feature, prototype)) in slope[own].iter_mut().zip(pairs) {
+                    let gap = f64::from(*feature) - f64::from(*prototype);
+                    total += gap * gap / entries;
+                    *slope = (2.0 * gap / entries) as f32;
                 }
             }
             (total, slope)
@@ -162,6 +188,23 @@ mod tests {
         }
     }
 
+    /// The authors' code, lib/update.py: a mean of squares over samples and entries, also over samples without a
+    /// prototype. Two samples on both sides of their prototype are pulled, their mean is not.
+    #[test]
+    fn samples_are_pulled_where_their_mean_is_not() {
+        let (features, labels) = ([2.0f32, 3.0, 0.0, -3.0, 4.0, 4.0], [3u32, 3, 4]);
+        let (value, slope) = pull(&two(), &features, &labels, ProtoDistance::Samples);
+        // Gaps (1, 3) and (-1, -3) of three samples with two entries each.
+        assert!((value - 20.0 / 6.0).abs() < 1e-6, "{value}");
+        let wanted = [1.0, 3.0, -1.0, -3.0, 0.0, 0.0].map(|gap| 2.0 * gap / 6.0);
+        for (found, wanted) in slope.iter().zip(wanted) {
+            assert!((f64::from(*found) - wanted).abs() < 1e-6, "{slope:?}");
+        }
+        for distance in DISTANCES {
+            assert_eq!(pull(&two(), &features, &labels, distance), (0.0, vec![0.0; 6]));
+        }
+    }
+
     /// FedProto card, invariant 6: features of one class may change places.
     #[test]
     fn samples_of_a_class_may_change_places() {
@@ -185,6 +228,7 @@ mod tests {
         let features = Tensor::new(&[[1f32, 2.0, 3.0]], &Device::Cpu).unwrap();
         let known = two();
         assert!(known.pull(&features, &[3], ProtoDistance::Square).is_err(), "another width");
+        assert!(known.pull(&features, &[3], ProtoDistance::Samples).is_err(), "another width");
         assert!(known.pull(&features, &[4], ProtoDistance::Square).is_ok(), "no client is sampled");
         assert!(known.pull(&features, &[4, 4], ProtoDistance::Square).is_err());
     }

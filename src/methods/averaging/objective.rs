@@ -28,6 +28,14 @@ impl TrainingStep<'_> {
         self.model.pack_outputs(self.step, self.device, self.dropout.clone())
     }
 
+    /// Runs a forward pass with other `labels` than those of the batch: head rows, one per sample.
+    ///
+    /// # Errors
+    /// When the batch does not fit the network, or a label is not among the rows.
+    pub fn labeled_outputs(&self, labels: &[u32]) -> Result<PackOutputs, LearningError> {
+        self.model.labeled_outputs(self.step, labels, self.device, self.dropout.clone())
+    }
+
     /// Runs a forward pass: features and logits on the rows that train, for losses of one's own.
     ///
     /// # Errors

@@ -147,6 +147,25 @@ fn both_class_models_have_the_same_moments() {
     assert_eq!(probabilities(&all), [(0, ClientId(3), 0.75), (0, ClientId(5), 0.25)]);
 }
 
+/// Keys of the calibration: its scope names the classes, and without an epoch there is none. The defaults are those of
+/// HGP's benchmark.
+#[test]
+fn the_scope_names_the_classes_that_are_calibrated() {
+    let over = |change: fn(&mut Calibration)| {
+        let mut calibration = Calibration::default();
+        change(&mut calibration);
+        Rebalancing::from(calibration).over
+    };
+    assert_eq!(over(|c| c.scope = CalibrationScope::Current), Rebalance::Current);
+    assert_eq!(over(|c| c.scope = CalibrationScope::Seen), Rebalance::Both);
+    assert_eq!(over(|c| c.epochs = 0), Rebalance::None);
+    let default = Ccvr::default();
+    assert_eq!(
+        (default.calibration.over, default.class_model),
+        (Rebalance::Current, ClassModel::Mixture)
+    );
+}
+
 #[test]
 fn only_a_linear_head_upon_the_backbone_is_calibrated() {
     let facts = ModelFacts {

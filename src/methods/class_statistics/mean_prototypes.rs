@@ -2,14 +2,35 @@
 
 use std::collections::BTreeMap;
 
+use clap::ValueEnum;
+
 use super::{ClassMean, flagged, flags};
 use crate::data::TaskView;
 use crate::learning::losses::ClassPrototypes;
 use crate::methods::averaging::ServerState;
 use crate::policy::{Aggregate, Message, TensorSpec};
+use crate::scenario::reader::Choice;
 use crate::wire::{
     Body, Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Saved, Section, WireError,
 };
+
+/// Weight of a client's class mean in the prototype of the class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
+pub enum PrototypeWeighting {
+    /// In proportion to the client's samples of the class.
+    BySamples,
+    /// Equal for all clients with at least one sample of the class.
+    Uniform,
+}
+
+impl PrototypeWeighting {
+    fn of(self, count: u64) -> f64 {
+        match self {
+            PrototypeWeighting::BySamples => count as f64,
+            PrototypeWeighting::Uniform => 1.0,
+        }
+    }
+}
 
 /// Name of the prototypes in a download.
 const PROTOTYPES: &str = "prototypes";
@@ -33,23 +54,25 @@ impl MeanPrototypes {
         &mut self,
         aggregate: &Aggregate,
         view: &TaskView,
+        weighting: PrototypeWeighting,
     ) -> Result<(), WireError> {
         self.known.retain(|row, _| view.rows.contains(&(*row as usize)));
         let mut reports = Vec::new();
         for upload in &aggregate.kept_uploads {
             reports.extend(ClassMean::said(&upload.update)?);
         }
-        self.take(&reports);
+        self.take(&reports, weighting);
         Ok(())
     }
 
-    /// `p_c = sum_m n_mc p_mc / sum_m n_mc` of the classes that anybody reports.
-    fn take(&mut self, reports: &[ClassMean]) {
+    /// `p_c = sum_m w_mc p_mc / sum_m w_mc` of the classes that any client reports.
+    fn take(&mut self, reports: &[ClassMean], weighting: PrototypeWeighting) {
         let mut sums: BTreeMap<u32, (f64, Vec<f64>)> = BTreeMap::new();
         for ClassMean { row, count, mean } in reports.iter().filter(|report| report.count > 0) {
             let (total, sum) = sums.entry(*row).or_insert_with(|| (0.0, vec![0.0; mean.len()]));
-            *total += *count as f64;
-            sum.iter_mut().zip(mean).for_each(|(sum, value)| *sum += *count as f64 * value);
+            let weight = weighting.of(*count);
+            *total += weight;
+            sum.iter_mut().zip(mean).for_each(|(sum, value)| *sum += weight * value);
         }
         for (row, (total, sum)) in sums {
             self.known.insert(row, sum.into_iter().map(|value| (value / total) as f32).collect());

@@ -20,7 +20,7 @@ mod prototypes;
 mod rebalance;
 
 pub use description::{DescribesClasses, Descriptions, FeatureSpread};
-pub use mean_prototypes::MeanPrototypes;
+pub use mean_prototypes::{MeanPrototypes, PrototypeWeighting};
 pub use means::ClassMean;
 pub use mixture::Mixture;
 pub use prototypes::{Cells, GaussianLifetime, Prototypes};

@@ -146,3 +146,49 @@ impl Saved for Prototypes {
 }
 
 impl ServerState for Prototypes {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::TaskView;
+    use crate::methods::class_statistics::{ClassGaussian, fields};
+    use crate::numerics::gaussian::DiagonalGaussian;
+    use crate::policy::{KeptUpload, Message, Stage, UploadMeta, one_participant_per_client};
+    use crate::quantity::{Round, TaskId};
+
+    /// Gaussians are by client and not by the participant's place in a round: of three clients the first is not sampled,
+    /// and what a client says later replaces its own.
+    #[test]
+    fn gaussians_are_kept_by_client_whatever_its_place() {
+        let view = Arc::new(TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] });
+        let round = |sampled: &[(ClientId, f64)]| {
+            let clients: Vec<ClientId> = sampled.iter().map(|(client, _)| *client).collect();
+            let participants =
+                one_participant_per_client(&Stage::of(Arc::clone(&view), 1), &clients);
+            let kept = participants.into_iter().zip(sampled).map(|(participant, (_, mean))| {
+                let gaussian =
+                    DiagonalGaussian { count: 2, mean: vec![*mean], variance: vec![1.0] };
+                let gaussian = ClassGaussian::Diagonal(gaussian);
+                let class = Arc::new(ClassStatistics { row: 1, gaussian });
+                let extra = messages::section(&[class]).into_iter().collect();
+                let update = Message { control: fields(0, &[1]), extra, ..Message::default() };
+                let meta = UploadMeta::timely(participant, Round(0));
+                KeptUpload { meta, sent: Arc::default(), update }
+            });
+            Aggregate { kept_uploads: kept.collect(), ..Aggregate::default() }
+        };
+        let [one, two] = [ClientId(1), ClientId(2)];
+        let mut all = Prototypes::default();
+        let means = |all: &Prototypes| -> Vec<(ClientId, f64)> {
+            let of = |(client, class): (ClientId, &Arc<ClassStatistics>)| match &class.gaussian {
+                ClassGaussian::Diagonal(gaussian) => (client, gaussian.mean[0]),
+                ClassGaussian::Full(_) => panic!("diagonal"),
+            };
+            all.iter().map(of).collect()
+        };
+        all.take(&round(&[(one, 3.0), (two, 5.0)]), GaussianLifetime::Task, 0..2).unwrap();
+        assert_eq!(means(&all), [(one, 3.0), (two, 5.0)]);
+        all.take(&round(&[(two, 7.0)]), GaussianLifetime::Task, 0..2).unwrap();
+        assert_eq!(means(&all), [(one, 3.0), (two, 7.0)]);
+    }
+}

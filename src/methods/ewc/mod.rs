@@ -11,10 +11,12 @@
 //! decayed sum: online EWC. The public code skips the training of the last round, so that clients hold the global model
 //! and can compute its Fisher there; with `skip_last_round` the exchange at the end takes the place of that round, else
 //! it is one more. In that code's mixed precision the penalty is divided by the scale of the loss, which nearly
-//! switches it off; here it is not. Adam divides it by the same moments as the rest of the gradient.
+//! switches it off; here it is not. Adam divides it by the same moments as the rest of the gradient. It also takes labels
+//! modulo the number of the task's classes, in the loss and in the Fisher (`labels = "modulo"`).
 //!
 //! With `site = "client"` nothing of it travels: every client keeps its own anchor and Fisher, overwritten
-//! after each of its rounds, `F <- a F + (1 - a) F_m` with a the share of classes known before the task. That is what
+//! after each of its rounds, `F <- a F + (1 - a) F_m` with a the share of classes known before the task; what the old F
+//! did not cover, such as the head rows of new classes in a task's first round, is F_m alone. That is what
 //! the code of TARGET, LANDER and STSA sets out to do, with `fisher = "batches"` over all classes seen, `fisher_clip =
 //! 1e-4`, `lambda = 1000` and `half`; by reading, its penalty never reaches the network that trains, so that its row is
 //! plain FedAvg with uniform weights.
@@ -32,7 +34,8 @@ use self::importance::{fisher_places, fisher_section, fisher_sketch};
 pub use self::own::OwnImportance;
 use self::penalty::EwcObjective;
 use super::averaging::{
-    ClosedRound, Objective, PackClient, PackResult, Requirement, SAMPLES, previous, sample_count,
+    ClosedRound, Objective, PackClient, PackResult, Requirement, SAMPLES, first_of, previous,
+    sample_count,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -41,6 +44,7 @@ use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, FinalExchange, LocalTraining, LocalUpdate,
     ModelAdaptation, Parts, PreviousModel, ServerUpdate,
 };
+use super::task_labels::{LABELS_SOURCE, TaskLabels};
 use crate::data::TaskView;
 use crate::learning::Classifier;
 use crate::learning::fisher::FisherForm;
@@ -88,6 +92,9 @@ pub struct Ewc {
     /// Keeper of the earlier model and its Fisher information.
     #[key(default = FisherKeeper::Server)]
     pub site: FisherKeeper,
+    /// Labels of samples in the loss and in the Fisher information.
+    #[key(default = TaskLabels::Own, source = LABELS_SOURCE)]
+    pub labels: TaskLabels,
 }
 
 impl Ewc {
@@ -186,7 +193,7 @@ impl FinalExchange<OwnImportance, Importance> for Ewc {
         let ClientContext { model, shared, ctx } = *context;
         let view = &member.participant.view;
         let model_there = (&member.received, shared.trained_rows(model, view));
-        let sum = local_fisher(self.fisher, model_there, member.shard, ctx)?;
+        let sum = local_fisher(self.fisher_of(view), model_there, member.shard, ctx)?;
         let terms = NamedTensor::u32(SAMPLES, [], vec![sum.terms as u32])?;
         let rows = self.fedavg.head_form.down_rows(view, model.classes);
         let all = sum.scaled(1.0, f64::INFINITY, &member.received);
@@ -232,7 +239,8 @@ impl LocalUpdate<OwnImportance> for Ewc {
         for (member, trained) in pack.iter_mut().zip(&learnt) {
             let (Ok(trained), view) = (trained, &member.participant.view) else { continue };
             let there = (&trained.parameters, self.fisher_rows(view));
-            let sum = local_fisher(self.fisher, there, member.shard, training.context.ctx)?;
+            let form = self.fisher_of(view);
+            let sum = local_fisher(form, there, member.shard, training.context.ctx)?;
             let mean = 1.0 / sum.terms.max(1) as f64;
             let fisher = sum.scaled(mean, self.clip(), &trained.parameters);
             member.state.overwrite(&trained.parameters, fisher, view);
@@ -250,7 +258,9 @@ impl LocalUpdate<OwnImportance> for Ewc {
             true => pack.iter().map(|member| self.anchor_of(member)).collect::<Result<_, _>>()?,
             false => Vec::new(),
         };
-        Ok(Box::new(EwcObjective::new(network, anchors, self.strength())))
+        let task = first_of(pack)?.participant.view.rows.clone();
+        let labels = (self.labels, task);
+        Ok(Box::new(EwcObjective::new(network, anchors, self.strength(), labels)))
     }
 
     fn requirements(&self) -> Vec<Requirement> {
@@ -265,6 +275,11 @@ impl LocalUpdate<OwnImportance> for Ewc {
 }
 
 impl Ewc {
+    /// Returns the form of the Fisher, and the labels that it takes samples with in a task.
+    fn fisher_of<'v>(&self, view: &'v TaskView) -> (FisherForm, TaskLabels, &'v TaskView) {
+        (self.fisher, self.labels, view)
+    }
+
     /// Returns the rows over which a client's own Fisher is taken: all classes seen.
     fn fisher_rows(&self, view: &TaskView) -> std::ops::Range<usize> {
         0..view.seen()

@@ -1,9 +1,9 @@
 //! State of a client that is anchored to its own models.
 
 use crate::data::TaskView;
-use crate::model::{Parameter, ParameterSet};
+use crate::model::{HeadKind, Parameter, ParameterSet};
 use crate::policy::{ClientState, parameter_sections, parameters_of};
-use crate::wire::{Body, Saved, WireError};
+use crate::wire::{Body, MetaReader, MetaWriter, Saved, WireError};
 
 /// Last model of a client with its Fisher.
 ///
@@ -12,6 +12,8 @@ use crate::wire::{Body, Saved, WireError};
 pub struct OwnImportance {
     anchor: ParameterSet,
     fisher: ParameterSet,
+    /// Number of head rows that the Fisher covers: those of all classes seen when it was computed.
+    covered_rows: u64,
 }
 
 impl OwnImportance {
@@ -21,19 +23,26 @@ impl OwnImportance {
     }
 
     /// Ends a round: the model is the anchor from now on, and of the Fisher so far as large a part stays as classes
-    /// were known before the task.
+    /// were known before the task. What it did not cover, such as rows of new classes, is the new one.
     pub(super) fn overwrite(&mut self, model: &ParameterSet, new: ParameterSet, view: &TaskView) {
         let share = view.rows.start as f64 / view.seen().max(1) as f64;
+        let by_row = HeadKind::of(model).by_row();
         let blended = new.iter().map(|(name, new)| {
-            let old = self.fisher.get(name).map(|old| &old.values[..]).unwrap_or_default();
+            let mut old = self.fisher.get(name).map(|old| &old.values[..]).unwrap_or_default();
+            if by_row.contains(&&**name) {
+                let width: usize = new.shape.iter().skip(1).product();
+                old = &old[..old.len().min(self.covered_rows as usize * width)];
+            }
             let blend = |(at, new): (usize, &f32)| {
-                let old = old.get(at).map_or(0.0, |old| f64::from(*old));
-                (share * old + (1.0 - share) * f64::from(*new)) as f32
+                old.get(at).map_or(*new, |old| {
+                    (share * f64::from(*old) + (1.0 - share) * f64::from(*new)) as f32
+                })
             };
             let values = new.values.iter().enumerate().map(blend).collect();
             (name.clone(), Parameter { shape: new.shape.clone(), values })
         });
         self.fisher = blended.collect();
+        self.covered_rows = view.seen() as u64;
         self.anchor = model.filter(|name| self.fisher.get(name).is_some());
     }
 }
@@ -45,7 +54,11 @@ impl Saved for OwnImportance {
         let mut sections = parameter_sections(&self.anchor);
         let own = self.fisher.iter().map(|(name, f)| (format!("fisher/{name}"), f.clone()));
         sections.extend(parameter_sections(&own.collect()));
-        Body::new(Vec::new(), sections)
+        let mut meta = MetaWriter::new();
+        if !self.fisher.is_empty() {
+            meta.u64(self.covered_rows);
+        }
+        Body::new(meta.finish(), sections)
     }
 
     fn load(saved: &Body) -> Result<Self, WireError> {
@@ -53,8 +66,12 @@ impl Saved for OwnImportance {
         let fisher = all.iter().filter_map(|(name, fisher)| {
             Some((name.strip_prefix("fisher/")?.to_owned(), fisher.clone()))
         });
-        let fisher = fisher.collect();
-        Ok(OwnImportance { fisher, anchor: all.filter(|name| !name.starts_with("fisher/")) })
+        let fisher: ParameterSet = fisher.collect();
+        let mut meta = MetaReader::new(&saved.meta);
+        let covered_rows = if fisher.is_empty() { 0 } else { meta.u64()? };
+        meta.finish()?;
+        let anchor = all.filter(|name| !name.starts_with("fisher/"));
+        Ok(OwnImportance { anchor, fisher, covered_rows })
     }
 }
 
@@ -87,5 +104,30 @@ mod tests {
         let read = OwnImportance::load(&own.save()).unwrap();
         assert_eq!(read, own);
         assert_eq!(own.kept_bytes(), 16);
+        assert_eq!(OwnImportance::load(&Body::default()).unwrap(), OwnImportance::default());
+    }
+
+    /// STSA's code, methods/ewc.py: rows that the old Fisher has are blended, rows of classes that are new to it are
+    /// taken whole, in a head that grows and in one that has all its rows from the start; from the next round on they are
+    /// blended, too.
+    #[test]
+    fn rows_new_to_the_fisher_are_taken_whole() {
+        for grown in [true, false] {
+            let mut own = OwnImportance::default();
+            let model = set(&[0.0; 6]);
+            let first = [9.0, 9.0, 0.0, 0.0, 0.0, 0.0];
+            own.overwrite(&model, set(if grown { &first[..2] } else { &first }), &view(0));
+            // Two of four classes were known, and their two rows.
+            let fisher = |own: &OwnImportance| own.fisher.get("head.bias").unwrap().values.to_vec();
+            own.overwrite(&model, set(&[3.0, 3.0, 4.0, 2.0, 0.0, 0.0]), &view(1));
+            assert_eq!(fisher(&own), [6.0, 6.0, 4.0, 2.0, 0.0, 0.0], "{grown}");
+            own = OwnImportance::load(&own.save()).unwrap();
+            own.overwrite(&model, set(&[2.0, 2.0, 6.0, 0.0, 0.0, 0.0]), &view(1));
+            assert_eq!(fisher(&own), [4.0, 4.0, 5.0, 1.0, 0.0, 0.0], "{grown}");
+        }
+        // Without an old Fisher there is nothing to blend with, whatever the task.
+        let mut late = OwnImportance::default();
+        late.overwrite(&set(&[0.0; 6]), set(&[3.0; 6]), &view(2));
+        assert_eq!(late.anchor().unwrap().1, set(&[3.0; 6]));
     }
 }

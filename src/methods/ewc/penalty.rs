@@ -1,9 +1,12 @@
 //! The cross-entropy with a penalty for leaving an earlier model.
 
+use std::ops::Range;
+
 use candle_core::{Tensor, Var};
 
 use crate::learning::losses::anchored;
 use crate::learning::{Classifier, LearningError};
+use crate::methods::TaskLabels;
 use crate::methods::averaging::{Objective, TrainingStep};
 use crate::model::ParameterSet;
 
@@ -11,6 +14,8 @@ use crate::model::ParameterSet;
 pub(super) struct EwcObjective {
     held: Vec<Option<Vec<VariableAnchor>>>,
     strength: f64,
+    /// Labels of samples in the task with these rows.
+    labels: (TaskLabels, Range<usize>),
 }
 
 /// Anchor of a variable: numbers to go back to, and the importance of each.
@@ -26,6 +31,7 @@ impl EwcObjective {
         network: &Classifier,
         anchors: Vec<Option<(ParameterSet, ParameterSet)>>,
         strength: f64,
+        labels: (TaskLabels, Range<usize>),
     ) -> EwcObjective {
         let numbers = |set: &ParameterSet, name: &str| -> Vec<f32> {
             let known = set.get(name).map(|known| &known.values[..]).unwrap_or_default();
@@ -39,7 +45,15 @@ impl EwcObjective {
             });
             held.collect()
         };
-        EwcObjective { held: anchors.into_iter().map(|anchor| anchor.map(of)).collect(), strength }
+        let held = anchors.into_iter().map(|anchor| anchor.map(of)).collect();
+        EwcObjective { held, strength, labels }
+    }
+
+    /// Returns each member's cross-entropy, `(members)`.
+    fn cross_entropy(&self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
+        let (labels, task) = &self.labels;
+        let rows = pass.step.batch.labels().iter().map(|row| labels.row(*row, task));
+        Ok(pass.labeled_outputs(&rows.collect::<Vec<_>>())?.losses)
     }
 
     /// Returns the penalty of one of this number of members.
@@ -66,7 +80,7 @@ impl EwcObjective {
 
 impl Objective for EwcObjective {
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
-        let losses = pass.outputs()?.losses;
+        let losses = self.cross_entropy(pass)?;
         if self.held.iter().all(Option::is_none) {
             return Ok(losses);
         }

@@ -32,7 +32,7 @@ fn golden_fedproto_server() {
         count: *count as u64,
         mean: mean.to_vec(),
     };
-    server.take(&reports.map(report).collect::<Vec<_>>());
+    server.take(&reports.map(report).collect::<Vec<_>>(), PrototypeWeighting::BySamples);
     golden.assert_close_f32("after", &server.table(&view()));
     let flags = server.flags(&view());
     let known: Vec<f64> = (0..5).map(|at| f64::from(flags[0] >> at & 1)).collect();
@@ -46,7 +46,7 @@ fn report(row: u32, rows: &[[f64; 2]]) -> ClassMean {
 
 fn taken(reports: &[ClassMean]) -> BTreeMap<u32, Vec<f32>> {
     let mut server = MeanPrototypes { known: BTreeMap::new(), dim: 2 };
-    server.take(reports);
+    server.take(reports, PrototypeWeighting::BySamples);
     server.known
 }
 
@@ -74,13 +74,29 @@ fn a_prototype_is_the_mean_of_all_features() {
     assert_eq!(taken(&[same.clone(), same.clone(), same]), whole);
 }
 
+/// The authors' code, lib/utils.py: the plain mean over the clients that report the class, whatever their counts; a
+/// report of no sample has no weight in either form.
+#[test]
+fn uniform_weights_count_clients_and_not_samples() {
+    let none = ClassMean { row: 4, count: 0, mean: vec![9.0; 2] };
+    let reports = [report(4, &[[1.0, 0.0]; 3]), report(4, &[[5.0, 4.0]]), none];
+    let of = |weighting| {
+        let mut server = MeanPrototypes { known: BTreeMap::new(), dim: 2 };
+        server.take(&reports, weighting);
+        server.known[&4].clone()
+    };
+    assert_eq!(of(PrototypeWeighting::Uniform), [3.0, 2.0]);
+    assert_eq!(of(PrototypeWeighting::BySamples), [2.0, 1.0]);
+}
+
 /// Section 6: a report of a class replaces its prototype, and a class that no client reports keeps what it had.
 #[test]
 fn a_class_that_nobody_reports_keeps_its_prototype() {
     let mut server = MeanPrototypes { known: BTreeMap::new(), dim: 2 };
-    server.take(&[report(3, &[[1.0, 1.0]]), report(6, &[[2.0, 0.0]])]);
+    let by_samples = PrototypeWeighting::BySamples;
+    server.take(&[report(3, &[[1.0, 1.0]]), report(6, &[[2.0, 0.0]])], by_samples);
     let nobody = ClassMean { row: 7, count: 0, mean: vec![0.0; 2] };
-    server.take(&[report(6, &[[4.0, 4.0]]), nobody]);
+    server.take(&[report(6, &[[4.0, 4.0]]), nobody], by_samples);
     assert_eq!(server.flags(&view()), [0b01001]);
     let table = [[1.0, 1.0], [0.0; 2], [0.0; 2], [4.0, 4.0], [0.0; 2]].concat();
     assert_eq!(server.table(&view()), table);
@@ -96,7 +112,8 @@ fn a_class_that_nobody_reports_keeps_its_prototype() {
 fn flags_say_which_classes_have_a_prototype() {
     let wide = TaskView { task: TaskId(0), rows: 20..31, classes: (20..31).collect() };
     let mut server = MeanPrototypes { known: BTreeMap::new(), dim: 2 };
-    server.take(&[20, 27, 28, 30].map(|row| report(row, &[[f64::from(row), 1.0]])));
+    let reports = [20, 27, 28, 30].map(|row| report(row, &[[f64::from(row), 1.0]]));
+    server.take(&reports, PrototypeWeighting::BySamples);
     let table = NamedTensor::f32(PROTOTYPES, [11, 2], server.table(&wide)).unwrap();
     let download = Message {
         control: server.flags(&wide),
