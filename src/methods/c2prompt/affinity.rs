@@ -10,9 +10,10 @@ use crate::scenario::reader::Choice;
 /// Form of the score rows that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Scores {
-    /// Means over samples and blocks, negative ones set to 0, in rows of unit length.
+    /// Means over samples and blocks, in rows of unit length; a negative mean is set to 0.
     ///
-    /// The number of samples of a client has no effect.
+    /// The number of samples of a client has no effect, and a component that mostly points away from a class has no
+    /// entry for it.
     Means,
     /// Sums over samples and blocks, without normalization.
     ///

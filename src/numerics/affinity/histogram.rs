@@ -7,7 +7,7 @@ pub struct Counting {
     pub mean_over_samples: bool,
     /// Over the layers that have prompts: their mean, otherwise their sum.
     pub mean_over_layers: bool,
-    /// True if scores below 0 count as 0.
+    /// True if entries below 0 are 0.
     pub clipped: bool,
 }
 
@@ -25,7 +25,8 @@ impl Default for Counting {
 /// let mut histogram = ClassHistogram::new(2, 3, 1, Counting::default());
 /// histogram.add(1, &[0.5, -1.0]);
 /// histogram.add(1, &[1.5, 0.25]);
-/// assert_eq!(histogram.entries(), [0.0, 1.0, 0.0, 0.0, 0.125, 0.0]);
+/// // The mean of 0.5 and 1.5; that of -1 and 0.25 is below 0.
+/// assert_eq!(histogram.entries(), [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassHistogram {
@@ -55,9 +56,7 @@ impl ClassHistogram {
         let classes = self.samples.len();
         self.samples[class] += 1;
         for (at, score) in scores.iter().enumerate() {
-            let score = f64::from(*score);
-            let score = if self.counting.clipped { score.max(0.0) } else { score };
-            self.sums[at % self.components * classes + class] += score;
+            self.sums[at % self.components * classes + class] += f64::from(*score);
         }
     }
 
@@ -68,12 +67,13 @@ impl ClassHistogram {
 
     /// Returns `H`, `(components, classes)` row-major; 0 for classes without samples.
     pub fn entries(&self) -> Vec<f64> {
-        let Counting { mean_over_samples, mean_over_layers, .. } = self.counting;
+        let Counting { mean_over_samples, mean_over_layers, clipped } = self.counting;
         let layers = if mean_over_layers { self.layers.max(1) as f64 } else { 1.0 };
         let places = self.sums.iter().zip(self.samples.iter().cycle());
-        let entry = |(sum, samples): (&f64, &u64)| match mean_over_samples {
-            true => sum / ((*samples).max(1) as f64 * layers),
-            false => sum / layers,
+        let entry = |(sum, samples): (&f64, &u64)| {
+            let samples = if mean_over_samples { (*samples).max(1) as f64 } else { 1.0 };
+            let entry = sum / (samples * layers);
+            if clipped { entry.max(0.0) } else { entry }
         };
         places.map(entry).collect()
     }

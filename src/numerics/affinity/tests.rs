@@ -44,16 +44,18 @@ fn golden_class_aware_aggregation() {
 fn scores_are_counted_as_chosen() {
     let entries = |counting: Counting| {
         let mut histogram = ClassHistogram::new(2, 2, 2, counting);
-        histogram.add(0, &[1.0, -2.0, 3.0, 4.0]);
+        histogram.add(0, &[1.0, -8.0, 3.0, 4.0]);
         histogram.add(0, &[1.0, 0.0, 1.0, 2.0]);
         assert_eq!(histogram.samples(), 2);
         histogram.entries()
     };
     let usual = Counting::default();
-    assert_eq!(entries(usual), [1.5, 0.0, 1.5, 0.0]);
-    assert_eq!(entries(Counting { clipped: false, ..usual }), [1.5, 0.0, 1.0, 0.0]);
-    assert_eq!(entries(Counting { mean_over_samples: false, ..usual }), [3.0, 0.0, 3.0, 0.0]);
-    assert_eq!(entries(Counting { mean_over_layers: false, ..usual }), [3.0, 0.0, 3.0, 0.0]);
+    // The second component has scores of both signs: what is clipped is their mean.
+    let kept = Counting { clipped: false, ..usual };
+    assert_eq!(entries(usual), [1.5, 0.0, 0.0, 0.0]);
+    assert_eq!(entries(kept), [1.5, 0.0, -0.5, 0.0]);
+    assert_eq!(entries(Counting { mean_over_samples: false, ..kept }), [3.0, 0.0, -1.0, 0.0]);
+    assert_eq!(entries(Counting { mean_over_layers: false, ..kept }), [3.0, 0.0, -1.0, 0.0]);
 }
 
 #[test]

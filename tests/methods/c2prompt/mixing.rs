@@ -213,7 +213,7 @@ fn rows_of_sums_are_compared_as_they_are() {
 }
 
 /// Scores by hand, where nothing moves: `cos(q * a, k)` of every sample of a class with each component, block by block.
-/// Means are those above 0, sums are of all, in each of two epochs.
+/// Means below 0 are 0, sums are of all, in each of two epochs.
 #[test]
 fn clients_report_means_or_sums_of_their_scores() {
     for scores in [Scores::Means, Scores::Sums] {
@@ -231,7 +231,7 @@ fn clients_report_means_or_sums_of_their_scores() {
             let pixels = run.lab.pixels(&batch).unwrap();
             let queries = run.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
             let queries: Vec<Vec<f32>> = queries.to_vec2().unwrap();
-            let mut wanted = vec![0.0; 3 * 2];
+            let (mut wanted, mut signs) = (vec![0.0; 3 * 2], vec![[false; 2]; 3 * 2]);
             for (query, label) in queries.iter().zip(batch.labels()) {
                 let of_class = batch.labels().iter().filter(|other| *other == label).count() as f64;
                 for (block, component) in (0..2).flat_map(|block| (0..3).map(move |c| (block, c))) {
@@ -247,11 +247,17 @@ fn clients_report_means_or_sums_of_their_scores() {
                         |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
                     let lengths = (dot(&key, &key) * dot(&attended, &attended)).sqrt();
                     let score = dot(&attended, &key) / lengths;
-                    wanted[2 * component + *label as usize] += match scores {
-                        Scores::Means => score.max(0.0) / (2.0 * of_class),
+                    let entry = 2 * component + *label as usize;
+                    signs[entry][usize::from(score > 0.0)] = true;
+                    wanted[entry] += match scores {
+                        Scores::Means => score / (2.0 * of_class),
                         Scores::Sums => 2.0 * score,
                     };
                 }
+            }
+            if scores == Scores::Means {
+                assert!(signs.contains(&[true; 2]), "no entry has scores of both signs");
+                wanted.iter_mut().for_each(|entry| *entry = entry.max(0.0));
             }
             let gap = |(told, wanted): (&f32, &f64)| (f64::from(*told) - wanted).abs();
             let off = told.as_f32().unwrap().iter().zip(&wanted).map(gap).fold(0.0, f64::max);
