@@ -16,14 +16,48 @@ use crate::model::{Dropout, MaskPlace, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{PolicyError, RunContext};
 
-/// Logits of teachers, by sample.
-pub(super) type Targets = BTreeMap<u32, Vec<f32>>;
+/// Logits of a teacher, by sample.
+type Targets = BTreeMap<u32, Vec<f32>>;
+
+/// Logits of all teachers of a student on all of its samples.
+pub(super) struct TeacherLogits {
+    by_teacher: Vec<Targets>,
+    /// Place of every sample in its shard.
+    places: BTreeMap<u32, usize>,
+}
+
+impl TeacherLogits {
+    /// Returns the logits of models for some auxiliary samples on these head rows, in evaluation mode.
+    ///
+    /// # Errors
+    /// When a sample cannot be read, or the parameters do not fit.
+    pub fn of(
+        models: &[&ParameterSet],
+        rows: &Range<usize>,
+        samples: &Shard,
+        ctx: &RunContext,
+    ) -> Result<TeacherLogits, PolicyError> {
+        let by_teacher = models.iter().map(|model| ask(model, rows.clone(), samples, ctx));
+        let places = samples.iter().enumerate().map(|(place, sample)| (*sample, place)).collect();
+        Ok(TeacherLogits { by_teacher: by_teacher.collect::<Result<_, _>>()?, places })
+    }
+
+    /// Returns the logits that a sample is held to in an epoch. Teachers take turns, over the epochs of a round and
+    /// anew in every round, as in the release.
+    fn target(&self, epoch: u64, sample: u32) -> &[f32] {
+        let turn =
+            source(epoch * self.places.len() as u64, self.places[&sample], self.by_teacher.len());
+        &self.by_teacher[turn][&sample]
+    }
+}
+
+/// Returns the index of the model that makes a sample's target, after `asked_before` samples of earlier epochs.
+fn source(asked_before: u64, sample: usize, models: usize) -> usize {
+    ((asked_before + sample as u64) % models.max(1) as u64) as usize
+}
 
 /// Returns the logits of a model for some auxiliary samples on these head rows, in evaluation mode.
-///
-/// # Errors
-/// When a sample cannot be read, or the parameters do not fit.
-pub(super) fn ask(
+fn ask(
     parameters: &ParameterSet,
     rows: Range<usize>,
     samples: &Shard,
@@ -70,7 +104,7 @@ impl CfedStudent<'_> {
     pub fn learn(
         self,
         samples: &Shard,
-        targets: &Targets,
+        targets: &TeacherLogits,
         ctx: &RunContext,
     ) -> Result<(ParameterSet, TrainingReport), PolicyError> {
         let CfedStudent { method, received: (parameters, rows), plan, settings, key } = self;
@@ -78,20 +112,27 @@ impl CfedStudent<'_> {
         let (backbone, norms) = (&ctx.backbone, settings.norms);
         let network = Classifier::pack_normed(backbone, vec![parameters], rows, None, norms)?;
         let auxiliary = samples_of_nobody(ctx)?;
-        let loader = auxiliary.loader(samples, &ctx.task_sequence, &ctx.train_transform);
+        let transform = match method.review_augments {
+            true => &ctx.train_transform,
+            false => &ctx.statistics_transform,
+        };
+        let loader = auxiliary.loader(samples, &ctx.task_sequence, transform);
         let loader = ctx.with_frozen_features(loader, network.frozen_part())?;
         let mut optimizer = plan.optimizer.clone().over_pack(network.vars(), 1);
         let factors = network.variables().iter().map(|(name, _)| method.fedavg.rate_factor(name));
         optimizer.set_rate_factors(factors.collect());
         let variables = network.variables();
         let (rate, mut step) = (settings.dropout, 0);
+        let steps = loader.batches(plan.batch).max(1) as u64;
         let report =
             train_with(&plan, &mut optimizer, &loader, variables, key, |batch: &Batch| {
                 let places = vec![MaskPlace { key: key.domain(Domain::Dropout), step }];
                 let dropout = (rate > 0.0).then_some(Dropout { rate, places });
+                let epoch = step / steps;
                 step += 1;
                 let logits = network.training_logits(batch, &ctx.device, dropout)?;
-                let told = batch.samples().iter().flat_map(|sample| &targets[sample]).copied();
+                let told = batch.samples().iter().flat_map(|sample| targets.target(epoch, *sample));
+                let told = told.copied();
                 method.distilled(&logits, &told.collect::<Vec<f32>>())
             })?;
         let learnt = network.pack_parameters()?.into_iter().next().unwrap_or(received);
@@ -110,32 +151,6 @@ impl Cfed {
         let loss = distillation(&own, told, 0..width, self.temperature, form)?;
         Ok((loss * self.review_weight)?)
     }
-}
-
-/// Returns logits of several models, each for its turn of the samples. Turns continue after `asked_before` earlier
-/// samples.
-///
-/// # Errors
-/// As for [`ask`].
-pub(super) fn ask_in_turn(
-    (models, asked_before): (&[&ParameterSet], u64),
-    rows: &Range<usize>,
-    samples: &Shard,
-    ctx: &RunContext,
-) -> Result<Targets, PolicyError> {
-    let mut targets = Targets::new();
-    for (number, parameters) in models.iter().enumerate() {
-        let is_its = |at: &usize| source(asked_before, *at, models.len()) == number;
-        let own = (0..samples.len()).filter(is_its).map(|at| samples[at]).collect();
-        targets.extend(ask(parameters, rows.clone(), &own, ctx)?);
-    }
-    Ok(targets)
-}
-
-/// Returns the index of the model that makes a sample's target. Models take turns, and the turns continue from the last
-/// round.
-fn source(asked_before: u64, sample: usize, models: usize) -> usize {
-    ((asked_before + sample as u64) % models.max(1) as u64) as usize
 }
 
 #[cfg(test)]
@@ -182,8 +197,8 @@ mod tests {
         assert!(slope.iter().all(|slope| slope.abs() < 1e-9));
     }
 
-    /// Models that answer with their own number, whatever they see: the sixth sample from the beginning of the cycle is
-    /// the second one's turn.
+    /// Models that answer with their own number, whatever they see: of seven samples and three models the second epoch
+    /// begins with the second model.
     #[test]
     fn models_are_asked_one_after_the_other() {
         use std::sync::Arc;
@@ -209,10 +224,12 @@ mod tests {
         let models: Vec<&ParameterSet> = models.iter().collect();
         let all = samples_of_nobody(&ctx).unwrap().of_server().unwrap();
         let samples: Shard = all.iter().copied().take(7).collect();
-        let told = ask_in_turn((&models, 5), &(2..4), &samples, &ctx).unwrap();
-        for (at, sample) in samples.iter().enumerate() {
-            assert_eq!(told[sample], [((5 + at) % 3) as f32; 2], "{at}");
-        }
-        assert_eq!(told.len(), 7);
+        let targets = TeacherLogits::of(&models, &(2..4), &samples, &ctx).unwrap();
+        let turns =
+            |epoch| samples.iter().map(|sample| targets.target(epoch, *sample)[0]).collect();
+        let [first, second]: [Vec<f32>; 2] = [0, 1].map(turns);
+        assert_eq!(first, [0.0, 1.0, 2.0, 0.0, 1.0, 2.0, 0.0]);
+        assert_eq!(second, [1.0, 2.0, 0.0, 1.0, 2.0, 0.0, 1.0]);
+        assert_eq!(targets.target(0, samples[0]).len(), 2);
     }
 }

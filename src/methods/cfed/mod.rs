@@ -9,11 +9,15 @@
 //! reviewer q = softmax(w_old(x) / T) on its shard of [data.auxiliary], once;
 //!          minimizes -0.1 mean sum q log softmax(w(x) / T)                                           (distillation)
 //! server   the plain mean of all models; with `server_distils` then the same loss on its own shard, towards the
-//!          models that came back and the one before them, one model per sample in turn
+//!          models of learners, of reviewers and the one before them: in epoch e of n samples, sample i follows model
+//!          (e n + i) mod L                                                                          (TeacherLogits)
 //! ```
-//! The release differs from the paper, and from itself. There is no shuffling, so that its stored targets fit; here
-//! they are stored by sample, and batches are shuffled. Its old model answers in training mode, by what looks like a
-//! slip; here in evaluation mode. It takes the first four fifths of every shard; here a shard is taken whole. Roles are
+//! Samples of nobody are not augmented, for teachers and students (`review_augments`). The release differs from the
+//! paper, and from itself. There is no shuffling, so that its stored targets fit; here they are stored by sample, and
+//! batches are shuffled. Its old model answers in training mode, by what looks like a slip; here in evaluation mode. It
+//! takes the first four fifths of every shard; here a shard is taken whole. It leaves out the last batch of an epoch if
+//! that is smaller, deals data and auxiliary samples again in every task, and its server distills on one client's shard;
+//! here shards are dealt once, and the server has one of its own. Roles are
 //! drawn from all clients there, and here from those that are drawn for the round, of whom there are as many as with
 //! one list (`drawn = "independently"`; a client that has both roles sends two models). Server distillation is off in
 //! the release. Powder's port, which the review of C2Prompt ran, reviews a client's own exemplars, and is not this
@@ -23,7 +27,6 @@
 //! is sent it (`surrogate = "sent"`): once, if `wire.asset_cache = "run"` lets clients keep what they were sent.
 
 mod distillation;
-mod memory;
 mod requirements;
 mod roles;
 
@@ -31,8 +34,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use self::distillation::{CfedStudent, ask, ask_in_turn, samples_of_nobody};
-pub use self::memory::TeacherCycle;
+use self::distillation::{CfedStudent, TeacherLogits, samples_of_nobody};
 use self::roles::RELEASE;
 pub use self::roles::{CohortDivision, REVIEWER, RoleAssignment, Rounding};
 use super::averaging::{
@@ -50,8 +52,8 @@ use crate::learning::TrainingPlan;
 use crate::model::ParameterSet;
 use crate::numerics::streams::Domain;
 use crate::policy::{
-    Asset, AssetSpec, Capability, ExchangeFacts, Metrics, ModelFacts, Participant, PolicyError,
-    Restriction, RoundContext, RunContext,
+    Asset, AssetSpec, Capability, ExchangeFacts, KeptUpload, Metrics, ModelFacts, Participant,
+    PolicyError, Restriction, RoundContext, RunContext,
 };
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{
@@ -94,6 +96,12 @@ pub struct Cfed {
     /// Epochs of the server over its shard.
     #[key(default = 5, at_least = 1.0, source = RELEASE)]
     pub server_epochs: u32,
+    /// Samples per step of the server.
+    #[key(default = 128, at_least = 1.0, source = RELEASE)]
+    pub server_batch: u32,
+    /// True if students see auxiliary samples augmented; their targets are of samples that are not.
+    #[key(default = false, source = RELEASE)]
+    pub review_augments: bool,
 }
 
 const FEDAVG_KEYS: TrainableKeys = TrainableKeys::FEDAVG.uniform(RELEASE).over_all_seen();
@@ -119,7 +127,7 @@ impl Cfed {
         let view = &member.participant.view;
         let rows = shared.trained_rows(model, view);
         let samples = samples_of_nobody(ctx)?.of(member.participant.client);
-        let targets = ask(&old, rows.clone(), &samples, ctx)?;
+        let targets = TeacherLogits::of(&[&old], &rows, &samples, ctx)?;
         let student = CfedStudent {
             method: self,
             received: (member.received.clone(), rows),
@@ -143,7 +151,6 @@ impl Cfed {
     /// Distills all models of a round on the server's shard, one per sample in turn.
     fn distil(
         &self,
-        asked: &mut TeacherCycle,
         closing: &ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
@@ -152,15 +159,21 @@ impl Cfed {
         let samples = samples_of_nobody(ctx)?.of_server().ok_or_else(none)?;
         let view = &round.stage.view;
         let rows = shared.trained_rows(model, view);
-        let came_back = aggregate.kept_uploads.iter().map(|kept| &kept.update.parameters);
+        let reviews = |kept: &&KeptUpload| kept.meta.participant.role == REVIEWER;
+        let learners = aggregate.kept_uploads.iter().filter(|kept| !reviews(kept));
+        let came_back = learners.chain(aggregate.kept_uploads.iter().filter(reviews));
+        let came_back = came_back.map(|kept| &kept.update.parameters);
         let models: Vec<&ParameterSet> = came_back.chain([*before]).collect();
-        let targets = ask_in_turn((&models, asked.0), &rows, &samples, ctx)?;
-        asked.0 += samples.len() as u64;
+        let targets = TeacherLogits::of(&models, &rows, &samples, ctx)?;
         let plan = ctx.in_round(round).training;
         let student = CfedStudent {
             method: self,
             received: (std::mem::take(theta), rows),
-            plan: TrainingPlan { epochs: self.server_epochs, ..plan },
+            plan: TrainingPlan {
+                epochs: self.server_epochs,
+                batch: self.server_batch as usize,
+                ..plan
+            },
             settings: shared.adaptation.settings(view),
             key: round.key(Domain::Method),
         };
@@ -173,9 +186,9 @@ impl Cfed {
 
 impl AveragingMethod for Cfed {
     type State = ();
-    type Memory = TeacherCycle;
+    type Memory = ();
 
-    fn parts(&self) -> Parts<'_, (), TeacherCycle> {
+    fn parts(&self) -> Parts<'_, (), ()> {
         let of_reviewers = PreviousModel { role: Some(REVIEWER), ..PreviousModel::default() };
         Parts {
             trains: TrainedRows::Carried,
@@ -227,7 +240,7 @@ impl LocalUpdate<()> for Cfed {
 }
 
 /// Shards of auxiliary samples, for reviewers that are sent theirs.
-impl DownloadExtras<TeacherCycle> for Cfed {
+impl DownloadExtras<()> for Cfed {
     fn is_personal(&self) -> bool {
         true
     }
@@ -246,7 +259,7 @@ impl DownloadExtras<TeacherCycle> for Cfed {
 
     fn assets(
         &self,
-        _memory: &TeacherCycle,
+        _memory: &(),
         participant: &Participant,
         ctx: &RunContext,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
@@ -265,23 +278,24 @@ impl DownloadExtras<TeacherCycle> for Cfed {
     }
 }
 
-impl ServerUpdate<TeacherCycle> for Cfed {
+impl ServerUpdate<()> for Cfed {
     fn server_update(
         &self,
-        memory: &mut TeacherCycle,
+        _memory: &mut (),
         closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         match self.server_distils {
-            true => self.distil(memory, &closing, theta),
+            true => self.distil(&closing, theta),
             false => Ok(Vec::new()),
         }
     }
 
-    fn work(&self, model: &ModelFacts, _round: &RoundContext, _updates: usize) -> f64 {
+    /// All models that came back and the one before answer on the whole shard, a forward pass each.
+    fn work(&self, model: &ModelFacts, _round: &RoundContext, updates: usize) -> f64 {
         let shard = model.auxiliary.filter(|_| self.server_distils);
         let shard = shard.map_or(0.0, |known| known.samples as f64);
-        shard * (f64::from(self.server_epochs) + 1.0 / 3.0)
+        shard * (f64::from(self.server_epochs) + (updates + 1) as f64 / 3.0)
     }
 
     fn requirements(&self) -> Vec<Requirement> {
