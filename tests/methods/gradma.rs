@@ -6,12 +6,12 @@ use candle_core::Device;
 use fedcast::learning::{Classifier, OptimizerConfig, TrainingPlan};
 use fedcast::methods::averaging::Reset;
 use fedcast::methods::fedavg::{FedAvg, Train};
-use fedcast::methods::gradma::{GradMa, Project};
+use fedcast::methods::gradma::{GradMa, Project, StepBefore};
 use fedcast::model::{Parameter, ParameterSet};
 use fedcast::numerics::cone::{Program, moved};
 use fedcast::policy::{Method, Stage, parameters_of, vector_names, vectors_of};
 
-use crate::toys::watched::Engine;
+use crate::toys::watched::{Engine, Exchange};
 use crate::toys::{deal, facts, plan};
 use crate::{built, client_passes, engine};
 
@@ -55,7 +55,7 @@ fn where_nothing_is_turned_gradma_is_fedavg() {
         let change = |project| {
             move |method: &mut GradMa| {
                 plain(method);
-                method.project = project;
+                (method.project, method.previous) = (project, StepBefore::Received);
             }
         };
         let alone = run(gradma(train, change(Project::Server)), 1, 2, &whole(3));
@@ -118,21 +118,54 @@ fn gradient(
 
 /// Section 5, step by step on a head: gradients at the model, before its last step and at the start, on the same batch;
 /// each tensor turned against the three rows; plain steps.
-#[test]
-fn a_client_turns_its_steps_as_the_card_says() {
+fn turns_its_steps(previous: StepBefore) {
     let (rate, rho, decay, steps) = (1.5f32, 0.2, 0.5f32, 6);
     let change = |method: &mut GradMa| {
         (method.project, method.client_margin, method.steps) = (Project::Clients, rho, Some(steps));
-        method.decay = f64::from(decay);
+        (method.decay, method.previous) = (f64::from(decay), previous);
     };
     let plan = TrainingPlan { optimizer: OptimizerConfig::sgd(f64::from(rate)), ..whole(1) };
-    let run = run(gradma(Train::Head, change), 1, 1, &plan);
-    let shard = deal(&run.lab, &run.view(0), 1).remove(0);
-    let exchange = &run.exchanges[0];
-    let start = parameters_of(&exchange.down).unwrap();
-    let (mut here, mut before, mut turned) = (start.clone(), start.clone(), 0);
+    let run = run(gradma(Train::Head, change), 2, 2, &plan);
+    let shards = deal(&run.lab, &run.view(0), 2);
+    let client = |round: usize| {
+        let of = |e: &&Exchange| e.participant.client.index() == 0;
+        run.exchanges.iter().filter(of).nth(round).unwrap()
+    };
+    let mut last: Option<ParameterSet> = None;
+    for round in 0..2 {
+        let exchange = client(round);
+        let start = parameters_of(&exchange.down).unwrap();
+        let kept = last.take().filter(|_| previous == StepBefore::LastRound);
+        let (here, turned) = walked(&run, &shards[0], (&start, kept), (rate, rho, decay, steps));
+        assert!(turned > 2, "{turned}");
+        let sent = parameters_of(exchange.up.as_ref().unwrap()).unwrap();
+        for (name, expected) in here.iter() {
+            let pairs = sent.get(name).unwrap().values.iter().zip(expected.values.iter());
+            for (sent, expected) in pairs {
+                assert!((sent - expected).abs() < 1e-3, "{round} {name}: {sent} {expected}");
+            }
+        }
+        assert_eq!(exchange.metrics[0], ("steps", f64::from(steps)));
+        last = Some(sent);
+    }
+    let bytes = run.method.state_bytes(run.states.values().next().unwrap()).unwrap();
+    let all: usize = last.unwrap().iter().map(|(_, own)| own.values.len()).sum();
+    assert_eq!(bytes, if previous == StepBefore::LastRound { 4 * all as u64 } else { 0 });
+}
+
+/// Steps by hand: the model at their end, and how many tensors were turned.
+///
+/// `kept` is the model that counts as the one before the first step.
+fn walked(
+    run: &Engine,
+    shard: &fedcast::data::Shard,
+    (start, kept): (&ParameterSet, Option<ParameterSet>),
+    (rate, rho, decay, steps): (f32, f64, f32, u32),
+) -> (ParameterSet, usize) {
+    let before = kept.unwrap_or_else(|| start.clone());
+    let (mut here, mut before, mut turned) = (start.clone(), before, 0);
     for _ in 0..steps {
-        let slopes = [&here, &before, &start].map(|at| gradient(&run, &shard, at, decay));
+        let slopes = [&here, &before, start].map(|at| gradient(run, shard, at, decay));
         let mut next = here.clone();
         for (name, own) in slopes[0].iter() {
             let now = &here.get(name).unwrap().values;
@@ -149,14 +182,19 @@ fn a_client_turns_its_steps_as_the_card_says() {
         }
         (before, here) = (here, next);
     }
-    assert!(turned > 2, "{turned}");
-    let sent = parameters_of(exchange.up.as_ref().unwrap()).unwrap();
-    for (name, expected) in here.iter() {
-        for (sent, expected) in sent.get(name).unwrap().values.iter().zip(expected.values.iter()) {
-            assert!((sent - expected).abs() < 1e-3, "{name}: {sent} {expected}");
-        }
-    }
-    assert_eq!(exchange.metrics[0], ("steps", f64::from(steps)));
+    (here, turned)
+}
+
+#[test]
+fn a_client_turns_its_steps_as_the_card_says() {
+    turns_its_steps(StepBefore::Received);
+}
+
+/// As GradMA-W's release: the first step of a later round looks back at the end of the client's last one.
+#[test]
+fn a_client_of_gradma_w_remembers_where_it_was() {
+    turns_its_steps(StepBefore::LastRound);
+    assert_eq!(GradMa { ..GradMa::default() }.previous, StepBefore::Received);
 }
 
 /// Invariant 6, seen from outside: clients may answer in any order; and what is remembered is saved, loaded, and
@@ -187,7 +225,9 @@ fn what_is_remembered_survives_until_the_next_task() {
 fn a_server_that_turns_steps_sees_every_update() {
     use fedcast::policy::{Capability, check_capability};
     for (project, allowed) in [(Project::Both, false), (Project::Clients, true)] {
-        let method = gradma(Train::Head, |method| method.project = project);
+        let received = StepBefore::Received;
+        let method =
+            gradma(Train::Head, |method| (method.project, method.previous) = (project, received));
         for service in [
             Capability::SecureAggregation,
             Capability::LateUpdates,

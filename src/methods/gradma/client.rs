@@ -3,13 +3,13 @@
 
 use candle_core::Tensor;
 
-use super::GradMa;
+use super::{GradMa, LAST};
 use crate::learning::losses::Linear;
 use crate::learning::optimizer::lend;
 use crate::learning::{Classifier, LearningError, PackBatch};
-use crate::methods::averaging::{Objective, PackClient, TrainingStep};
+use crate::methods::averaging::{Objective, PackClient, TrainingStep, VectorStore};
 use crate::methods::parts::ClientContext;
-use crate::model::{Dropout, ModelError, Parameter, Variables};
+use crate::model::{Dropout, ModelError, Parameter, ParameterSet, Variables};
 use crate::numerics::cone::{Program, moved};
 use crate::policy::PolicyError;
 
@@ -27,6 +27,8 @@ pub(super) struct GradMaObjective {
     decay: f64,
     /// Reference models, if clients turn their steps.
     elsewhere: Option<ReferenceModels>,
+    /// True if the model before the first step is one of an earlier round.
+    came_back: bool,
     step: u64,
 }
 
@@ -42,22 +44,26 @@ impl GradMaObjective {
     pub fn new(
         method: &GradMa,
         ClientContext { model, shared, ctx }: &ClientContext<'_>,
-        pack: &[PackClient<'_, ()>],
+        pack: &[PackClient<'_, VectorStore>],
         network: &Classifier,
     ) -> Result<GradMaObjective, PolicyError> {
-        let mut elsewhere = None;
+        let (mut elsewhere, mut last) = (None, None);
         if let (true, Some(member)) = (method.at_clients(), pack.first()) {
             let view = &member.participant.view;
             let norms = shared.adaptation.settings(view).norms;
             let prompting = shared.adaptation.prompting(model, view.task.index(), true);
-            let copy = || {
-                let received = vec![member.received.clone()];
+            let copy = |model: &ParameterSet| {
                 let (rows, prompting) = (network.rows(), prompting.clone());
-                Classifier::pack_normed(&ctx.backbone, received, rows, prompting, norms)
+                let models = vec![model.clone()];
+                Classifier::pack_normed(&ctx.backbone, models, rows, prompting, norms)
             };
-            elsewhere = Some(ReferenceModels { start: copy()?, previous: copy()? });
+            last = member.state.get(LAST).filter(|last| have_one_shape(last, &member.received));
+            let previous = last.map(|last| member.received.clone().merge(last));
+            let previous = copy(previous.as_ref().unwrap_or(&member.received))?;
+            elsewhere = Some(ReferenceModels { start: copy(&member.received)?, previous });
         }
-        Ok(GradMaObjective { rho: method.client_margin, decay: method.decay, elsewhere, step: 0 })
+        let (rho, decay) = (method.client_margin, method.decay);
+        Ok(GradMaObjective { rho, decay, elsewhere, came_back: last.is_some(), step: 0 })
     }
 
     /// Computes the loss at a place, and the gradient of each variable.
@@ -100,9 +106,12 @@ struct LossWithGradient {
 impl Objective for GradMaObjective {
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let LossWithGradient { losses, mut slopes } = self.gradients(pass.model, pass)?;
-        // At the first step all three places are one, and the gradient is in its own cone.
-        if let (Some(places), true) = (&self.elsewhere, self.step > 0) {
-            let start = self.gradients(&places.start, pass)?.slopes;
+        // Without an earlier round all three places are one at the first step, and the gradient is in its own cone.
+        if let (Some(places), true) = (&self.elsewhere, self.step > 0 || self.came_back) {
+            let start = match self.step {
+                0 => slopes.clone(),
+                _ => self.gradients(&places.start, pass)?.slopes,
+            };
             let previous = match self.step {
                 1 => start.clone(),
                 _ => self.gradients(&places.previous, pass)?.slopes,
@@ -132,6 +141,11 @@ impl Objective for GradMaObjective {
         }
         Ok(sum)
     }
+}
+
+/// Returns true if every tensor of a kept model has the shape that it has in the model received: a head may have grown.
+fn have_one_shape(kept: &ParameterSet, received: &ParameterSet) -> bool {
+    kept.iter().all(|(name, kept)| received.get(name).is_some_and(|now| now.shape == kept.shape))
 }
 
 fn values(variables: &Variables) -> Result<Vec<Parameter>, ModelError> {

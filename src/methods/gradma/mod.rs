@@ -16,8 +16,12 @@
 //! biases.
 //!
 //! A full memory makes room for a client by dropping the one among those that did not answer that has answered least;
-//! where every client in it answered, the newcomer is not remembered. Clients keep nothing: with `steps` a round is so
-//! many batches, from the start of a fresh order in every round.
+//! where every client in it answered, the newcomer is not remembered. With `steps` a round is so many batches, from the
+//! start of a fresh order in every round.
+//!
+//! In the release of GradMA-W a client keeps the model at the end of its last round, which is the one before its first
+//! step in the next (`previous = "last-round"`); in that of the full method it is the model received, so that clients
+//! keep nothing.
 
 mod client;
 mod memory;
@@ -27,7 +31,7 @@ use std::collections::BTreeSet;
 use self::client::GradMaObjective;
 use self::memory::{ClientDelta, UpdateMemory};
 use super::averaging::{
-    ClosedRound, Keeper, Objective, PackClient, PackResult, Requirement, Reset,
+    ClosedRound, Keeper, Objective, PackClient, PackResult, Requirement, Reset, VectorStore,
 };
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
@@ -57,6 +61,28 @@ pub enum Project {
     Server,
 }
 
+/// Model that counts as the one before a client's first step in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
+pub enum StepBefore {
+    /// Model at the end of the client's last round, which it keeps.
+    LastRound,
+    /// Model received: the first step is not turned.
+    Received,
+}
+
+impl StepBefore {
+    /// Returns the form of the release.
+    fn released(project: Project) -> StepBefore {
+        match project {
+            Project::Clients => StepBefore::LastRound,
+            Project::Both | Project::Server => StepBefore::Received,
+        }
+    }
+}
+
+/// Name of the model that a client keeps.
+const LAST: &str = "last";
+
 /// Origin of most defaults.
 const CODE: &str = "public code, CIFAR-10";
 
@@ -75,6 +101,13 @@ pub struct GradMa {
     /// Margin of a client's step within its cone (`rho_l`).
     #[key(when = project != Project::Server, default = 0.0, at_least = 0.0, at_most = 1.0, source = CODE)]
     pub client_margin: f64,
+    /// Model that counts as the one before a client's first step in a round.
+    #[key(
+        when = project != Project::Server,
+        default = StepBefore::released(project),
+        source = "public code: last-round in GradMA-W, received in GradMA"
+    )]
+    pub previous: StepBefore,
     /// Margin of the server's step within its cone (`rho_g`).
     #[key(when = project != Project::Clients, default = 0.0, at_least = 0.0, at_most = 1.0, source = CODE)]
     pub server_margin: f64,
@@ -111,22 +144,33 @@ impl GradMa {
     fn at_server(&self) -> bool {
         self.project != Project::Clients
     }
-}
 
-impl AveragingMethod for GradMa {
-    type State = ();
-    type Memory = UpdateMemory;
-
-    fn parts(&self) -> Parts<'_, (), UpdateMemory> {
-        Parts { local: self, server: self, keeps_uploads: self.at_server(), ..self.fedavg.base() }
+    /// Returns true if clients keep the model at the end of their last round.
+    fn keeps_last(&self) -> bool {
+        self.at_clients() && self.previous == StepBefore::LastRound
     }
 }
 
-impl LocalUpdate<()> for GradMa {
+impl AveragingMethod for GradMa {
+    type State = VectorStore;
+    type Memory = UpdateMemory;
+
+    fn parts(&self) -> Parts<'_, VectorStore, UpdateMemory> {
+        Parts {
+            local: self,
+            server: self,
+            keeps_uploads: self.at_server(),
+            stateless: !self.keeps_last(),
+            ..self.fedavg.base()
+        }
+    }
+}
+
+impl LocalUpdate<VectorStore> for GradMa {
     fn objective(
         &self,
         context: &ClientContext<'_>,
-        pack: &[PackClient<'_, ()>],
+        pack: &[PackClient<'_, VectorStore>],
         network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         Ok(Box::new(GradMaObjective::new(self, context, pack, network)?))
@@ -134,19 +178,34 @@ impl LocalUpdate<()> for GradMa {
 
     fn client_update(
         &self,
-        training: &LocalTraining<'_, ()>,
-        pack: &mut [PackClient<'_, ()>],
+        training: &LocalTraining<'_, VectorStore>,
+        pack: &mut [PackClient<'_, VectorStore>],
     ) -> Result<PackResult, PolicyError> {
         let (ctx, steps) = (training.context.ctx, self.steps.map(u64::from));
         let plan = TrainingPlan { steps, ..ctx.training.clone() };
-        training.in_lab(&RunContext { training: plan, ..ctx.clone() }).train(pack)
+        if self.keeps_last() {
+            let begin = |member: &mut PackClient<'_, VectorStore>| {
+                member.state.begin(member.participant.view.task, self.reset);
+            };
+            pack.iter_mut().for_each(begin);
+        }
+        let learnt = training.in_lab(&RunContext { training: plan, ..ctx.clone() }).train(pack)?;
+        if self.keeps_last() {
+            for (member, trained) in pack.iter_mut().zip(&learnt) {
+                if let Ok(trained) = trained {
+                    member.state.set(LAST, trained.parameters.clone());
+                }
+            }
+        }
+        Ok(learnt)
     }
 
     fn max_pack(&self, _usual: usize) -> usize {
         1
     }
 
-    /// Three passes of a batch in place of one, and a program of three rows in every step but the first.
+    /// Three passes of a batch in place of one, and a program of three rows in every step; not in the first one where
+    /// clients keep nothing.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let Workload { model, samples, plan, .. } = *load;
         let passes = match self.steps {
@@ -159,13 +218,18 @@ impl LocalUpdate<()> for GradMa {
         let epoch = samples.div_ceil(plan.batch.max(1)) as u64;
         let steps = self.steps.map_or(epoch * u64::from(plan.epochs), u64::from);
         let program = Program::multiplications(3) * self.numbers(model);
-        3.0 * passes + model.passes(steps.saturating_sub(1) as f64 * program as f64)
+        let turned = steps.saturating_sub(u64::from(!self.keeps_last()));
+        3.0 * passes + model.passes(turned as f64 * program as f64)
     }
 
     fn requirements(&self) -> Vec<Requirement> {
         let (instead, decay) = (Some("`method.project = \"server\"`"), Some("`method.decay`"));
         let plain = || Requirement::plain_sgd("GradMA turns gradients", instead, decay);
-        self.at_clients().then(plain).into_iter().collect()
+        let why = "clients keep the model of their last round, but fresh clients have none";
+        let received = Some("`method.previous = \"received\"`");
+        let returning = || Requirement::returning_clients(why, received);
+        let plain = self.at_clients().then(plain);
+        plain.into_iter().chain(self.keeps_last().then(returning)).collect()
     }
 }
 
@@ -250,7 +314,7 @@ pub(super) fn entry() -> MethodEntry {
         source: "Luo et al., GradMA: A Gradient-Memory-based Accelerated Federated Learning with \
                  Alleviated Catastrophic Forgetting, CVPR 2023, arXiv 2302.14307",
         state: "server: the parameters, a momentum and the updates of at most `memory_clients` clients, \
-                each as large; client: nothing",
+                each as large; client: nothing, or the model of its last round",
         ..MethodEntry::averaging("gradma", GradMa::read)
     }
 }
