@@ -130,7 +130,10 @@ fn with_a_prompt_over_all_classes_it_is_hgp() {
 #[test]
 fn a_single_sample_has_a_mean_alone() {
     for (least, classes) in [(2, vec![(0, 12)]), (1, vec![(0, 12), (1, 1)])] {
-        let mut run = engine(small(Train::Head, |c| c.min_samples = least), 3);
+        let method = small(Train::Head, |c| {
+            (c.min_samples, c.class_model) = (least, ClassModel::Merged);
+        });
+        let mut run = engine(method, 3);
         let mut taken = [0; CLASSES];
         let shards = [[(0, 12), (1, 1)], [(0, 4), (1, 2)]];
         let shards = shards.map(|own| samples(&run.lab, &mut taken, &own));
