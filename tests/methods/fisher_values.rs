@@ -226,7 +226,7 @@ fn the_penalty_pulls_to_the_start_of_the_task_by_the_fisher() {
     let fisher = begun.assets.iter().find(|asset| &*asset.name == "fisher").unwrap();
     let fisher = fisher.body.tensor(Kind::Statistics, "head.weight").unwrap();
     let fisher = fisher.as_f32().unwrap();
-    assert!(fisher[2 * DIM..].iter().all(|f| *f == 0.0));
+    assert!(fisher[held.view(0).seen() * DIM..].iter().all(|f| *f == 0.0));
     let start = &held_rounds[0][0];
     let found: Vec<f32> =
         held_rounds[1][1].iter().zip(&plain_rounds[1][1]).map(|(a, b)| a - b).collect();
