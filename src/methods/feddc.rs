@@ -13,7 +13,8 @@
 //! that the server knows the mean drift from it. `mean n` is the task's training samples by all clients, which every
 //! client knows beforehand. `K eta` is, as in the public code, that of the average client at the rate of the first
 //! round, or what was used (`rates`). Gradients are clipped with all terms in them; a weight decay of the optimizer
-//! comes on top.
+//! comes on top. Accuracy is that of `w`, with which clients begin; the release also reports the plain mean of the
+//! round's models and that of all clients' last models.
 //!
 //! Rows of the head that do not train stay where they are and keep their vectors, drift included. With
 //! `variates = "server"` the server keeps `h_m` and `g_m` of all clients and sends each its own.

@@ -8,8 +8,8 @@
 //!          sends y and dc = c_m+ - c_m, keeps c_m+
 //! server   x <- x + eta_g mean (y - x);  c <- c + (1 / N) sum dc,  N all clients
 //! ```
-//! The correction is a linear term of the loss, so a gradient is clipped with it. The mean of `y` is FedAvg's, also by
-//! samples; `c` is a mean over all clients regardless of participation. Rows of the head that do not train keep their
+//! The correction is a linear term of the loss, so a gradient is clipped with it. The mean of `y` is plain, as in
+//! algorithm 1, or by samples; `c` is a mean over all clients regardless of participation. Rows of the head that do not train keep their
 //! variates. A weight decay of the optimizer is a part of every client's loss, and of variates by option II.
 //!
 //! With `variates = "server"` the server keeps all `c_m`, sends `c - c_m`, and finds `c_m+` from what comes back.
@@ -24,17 +24,21 @@ use super::averaging::{
 use super::entry::MethodEntry;
 use super::fedavg::FedAvg;
 use super::parts::{AveragingMethod, Parts};
+use super::trainable::TrainableKeys;
 use crate::learning::Classifier;
 use crate::model::ParameterSet;
 use crate::policy::PolicyError;
 use crate::scenario::reader::Keys;
+
+/// Algorithm 1 takes plain means over the clients of a round; no release of its authors is known.
+const FEDAVG_KEYS: TrainableKeys = TrainableKeys::FEDAVG.uniform("Karimireddy et al.");
 
 /// Keys of the `[method]` table of SCAFFOLD.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(check = section.option.check(section.keeping.keeper, table))]
 pub struct Scaffold {
     /// Trained parameters and their aggregation.
-    #[key(flatten)]
+    #[key(read = FedAvg::read_keys(table, FEDAVG_KEYS))]
     pub fedavg: FedAvg,
     /// Rule by which a client renews its control variate.
     #[key(default = Renewal::Way, source = "Karimireddy et al.")]

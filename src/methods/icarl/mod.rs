@@ -18,7 +18,10 @@
 //!
 //! The releases of LANDER, TARGET and STSA call something else iCaRL: `keep = "everything"` draws `memory_size` of all
 //! earlier samples in every round, `loss = "softmax"` is the cross-entropy over all classes seen and that of the
-//! previous network's answers at temperature 2, and `classifier = "head"` answers.
+//! previous network's answers at temperature 2, and the head answers (`inference = "head"`).
+//!
+//! A class's part of the memory is by the classes that a client holds, as in the releases of GLFC and LGA, where the
+//! paper has one learner that sees all classes (`quota_of = "seen"`).
 
 mod means;
 mod objective;
@@ -44,6 +47,7 @@ use super::parts::{
     Answer, AveragingMethod, ClientContext, FinalExchange, LocalTraining, LocalUpdate, Parts,
     PreviousModel, TrainedRows, Workload,
 };
+use super::trainable::TrainableKeys;
 use crate::data::{Shard, TaskView};
 use crate::learning::Classifier;
 use crate::learning::exemplars::Quota;
@@ -77,18 +81,32 @@ pub enum Keeps {
     Everything,
 }
 
+/// Classes among which a client's memory is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
+pub enum QuotaOf {
+    /// Classes of which the client holds exemplars.
+    Held,
+    /// All classes seen by now.
+    Seen,
+}
+
+const FEDAVG_KEYS: TrainableKeys = TrainableKeys::FEDAVG.over_all_seen();
+
 /// Keys of the `[method]` table of iCaRL.
 #[derive(Clone, Debug, PartialEq, Keys)]
 pub struct Icarl {
     /// Trained parameters and their aggregation; all classes seen are trained.
-    #[key(flatten)]
+    #[key(read = FedAvg::read_keys(table, FEDAVG_KEYS))]
     pub fedavg: FedAvg,
     /// Number of exemplars of a client, of all classes together.
     #[key(default = 2_000, at_most = 1e7, source = "Rebuffi et al.")]
     pub memory_size: u32,
     /// Rounding of a class's part of the memory.
-    #[key(default = Quota::Floor, source = "floor: the paper; ceil: both releases")]
+    #[key(default = Quota::Ceil, source = "both releases; floor in the paper")]
     pub quota: Quota,
+    /// Classes among which the memory is divided.
+    #[key(default = QuotaOf::Held, source = "releases of GLFC and LGA; seen in the paper")]
+    pub quota_of: QuotaOf,
     /// Samples of earlier tasks that a client keeps.
     #[key(default = Keeps::Herding)]
     pub keep: Keeps,
@@ -98,7 +116,7 @@ pub struct Icarl {
     /// Reduction of the sigmoid loss over outputs and samples.
     #[key(
         default = Reduction::Sum,
-        source = "the paper; a rate of 2.0, as in the releases, belongs to their mean"
+        source = "the paper; the mean over all outputs of the releases needs their rate of 2.0"
     )]
     pub bce: Reduction,
     /// Classifier at inference.
@@ -117,11 +135,20 @@ impl Icarl {
         self.classifier == Answers::NearestMean
     }
 
-    /// Keeps exemplars of a shard by this model.
+    /// Returns the exemplars of each class of a client that holds some of `held` classes, of `seen` there are.
+    fn each(&self, held: usize, seen: usize) -> usize {
+        let classes = match self.quota_of {
+            QuotaOf::Held => held,
+            QuotaOf::Seen => held.max(seen),
+        };
+        self.quota.of(self.memory_size as usize, classes)
+    }
+
+    /// Keeps exemplars of a shard by this model, when `seen` classes were seen.
     fn absorb(
         &self,
         state: &mut ExemplarState,
-        shard: &Shard,
+        (shard, seen): (&Shard, usize),
         parameters: &ParameterSet,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
@@ -132,7 +159,7 @@ impl Icarl {
         match self.keep {
             Keeps::Herding => {
                 let model = Classifier::frozen(&ctx.backbone, parameters)?;
-                state.herd(shard, &model, (self.quota, self.memory_size as usize), ctx)
+                state.herd(shard, &model, |held| self.each(held, seen), ctx)
             }
             Keeps::Everything => {
                 state.keep_all(shard, ctx);
@@ -164,7 +191,8 @@ impl Icarl {
         let waiting = state.waiting.take_if(|(of, _)| *of < task).map(|(_, shard)| shard);
         let missed = member.missed.iter().map(|missed| Arc::clone(&missed.shard));
         for shard in waiting.into_iter().chain(missed) {
-            self.absorb(&mut state, &shard, &member.received, ctx)?;
+            let seen = member.participant.view.rows.start;
+            self.absorb(&mut state, (&shard, seen), &member.received, ctx)?;
         }
         if state.seen <= u64::from(task.0) {
             state.waiting = Some((task, Arc::clone(member.shard)));
@@ -291,7 +319,8 @@ impl FinalExchange<ExemplarState, Means> for Icarl {
         let ctx = context.ctx;
         let mut state = std::mem::take(&mut member.state);
         if let Some((_, shard)) = state.waiting.take() {
-            self.absorb(&mut state, &shard, &member.received, ctx)?;
+            let seen = member.participant.view.seen();
+            self.absorb(&mut state, (&shard, seen), &member.received, ctx)?;
         }
         member.state = state;
         let (rows, dim) = (member.participant.view.seen(), ctx.backbone.dim());
@@ -341,5 +370,20 @@ pub(super) fn entry() -> MethodEntry {
                  2017",
         state: "client: exemplars; server: the parameters, those of the task before, class means",
         ..MethodEntry::averaging("icarl", Icarl::read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client that holds one of four classes seen keeps its whole memory of it, or a quarter.
+    #[test]
+    fn the_memory_is_divided_among_classes_held_or_seen() {
+        let of = |quota_of| Icarl { memory_size: 18, quota_of, ..Icarl::default() };
+        assert_eq!((of(QuotaOf::Held).each(1, 4), of(QuotaOf::Seen).each(1, 4)), (18, 5));
+        assert_eq!((of(QuotaOf::Held).each(4, 4), of(QuotaOf::Seen).each(4, 4)), (5, 5));
+        let floor = Icarl { quota: Quota::Floor, ..of(QuotaOf::Seen) };
+        assert_eq!(floor.each(1, 4), 4);
     }
 }

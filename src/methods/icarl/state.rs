@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::data::Shard;
-use crate::learning::exemplars::{ByClass, Quota};
+use crate::learning::exemplars::ByClass;
 use crate::learning::{Classifier, Herding};
 use crate::methods::herded::features_by_row;
 use crate::policy::{ClientState, PolicyError, RunContext};
@@ -29,17 +29,17 @@ pub struct ExemplarState {
 impl ExemplarState {
     /// Chooses exemplars from a shard by this model's unit features.
     ///
-    /// Earlier ones are cut to their part of the budget.
+    /// `each` gives the exemplars of a class by the number of classes held; earlier ones are cut to it.
     pub(super) fn herd(
         &mut self,
         shard: &Shard,
         model: &Classifier,
-        (quota, budget): (Quota, usize),
+        each: impl Fn(usize) -> usize,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let features = features_by_row(shard, model, ctx)?;
         let known = self.by_class.iter().filter(|(row, _)| !features.contains_key(row)).count();
-        let each = quota.of(budget, known + features.len());
+        let each = each(known + features.len());
         for (row, class) in features {
             let order = Herding::GreedyUnit.order(&class.features, class.dim(), each);
             self.by_class.insert(row, order.into_iter().map(|at| class.samples[at]).collect());
