@@ -104,6 +104,7 @@ impl AuxiliarySection {
             source,
             path,
             subset,
+            test_subset: None,
             validation_fraction: None,
             nominal: None,
             auxiliary: None,

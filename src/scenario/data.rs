@@ -39,6 +39,9 @@ pub struct DataSection {
     /// Largest number of training samples per class; the first ones are kept. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subset: Option<u32>,
+    /// Largest number of test samples per class; the first ones are kept. Default: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub test_subset: Option<u32>,
     /// Fraction of every class's training samples, after `subset`, that is held out. `seed.partition` draws them; they
     /// serve to choose hyperparameters. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,7 +126,8 @@ pub enum StatisticsTransform {
 }
 
 impl DataSection {
-    /// Returns the sizes before anything is held out: those given, or those known for the source.
+    /// Returns the sizes before anything is held out: those given, or those known for the source, less what `subset`
+    /// and `test_subset` leave out.
     pub fn sizes(&self) -> Option<NominalSizes> {
         let known = match self.source {
             DataSource::Digits => Some((10, 1433, 364)),
@@ -132,11 +136,12 @@ impl DataSection {
             _ => self.synthetic.as_ref().map(SyntheticSection::totals),
         };
         let known = known.map(|(classes, train, test)| NominalSizes { classes, train, test });
-        let sizes = self.nominal.or(known)?;
-        let train = self
-            .subset
-            .map_or(sizes.train, |most| sizes.train.min(most.saturating_mul(sizes.classes)));
-        Some(NominalSizes { train, ..sizes })
+        let NominalSizes { classes, train, test } = self.nominal.or(known)?;
+        let kept = |whole: u32, most: Option<u32>| {
+            most.map_or(whole, |most| whole.min(most.saturating_mul(classes)))
+        };
+        let (train, test) = (kept(train, self.subset), kept(test, self.test_subset));
+        Some(NominalSizes { classes, train, test })
     }
 
     /// Returns the name by which the data was fetched, if no path is given.
@@ -262,6 +267,9 @@ impl DataSection {
         let subset =
             Param::unset("subset", "largest number of training samples per class; default: all")
                 .at_least(1.0);
+        let test_subset =
+            Param::unset("test_subset", "largest number of test samples per class; default: all")
+                .at_least(1.0);
         let text = match source {
             DataSource::Play => Some(table.table("text", TextSection::read)),
             _ => {
@@ -342,6 +350,7 @@ impl DataSection {
             source,
             path,
             subset: table.optional(&subset),
+            test_subset: table.optional(&test_subset),
             validation_fraction,
             evaluate,
             stored_size: StoredSize::read(table),

@@ -125,3 +125,16 @@ fn a_run_that_is_there_is_not_computed_again_by_the_same_command() {
     assert_eq!(told.code, 4, "{}", told.err);
     assert_eq!(read(folder.path().join("run/manifest.json")), before);
 }
+
+/// Commands that read runs say that a scenario is none, with one code and one advice.
+#[test]
+fn a_scenario_where_a_run_is_wanted_is_named_as_one() {
+    let folder = folder();
+    for command in ["replay", "resume", "runs|show", "fork", "report", "compare"] {
+        let told = typed(folder.path(), &format!("{command}|t.toml"));
+        assert_eq!(told.code, 2, "{command}: {}", told.err);
+        let help = "help: it is a scenario; run it first: `fedcast run t.toml`";
+        assert!(told.err.contains(help) && told.out.is_empty(), "{command}: {}", told.err);
+        assert!(!told.err.contains("manifest.json"), "{command}: {}", told.err);
+    }
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::command::{read, tell, tiny, tiny_run};
 use serde_json::Value;
 
-fn plan(scenario: &str, more: &[&str]) -> Value {
+pub fn plan(scenario: &str, more: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(scenario);
     let mut arguments = vec!["plan", path.to_str().unwrap(), "--format", "json"];
@@ -16,7 +16,7 @@ fn plan(scenario: &str, more: &[&str]) -> Value {
     serde_json::from_str(&told.out).unwrap()
 }
 
-fn all(plan: &Value, pointer: &str) -> Vec<u64> {
+pub fn all(plan: &Value, pointer: &str) -> Vec<u64> {
     let phases = plan["phases"].as_array().unwrap();
     phases.iter().map(|phase| phase.pointer(pointer).unwrap().as_u64().unwrap()).collect()
 }
@@ -245,7 +245,7 @@ fn sends_and_takes_what_was_planned(overrides: &[&str]) {
 
 /// The run in `folder/run` sent and took what was planned.
 #[track_caller]
-fn sent_and_took(folder: &Path, plan: &Value) {
+pub fn sent_and_took(folder: &Path, plan: &Value) {
     let summary: Value = serde_json::from_str(&read(folder.join("run/summary.json"))).unwrap();
     for way in ["down", "up"] {
         // Nothing is lost here; what comes after its task is late.
@@ -258,7 +258,7 @@ fn sent_and_took(folder: &Path, plan: &Value) {
 }
 
 /// Files in the layout of CIFAR-10, with 4 images of class 0, 5 of class 1, ..., and 2 of each to test on.
-fn small_cifar(folder: &Path) {
+pub fn small_cifar(folder: &Path) {
     let folder = folder.join("cifar-10-batches-bin");
     std::fs::create_dir(&folder).unwrap();
     let records = |count: &dyn Fn(u8) -> usize| -> Vec<u8> {

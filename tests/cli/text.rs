@@ -165,6 +165,7 @@ fn what_does_not_go_together_is_refused() {
         ("data.text.vocabulary_size=1", "must be"),
         ("data.train.flip=0.5", "`data.train` is for images"),
         ("data.subset=9", "`data.subset` is for images"),
+        ("data.test_subset=9", "`data.test_subset` is for images"),
         (
             "data.nominal={classes=9,train=9,test=9}",
             "`data.nominal.classes` is 9, but `data.text.vocabulary_size` is 8",

@@ -372,6 +372,7 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
         integer("seed.partition", 0, i64::MAX),
         one_of("data.nominal", &["{classes=10,train=100,test=10}"]),
         one_of("data.statistics.transform", &["raw", "train", "test"]),
+        integer("data.test_subset", 1, 50),
         one_of("data.train.normalize", &["none", "clip", "{mean=[0.1,0.2,0.3],std=[1,0.2,0.3]}"]),
         one_of(
             "data.train.interpolation",

@@ -55,6 +55,8 @@ pub struct FolderOptions {
     pub clients: bool,
     /// Number of first training images of every class to keep.
     pub subset: Option<usize>,
+    /// Number of first test images of every class to keep.
+    pub test_subset: Option<usize>,
     /// Keep decoded images in memory up to this many bytes per split.
     pub budget: usize,
 }
@@ -70,6 +72,7 @@ impl Default for FolderOptions {
             layout: FolderLayout::Classes,
             clients: false,
             subset: None,
+            test_subset: None,
             budget: 4 << 30,
         }
     }
@@ -93,10 +96,11 @@ pub fn open(path: &Path, options: &FolderOptions) -> Result<Dataset, DataError> 
     }
     let Division { class_names, train, test, notes } = Division::of(path, options)?;
     let name = path.file_name().map_or("images".into(), |n| n.to_string_lossy().into_owned());
-    let train = match options.subset {
-        Some(most) => first_of_each_class(train, most, class_names.len()),
-        None => train,
+    let kept = |images, most: Option<usize>| match most {
+        Some(most) => first_of_each_class(images, most, class_names.len()),
+        None => images,
     };
+    let (train, test) = (kept(train, options.subset), kept(test, options.test_subset));
     let form = StoredForm { size: options.size, orientation: options.orientation };
     let split = |images: Vec<(PathBuf, u32)>| {
         let (paths, labels): (Vec<PathBuf>, Vec<u32>) = images.into_iter().unzip();

@@ -35,7 +35,8 @@ impl Dataset {
         tokeniser: &Tokeniser,
     ) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
         let section = &scenario.data;
-        let (data, taken) = Dataset::open(section, tokeniser)?.learnt_from(scenario)?;
+        let data = Dataset::open(section, tokeniser)?.noting_other_sizes(section);
+        let (data, taken) = data.learnt_from(scenario)?;
         let other = section.auxiliary.as_ref().and_then(|of_nobody| of_nobody.as_data(section));
         let auxiliary = match other {
             Some(other) => Some(Dataset::open(&other, tokeniser)?.train),
@@ -100,7 +101,8 @@ impl Dataset {
         tokeniser: &Tokeniser,
         budget: usize,
     ) -> Result<Dataset, DataError> {
-        let subset = section.subset.map(|n| n as usize);
+        let most = |samples: Option<u32>| samples.map(|samples| samples as usize);
+        let (subset, test_subset) = (most(section.subset), most(section.test_subset));
         let (size, test_fraction) = (section.stored_size, section.test_fraction);
         let orientation = section.orientation.unwrap_or_default();
         let mut data = match section.source {
@@ -134,6 +136,7 @@ impl Dataset {
                     layout,
                     clients,
                     subset,
+                    test_subset,
                     budget,
                 };
                 return folder::open(&path(section)?, &options);
@@ -141,6 +144,9 @@ impl Dataset {
         };
         if let Some(most) = subset {
             data.train = Arc::new(data.train.first_of_each_class(most)?);
+        }
+        if let Some(most) = test_subset {
+            data.test = Arc::new(data.test.first_of_each_class(most)?);
         }
         Ok(data)
     }

@@ -7,6 +7,7 @@ mod auxiliary;
 mod clients;
 mod dataset;
 mod holders;
+mod stated;
 mod tasks;
 #[cfg(test)]
 mod tests;

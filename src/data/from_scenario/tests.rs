@@ -30,6 +30,7 @@ fn digits_section() -> DataSection {
         source: DataSource::Digits,
         path: None,
         subset: None,
+        test_subset: None,
         validation_fraction: None,
         evaluate: Evaluated::Test,
         stored_size: StoredSize::Square(224),
@@ -66,6 +67,51 @@ fn nominal_sizes_are_those_of_the_data() {
     section.nominal = Some(NominalSizes { classes: 4, train: 42, test: 8 });
     section.subset = None;
     assert_eq!(nominal_class_sizes(&section), Some(vec![11, 11, 10, 10]));
+    // Stated sizes are those before a subset.
+    section.subset = Some(5);
+    assert_eq!(nominal_class_sizes(&section), Some(vec![5; 4]));
+}
+
+#[test]
+fn a_test_subset_keeps_the_first_test_samples_of_every_class() {
+    let open = |section: &DataSection| Dataset::open(section, &Tokeniser::Characters).unwrap();
+    let all = open(&digits_section());
+    let section = DataSection { test_subset: Some(3), ..digits_section() };
+    let few = open(&section);
+    assert_eq!(few.class_sizes(), all.class_sizes());
+    for (whole, kept) in all.test.by_class().iter().zip(few.test.by_class()) {
+        assert_eq!(kept.len(), 3);
+        for (a, b) in whole.iter().zip(kept) {
+            let (a, b) = (all.test.image(*a as usize), few.test.image(*b as usize));
+            assert_eq!(a.unwrap().pixels, b.unwrap().pixels);
+        }
+    }
+    let sizes = section.sizes().unwrap();
+    assert_eq!((sizes.train as usize, sizes.test as usize), (few.train.len(), few.test.len()));
+}
+
+#[test]
+fn stated_sizes_that_the_data_do_not_have_are_noted() {
+    let sizes = |classes, train, test| Some(NominalSizes { classes, train, test });
+    let notes = |section: &DataSection| {
+        let data = Dataset::open(section, &Tokeniser::Characters).unwrap();
+        data.noting_other_sizes(section).notes
+    };
+    let with = |nominal| DataSection { nominal, ..digits_section() };
+    assert!(notes(&with(None)).is_empty() && notes(&with(sizes(10, 1433, 364))).is_empty());
+    for (nominal, stated) in [
+        (sizes(9, 1433, 364), "9 classes, 1433 training and 364 test samples"),
+        (sizes(10, 286, 364), "10 classes, 286 training and 364 test samples"),
+        (sizes(10, 1433, 73), "10 classes, 1433 training and 73 test samples"),
+    ] {
+        let [note] = &notes(&with(nominal))[..] else { panic!("{stated}") };
+        assert!(note.contains(stated), "{note}");
+        assert!(note.contains("10 classes, 1433 and 364"), "{note}");
+    }
+    // Classes of unlike sizes keep less than their mean.
+    let few =
+        DataSection { subset: Some(142), test_subset: Some(36), ..with(sizes(10, 1433, 364)) };
+    assert!(notes(&few).is_empty());
 }
 
 #[test]

@@ -89,9 +89,12 @@ pub fn assumed(scenario: &Scenario, listed: Option<&ListedDataset>) -> Option<St
              read"
         )),
         (DataSource::Digits | DataSource::Synthetic, None) => None,
-        (_, None) => Some(format!(
-            "the data are not here: class sizes are those of the published {source} ({train} training samples)"
-        )),
+        (_, None) => {
+            let kept = if data.subset.is_some() { ", as data.subset keeps them" } else { "" };
+            Some(format!(
+                "the data are not here: class sizes are those of the published {source} ({train} training samples{kept})"
+            ))
+        }
     }
 }
 

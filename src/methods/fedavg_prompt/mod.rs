@@ -7,8 +7,8 @@
 //!          E epochs: minimize CE over the rows of the current task
 //! server   P, k, W, b  <- mean over the clients that have a sample, each as much as any other
 //! ```
-//! Baseline of "Continual Adaptation of Vision Transformers for Federated Learning" (TMLR 2024). The mean of
-//! prompts and the mean of keys are not the mean of what they do together: that is what
+//! Baseline of "HePCo: Data-Free Heterogeneous Prompt Consolidation for Continual Federated Learning" (FL@FM, NeurIPS
+//! 2023). The mean of prompts and the mean of keys are not the mean of what they do together: that is what
 //! [HePCo](super::hepco) repairs. Clients keep nothing between rounds.
 
 mod pool;
@@ -132,8 +132,8 @@ pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "HePCo's client with plain averaging: a pool of prompts per block, all of them used, weighted by \
                the cosines of their keys with a query, and a linear head.",
-        source: "Halbe, Smith, Tian, Kira: Continual Adaptation of Vision Transformers for Federated \
-                 Learning, TMLR 2024 (a baseline)",
+        source: "Halbe, Smith, Tian, Kira: HePCo: Data-Free Heterogeneous Prompt Consolidation for Continual \
+                 Federated Learning, FL@FM, NeurIPS 2023 (a baseline)",
         state: "server: prompts, keys, head; client: nothing",
         ..MethodEntry::averaging("fedavg-prompt", FedAvgPrompt::read)
     }

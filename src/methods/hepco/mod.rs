@@ -1,6 +1,7 @@
-//! **HePCo**, heterogeneous prompt consolidation (TMLR 2024).
+//! **HePCo**, heterogeneous prompt consolidation (FL@FM, NeurIPS 2023).
 //!
-//! "Continual Adaptation of Vision Transformers for Federated Learning".
+//! "HePCo: Data-Free Heterogeneous Prompt Consolidation for Continual Federated Learning"; published again as
+//! "Continual Adaptation of Vision Transformers for Federated Learning" (TMLR 2024), whose tables were not read.
 //!
 //! Clients train a pool of prompts and a head on a frozen transformer. The server averages both, then repairs the
 //! average without data in the space of the *query*, the feature of the unprompted transformer: small generators make
@@ -116,8 +117,8 @@ pub(super) fn entry() -> MethodEntry {
         idea: "FedAvg-Prompt whose server repairs the mean without data: generators produce pseudo-queries of new \
                and old classes, on which prompts and head are distilled from clients and from the previous task's \
                server.",
-        source: "Halbe, Smith, Tian, Kira: Continual Adaptation of Vision Transformers for Federated \
-                 Learning, TMLR 2024",
+        source: "Halbe, Smith, Tian, Kira: HePCo: Data-Free Heterogeneous Prompt Consolidation for Continual \
+                 Federated Learning, FL@FM, NeurIPS 2023",
         state: "server: prompts, keys, head, the same of the last task's end, label counts; client: nothing",
         ..MethodEntry::averaging("hepco", Hepco::read)
     }

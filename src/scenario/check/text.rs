@@ -63,8 +63,9 @@ impl Scenario {
     fn check_keys_of_images(&self, checker: &mut Checker<'_>) {
         let help = "remove it; [data.text] has the keys for text";
         self.refuse_transforms(checker, "a play is text", help);
-        if self.data.subset.is_some() {
-            refuse_key(checker, "data.subset", "a play is text", help);
+        let kept = [("data.subset", self.data.subset), ("data.test_subset", self.data.test_subset)];
+        for (key, _) in kept.into_iter().filter(|(_, most)| most.is_some()) {
+            refuse_key(checker, key, "a play is text", help);
         }
     }
 

@@ -2,6 +2,7 @@
 //! file holds every constant with its source, and a constant without a source, or another value, fails here.
 
 mod expected;
+mod output_names;
 mod papers;
 mod pilora_rates;
 mod reproduction;

@@ -178,6 +178,7 @@ impl OpenRound {
         now: VirtualTime,
         effects: &mut Vec<Effect>,
     ) {
+        caches.begin_round();
         let mut sent = Sent::default();
         let mut reached = Vec::with_capacity(self.participants.len());
         for (participant, download) in self.participants.iter().zip(&self.downloads) {

@@ -58,6 +58,7 @@ impl OpenRound {
         let participants = self.participants.len();
         self.masking =
             Some(Arc::new(Masking { rules: *rules, masks, members, participants, up: upload }));
+        caches.begin_round();
         let mut sent = Sent::default();
         let mut reached = Vec::with_capacity(ready.len());
         for id in ready {
