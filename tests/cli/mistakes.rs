@@ -130,7 +130,7 @@ fn a_run_that_is_there_is_not_computed_again_by_the_same_command() {
 #[test]
 fn a_scenario_where_a_run_is_wanted_is_named_as_one() {
     let folder = folder();
-    for command in ["replay", "resume", "runs|show", "fork", "report", "compare"] {
+    for command in ["replay", "resume", "runs|show", "fork|--after-task|1", "report", "compare"] {
         let told = typed(folder.path(), &format!("{command}|t.toml"));
         assert_eq!(told.code, 2, "{command}: {}", told.err);
         let help = "help: it is a scenario; run it first: `fedcast run t.toml`";

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::data::{ClassPermutation, Shard};
+use fedcast::learning::exemplars::Quota;
 use fedcast::learning::{Classifier, OptimizerConfig};
 use fedcast::methods::averaging::OldLogits;
 use fedcast::methods::der::{ComparedColumns, Der, LogitTiming};
@@ -37,7 +38,12 @@ fn der(change: impl Fn(&mut Der)) -> Arc<dyn Method> {
 }
 
 fn icarl(change: impl Fn(&mut Icarl)) -> Arc<dyn Method> {
-    let mut method = Icarl { fedavg: base(Train::Head), memory_size: 18, ..Icarl::default() };
+    let mut method = Icarl {
+        fedavg: base(Train::Head),
+        memory_size: 18,
+        quota: Quota::Floor,
+        ..Icarl::default()
+    };
     change(&mut method);
     built(method, &facts())
 }

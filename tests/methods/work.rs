@@ -274,7 +274,7 @@ fn who_reviews_is_asked_once_and_trains_on_what_is_nobody_s() {
     near(passes_of(&method, &at, &participant, 40), 80.0);
     participant.role = REVIEWER;
     near(passes_of(&method, &at, &participant, 40), 18.0 * (2.0 + 1.0 / 3.0));
-    near(server_passes(&method, &at, 3), 18.0 * (5.0 + 1.0 / 3.0));
+    near(server_passes(&method, &at, 3), 18.0 * (5.0 + 4.0 / 3.0));
     assert_eq!(server_passes(&cfed(false), &at, 3), 0.0);
 }
 

@@ -247,8 +247,8 @@ fn a_list_divides_a_folder_and_a_subset_keeps_its_first_images() {
 fn a_test_subset_keeps_the_first_test_images_of_every_class() {
     let root = sample_folder();
     let list = root.path().join("split.json");
-    let text = r#"{"train": [["train/a/x.png", 0, "a"]], "val": [],
-        "test": [["train/b/10.png", 1, "b"], ["test/a/1.png", 0, "a"], ["train/b/2.png", 1, "b"]]}"#;
+    let text = r#"{"train": [["train/a/x.png", 0, "a"], ["train/b/10.png", 1, "b"]], "val": [],
+        "test": [["train/b/2.png", 1, "b"], ["test/a/1.png", 0, "a"], ["test/b/1.jpg", 1, "b"]]}"#;
     std::fs::write(&list, text).unwrap();
     let options = |test_subset| FolderOptions {
         split: Some(SplitSection::List { list: list.clone() }),
@@ -258,7 +258,7 @@ fn a_test_subset_keeps_the_first_test_images_of_every_class() {
     let all = open(root.path(), &options(None)).unwrap();
     assert_eq!(all.test.labels(), [1, 0, 1]);
     let few = open(root.path(), &options(Some(1))).unwrap();
-    assert_eq!((few.train.labels(), few.test.labels()), (&[0][..], &[1, 0][..]));
+    assert_eq!((few.train.labels(), few.test.labels()), (&[0, 1][..], &[1, 0][..]));
     assert_eq!(few.test.image(0).unwrap().pixels, all.test.image(0).unwrap().pixels);
 }
 

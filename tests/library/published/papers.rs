@@ -71,7 +71,7 @@ impl Cell {
         let file = file.strip_prefix("../../").expect("a file of `scenarios`").to_owned();
         Cell {
             arms: arms.map(|(axis, arm)| (axis.clone(), word(arm))).collect(),
-            changes: effective(&file, inner("set").map(flat).unwrap_or_default()),
+            changes: effective(&file, inner("set").map(changes).unwrap_or_default()),
             expected: inner("expected").cloned(),
             file,
         }
@@ -115,6 +115,18 @@ fn load(file: &str, changes: &Changes, more: &[Override]) -> Result<Scenario, St
     let sets: Vec<Override> = sets.chain(more.iter().cloned()).collect();
     let loaded = Scenario::load(&scenarios().join(file), &sets, &Registry::builtin());
     loaded.map(|loaded| loaded.scenario).map_err(|error| error.to_string())
+}
+
+/// The changes of a table `set`. These files write a method with its keys as one table, which replaces that of the
+/// scenario.
+fn changes(set: &Table) -> Changes {
+    let mut set = set.clone();
+    let whole =
+        |method: &Value| method.get("name").is_some() && method.as_table().unwrap().len() > 1;
+    let method = set.get("method").is_some_and(whole).then(|| set.remove("method").unwrap());
+    let mut all = flat(&set);
+    all.extend(method.map(|method| ("method".to_owned(), method)));
+    all
 }
 
 /// The changes of a file; none if all of them are as the file has it.
