@@ -41,7 +41,7 @@ pub struct NewArgs {
     /// Data: digits, cifar10, cifar100, or a folder of images, relative to the current folder [default: digits]
     #[arg(long)]
     pub data: Option<String>,
-    /// Weights of a ViT, relative to the current folder, or a name such as hf:timm/vit_tiny_patch16_224.augreg_in21k
+    /// Weights of a ViT: a file (relative to the current folder) or a name such as hf:timm/vit_tiny_patch16_224.augreg_in21k
     /// [default: that name; for digits the small transformer inside the program]
     #[arg(long, value_name = "FILE")]
     pub weights: Option<PathBuf>,

@@ -349,8 +349,8 @@ fn refuse_study(
     is_base: bool,
     report: &mut ReadingReport,
 ) -> bool {
-    let beside = ["axes", "extra", "replicates", "seeds", "compare"];
-    let is_study = beside.iter().any(|key| root.at(key).is_some());
+    let keys = ["axes", "extra", "replicates", "seeds", "compare"];
+    let is_study = keys.iter().any(|key| root.at(key).is_some());
     let found = ["base", "cell"].into_iter().find_map(|key| Some((key, root.at(key)?)));
     let Some((key, entry)) = found.filter(|_| is_study) else { return false };
     let help = match is_base {

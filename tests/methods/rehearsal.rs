@@ -130,14 +130,14 @@ fn a_visit_is_stored_with_the_logits_of_its_step() {
     run.lab.training = plan(OptimizerConfig::sgd(0.1));
     let shards = deal(&run.lab, &run.view(0), 2);
     run.task(0, &shards, 2);
-    for client in 0..2 {
+    for (client, shard) in shards.iter().enumerate() {
         let of = |e: &&Exchange| e.participant.client.index() == client;
         let exchange = run.exchanges.iter().find(of).unwrap();
         let memory = ReplayMemory::of(&run.states[&exchange.participant.client]).unwrap();
         let slots = memory.reservoir.slots();
-        assert_eq!(slots.len(), 2 * 2 * shards[client].len());
+        assert_eq!(slots.len(), 2 * 2 * shard.len());
         let visits = |sample| slots.iter().filter(move |slot| slot.sample == sample);
-        for sample in shards[client].iter() {
+        for sample in shard.iter() {
             let notes: Vec<_> = visits(*sample).map(|slot| &slot.logits).collect();
             assert_eq!(notes.len(), 4);
             assert!((1..4).all(|at| !notes[..at].contains(&notes[at])), "{sample}: {notes:?}");

@@ -43,7 +43,7 @@ impl TeacherLogits {
     }
 
     /// Returns the logits that a sample is held to in an epoch. Teachers take turns, over the epochs of a round and
-    /// anew in every round, as in the release.
+    /// again in every round, as in the release.
     fn target(&self, epoch: u64, sample: u32) -> &[f32] {
         let turn =
             source(epoch * self.places.len() as u64, self.places[&sample], self.by_teacher.len());
@@ -51,7 +51,7 @@ impl TeacherLogits {
     }
 }
 
-/// Returns the index of the model that makes a sample's target, after `asked_before` samples of earlier epochs.
+/// Returns the index of the model that gives the target of a sample, with `asked_before` samples before it.
 fn source(asked_before: u64, sample: usize, models: usize) -> usize {
     ((asked_before + sample as u64) % models.max(1) as u64) as usize
 }

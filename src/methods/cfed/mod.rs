@@ -12,12 +12,12 @@
 //!          models of learners, of reviewers and the one before them: in epoch e of n samples, sample i follows model
 //!          (e n + i) mod L                                                                          (TeacherLogits)
 //! ```
-//! Samples of nobody are not augmented, for teachers and students (`review_augments`). The release differs from the
+//! Auxiliary samples are not augmented, for teachers and students (`review_augments`). The release differs from the
 //! paper, and from itself. There is no shuffling, so that its stored targets fit; here they are stored by sample, and
 //! batches are shuffled. Its old model answers in training mode, by what looks like a slip; here in evaluation mode. It
 //! takes the first four fifths of every shard; here a shard is taken whole. It leaves out the last batch of an epoch if
 //! that is smaller, deals data and auxiliary samples again in every task, and its server distills on one client's shard;
-//! here shards are dealt once, and the server has one of its own. Roles are
+//! here shards are dealt once, and the server has another. Roles are
 //! drawn from all clients there, and here from those that are drawn for the round, of whom there are as many as with
 //! one list (`drawn = "independently"`; a client that has both roles sends two models). Server distillation is off in
 //! the release. Powder's port, which the review of C2Prompt ran, reviews a client's own exemplars, and is not this

@@ -67,7 +67,7 @@ pub enum RebalanceSchedule {
     /// Cosine from the initial rate towards zero.
     #[default]
     Cosine,
-    /// The same rate in all epochs.
+    /// Constant rate in all epochs.
     Constant,
 }
 
@@ -292,7 +292,8 @@ mod tests {
         assert!(constant > 1.3 * cosine, "twice the rates: {constant} {cosine}");
     }
 
-    /// Compares a rebalancing without variance with training on the means; returns how far it moves the head.
+    /// Checks a rebalancing without variance against training on the means; returns the distance that it moves the
+    /// head.
     fn trained_on_class_means(schedule: RebalanceSchedule) -> f32 {
         let config = Rebalancing { samples_per_class: 256, schedule, ..Rebalancing::default() };
         let key = StreamKey::new(4, Domain::Rebalance);

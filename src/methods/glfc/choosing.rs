@@ -80,10 +80,9 @@ impl Choosing {
         }
     }
 
-    /// Returns this number of samples of a class, the best first; at most all of them unless a sample may be chosen
-    /// again.
+    /// Returns this number of samples of a class, the best first.
     ///
-    /// Draws use a step of this key.
+    /// There are at most as many as the class has, unless a sample may be chosen again. Draws use a step of this key.
     pub(super) fn choose(self, class: &Class, each: usize, key: StreamKey) -> Vec<u32> {
         let Class { row, samples, features } = class;
         let dim = features.len() / samples.len().max(1);

@@ -16,7 +16,7 @@
 //! biases.
 //!
 //! A full memory makes room for a client by dropping the one among those that did not answer that has answered least;
-//! where every client in it answered, the newcomer is not remembered. With `steps` a round is so many batches, from the
+//! where every client in it answered, the newcomer is not remembered. With `steps` a round is that number of batches, from the
 //! start of a fresh order in every round.
 //!
 //! In the release of GradMA-W a client keeps the model at the end of its last round, which is the one before its first
@@ -204,8 +204,9 @@ impl LocalUpdate<VectorStore> for GradMa {
         1
     }
 
-    /// Three passes of a batch in place of one, and a program of three rows in every step; not in the first one where
-    /// clients keep nothing.
+    /// Three passes of a batch in place of one, and a program of three rows in every step.
+    ///
+    /// The first step has none where clients keep nothing.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let Workload { model, samples, plan, .. } = *load;
         let passes = match self.steps {

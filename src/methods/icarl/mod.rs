@@ -135,7 +135,7 @@ impl Icarl {
         self.classifier == Answers::NearestMean
     }
 
-    /// Returns the exemplars of each class of a client that holds some of `held` classes, of `seen` there are.
+    /// Returns the number of exemplars per class of a client that holds `held` of the `seen` classes.
     fn each(&self, held: usize, seen: usize) -> usize {
         let classes = match self.quota_of {
             QuotaOf::Held => held,

@@ -28,7 +28,7 @@ const EPOCHS: u64 = 1 << 20;
 /// Samples that are offered to a client's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Offered {
-    /// Those of every step, in all epochs and rounds: an image may be stored several times.
+    /// Samples of every step, in all epochs and rounds: an image may be stored several times.
     #[default]
     EveryStep,
     /// Each sample once, in the first epoch of the client's first round of a task.

@@ -7,10 +7,11 @@ use crate::policy::ClientState;
 use crate::quantity::TaskId;
 use crate::wire::Saved;
 
-/// A reservoir over the samples that a client has trained on; an image that it was offered several times may be there
-/// several times. The state names samples by
-/// their index in the data set; what a client would keep are the samples themselves, and these and their logits are
-/// what [`kept_bytes`](ClientState::kept_bytes) counts.
+/// A reservoir over the samples that a client has trained on.
+///
+/// A sample that was offered several times may be in it several times. The state names samples by their index in the
+/// data set; what a client would keep are the samples themselves, and these and their logits are what
+/// [`kept_bytes`](ClientState::kept_bytes) counts.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct ReplayMemory {
     /// Bytes of one sample.

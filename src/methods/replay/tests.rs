@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// The two draws of a step are independent, as are those of two steps; none has a slot twice, and all slots are met.
+/// The two draws of a step are independent, as are those of two steps. A draw has no slot twice, and all slots are met.
 #[test]
 fn draws_of_a_step_and_of_steps_are_apart() {
     let key = StreamKey::new(3, Domain::Method).client(2);
