@@ -45,9 +45,9 @@ impl Herding {
         }
     }
 
-    /// Chooses `count` samples by a greedy rule that may choose a sample again, as the releases of GLFC and LGA do.
+    /// Chooses `count` samples by a greedy rule that may choose a sample again.
     ///
-    /// The count may be larger than the number of samples.
+    /// The releases of GLFC and LGA do so. The count may be larger than the number of samples.
     pub fn order_with_repeats<T: Copy + Into<f64>>(
         self,
         features: &[T],

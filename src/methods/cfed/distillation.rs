@@ -51,7 +51,9 @@ impl TeacherLogits {
     }
 }
 
-/// Returns the index of the model that gives the target of a sample, with `asked_before` samples before it.
+/// Returns the index of the model that gives a sample its target.
+///
+/// `asked_before` counts the samples of earlier epochs.
 fn source(asked_before: u64, sample: usize, models: usize) -> usize {
     ((asked_before + sample as u64) % models.max(1) as u64) as usize
 }

@@ -292,8 +292,9 @@ mod tests {
         assert!(constant > 1.3 * cosine, "twice the rates: {constant} {cosine}");
     }
 
-    /// Checks a rebalancing without variance against training on the means; returns the distance that it moves the
-    /// head.
+    /// Checks a rebalancing without variance against training on the means.
+    ///
+    /// Returns the distance that it moves the head.
     fn trained_on_class_means(schedule: RebalanceSchedule) -> f32 {
         let config = Rebalancing { samples_per_class: 256, schedule, ..Rebalancing::default() };
         let key = StreamKey::new(4, Domain::Rebalance);
