@@ -80,7 +80,7 @@ fn runs_of_another_format_are_left_out_with_a_line() {
     let told = tell(at, &["report", "runs", "-o", "page.html"]);
     assert_eq!(told.code, 0, "{}", told.err);
     assert!(told.err.contains(line), "{}", told.err);
-    let page = read(&at.join("page.html"));
+    let page = read(at.join("page.html"));
     assert!(page.contains("runs/old: run directory of format 1") && !page.contains("help: "));
     let told = tell(at, &["compare", "runs", "runs/new"]);
     assert_eq!(told.code, 0, "{}", told.err);
