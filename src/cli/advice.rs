@@ -40,6 +40,9 @@ pub(super) fn advice(error: &clap::Error, arguments: &[String]) -> Option<String
     if let Some((_, new)) = RENAMED.iter().find(|(old, _)| *old == name) {
         return Some(format!("`{name}` is called `{new}` now"));
     }
+    if name == "--json" {
+        return Some("JSON is printed with `--format json`".to_owned());
+    }
     if name == "--mixed" {
         return Some("`--mixed` is gone: all machines compute the same numbers".to_owned());
     }

@@ -1,4 +1,4 @@
-//! `fedcast check`: validates scenario files and reports their errors.
+//! `fedcast check`: validates scenario and study files and reports their errors.
 
 use std::path::{Path, PathBuf};
 
@@ -7,26 +7,28 @@ use serde::Serialize;
 
 use super::failure::{CliError, color};
 use super::stderr::print_styled;
-use super::{Exit, OutputFormat, print};
+use super::{Exit, OutputFormat, given, print};
 use crate::data::DataError;
 use crate::experiment::assemble::divide;
 use crate::methods::Registry;
 use crate::scenario::reader::Diagnostic;
 use crate::scenario::{Loaded, Override, Scenario, ScenarioError};
+use crate::study::{Study, StudyDirectory, StudyError, first_errors, overrides, prepare};
 
-/// Check scenario files without running them, for editors and CI
+/// Check scenario and study files without running them, for editors and CI
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   fedcast check scenarios/quickstart.toml
   fedcast check scenarios/hgp/*.toml --format json
+  fedcast check scenarios/studies/*.study.toml
 
 Every file is checked; the exit code is 3 if one of them is invalid. Keys that have no effect on a
 file's method or run are printed as notes. Where class sizes are known, the partition is drawn.
-Data files are not opened. Of a weights file only the list of tensors is read, and only where
+Of a study the scenarios of all cells are checked. Data files are not opened. Of a weights file only the list of tensors is read, and only where
 `backbone.architecture` is not set. `fedcast plan` needs neither data nor weights.")]
 pub struct CheckArgs {
-    /// Scenario files
+    /// Scenario or study files
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// Override a key in every file; may be repeated
@@ -44,6 +46,9 @@ struct Checked<'a> {
     /// Scenario hash, part of the name of the default run directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     hash: Option<String>,
+    /// Number of runs of a study.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<usize>,
     errors: Vec<Diagnostic>,
     /// Notes on keys of a valid file that have no effect on its run, or not in all of it.
     notes: Vec<Diagnostic>,
@@ -54,21 +59,26 @@ pub fn execute(args: &CheckArgs) -> Result<Exit, CliError> {
     let methods = Registry::builtin();
     let mut checked = Vec::new();
     for file in &args.files {
+        if given::is_study(file) {
+            checked.push(checked_study(file, args, &methods)?);
+            continue;
+        }
         let overrides: Vec<Override> = args.set.iter().map(Override::new).collect();
-        let (hash, errors, notes) = match checked_scenario(file, &overrides, &methods) {
-            Ok(loaded) => (Some(loaded.scenario.hash()), Vec::new(), loaded.notes()),
+        let human = args.format == OutputFormat::Human;
+        let loaded = match checked_scenario(file, &overrides, &methods) {
+            Ok(loaded) => loaded,
             Err(error) => {
-                if args.format == OutputFormat::Human {
-                    print_styled(&error.render(color()));
-                }
-                (None, error.diagnostics(), Vec::new())
+                checked.push(refused(file, &error, human));
+                continue;
             }
         };
-        if args.format == OutputFormat::Human && hash.is_some() {
+        let notes = loaded.notes();
+        if human {
             print(&format!("{}: valid\n", file.display()))?;
             notes.iter().for_each(|note| print_styled(&note.render_note(color())));
         }
-        checked.push(Checked { file, valid: hash.is_some(), hash, errors, notes });
+        let hash = Some(loaded.scenario.hash());
+        checked.push(Checked { file, valid: true, hash, runs: None, errors: Vec::new(), notes });
     }
     if args.format == OutputFormat::Json {
         let text = serde_json::to_string_pretty(&checked)
@@ -77,6 +87,39 @@ pub fn execute(args: &CheckArgs) -> Result<Exit, CliError> {
     }
     let valid = checked.iter().all(|file| file.valid);
     Ok(if valid { Exit::Done } else { Exit::Scenario })
+}
+
+/// Reads a study and the scenarios of its cells.
+fn checked_study<'a>(
+    file: &'a PathBuf,
+    args: &CheckArgs,
+    methods: &Registry,
+) -> Result<Checked<'a>, CliError> {
+    let human = args.format == OutputFormat::Human;
+    let study = match Study::load(file) {
+        Ok(study) => study,
+        Err(StudyError::Scenario(error)) => return Ok(refused(file, &error, human)),
+        Err(error) => return Err(error.into()),
+    };
+    let directory = StudyDirectory::new(study.default_directory());
+    let (cells, invalid) = prepare(&study, &directory, &overrides(&study, &args.set)?, methods);
+    if let Some(error) = first_errors(invalid) {
+        return Ok(refused(file, &error, human));
+    }
+    if human {
+        print(&format!("{}: valid, {} runs\n", file.display(), cells.len()))?;
+    }
+    let (errors, notes) = (Vec::new(), Vec::new());
+    Ok(Checked { file, valid: true, hash: None, runs: Some(cells.len()), errors, notes })
+}
+
+/// Returns a file as invalid and, for people, prints why.
+fn refused<'a>(file: &'a PathBuf, error: &ScenarioError, human: bool) -> Checked<'a> {
+    if human {
+        print_styled(&error.render(color()));
+    }
+    let (errors, notes) = (error.diagnostics(), Vec::new());
+    Checked { file, valid: false, hash: None, runs: None, errors, notes }
 }
 
 /// Reads a scenario and draws its partition, where the sizes of classes are known without the data.

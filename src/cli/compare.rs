@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::failure::CliError;
 use super::stderr::print_status;
-use super::{Exit, OutputFormat, given, print};
+use super::{Exit, OutputFormat, given, print, print_text};
 use crate::results::{Arm, Comparison, FoundRuns, Metric, MetricLimit, RunRecord};
 
 /// Compare runs: settings, first differing round, metrics with paired differences, bytes by kind
@@ -58,7 +58,7 @@ pub fn execute(args: &CompareArgs) -> Result<Exit, CliError> {
     let broken: Vec<String> =
         args.fail_if_worse.iter().flat_map(|limit| limit.broken(&comparison)).collect();
     match args.format {
-        OutputFormat::Human => print(&comparison.render())?,
+        OutputFormat::Human => print_text(&comparison.render())?,
         OutputFormat::Json => {
             let text = serde_json::json!({ "comparison": comparison, "worse": broken });
             print(&format!("{text:#}\n"))?;

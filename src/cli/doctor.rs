@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::failure::CliError;
-use super::{Exit, OutputFormat, print};
+use super::{Exit, OutputFormat, print, print_text};
 use crate::experiment::estimate::cache_folder;
 use crate::experiment::{Machine, commit};
 use crate::fetch::Settings;
@@ -76,14 +76,14 @@ struct Item {
 /// Examines the machine and prints the report.
 pub fn execute(args: &DoctorArgs) -> Result<Exit, CliError> {
     let found = look();
-    let text = match args.format {
-        OutputFormat::Human => told(&found),
+    match args.format {
+        OutputFormat::Human => print_text(&told(&found))?,
         OutputFormat::Json => {
             let text = serde_json::to_string_pretty(&found);
-            format!("{}\n", text.map_err(|error| CliError::Unexpected(error.to_string()))?)
+            let text = text.map_err(|error| CliError::Unexpected(error.to_string()))?;
+            print(&format!("{text}\n"))?;
         }
-    };
-    print(&text)?;
+    }
     Ok(Exit::Done)
 }
 

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::failure::CliError;
 use super::interrupt::interruptible;
-use super::{Exit, OutputFormat, given, print};
+use super::{Exit, OutputFormat, given, print, print_text};
 use crate::experiment::{self, ExportOptions, write_atomically};
 use crate::methods::Registry;
 
@@ -100,7 +100,7 @@ pub fn execute(args: &ExportArgs) -> Result<Exit, CliError> {
     let out = args.out.display();
     let from = exported.from.to_string();
     match args.format {
-        OutputFormat::Human => print(&format!(
+        OutputFormat::Human => print_text(&format!(
             "{out}: the model after task {}, {} bytes, {from}, digest {}\n",
             exported.task,
             exported.bytes.len(),

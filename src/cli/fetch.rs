@@ -5,9 +5,13 @@ use serde::Serialize;
 
 use super::failure::CliError;
 use super::stderr::print_status;
-use super::{Exit, OutputFormat, print};
+use super::{Exit, OutputFormat, print, print_text};
 use crate::fetch::{self, CATALOGUE, CatalogEntry, Fetched, Name, Settings};
 use crate::quantity::Bytes;
+use crate::report::wrapped;
+
+/// Columns of the list before what a data set is.
+const BESIDE: usize = 34;
 
 /// Download data sets and weights by name
 #[derive(Debug, Args)]
@@ -141,8 +145,9 @@ fn list(settings: &Settings, format: OutputFormat) -> Result<(), CliError> {
             }
         };
         let here = if here(entry).is_some() { "here" } else { "" };
-        text.push_str(&format!("{:<16} {size:>9}  {here:<4}  {}\n", entry.name, entry.what));
-        text.push_str(&format!("{:34}license: {}; {checked}\n", "", entry.licence));
+        let about = wrapped(entry.what, BESIDE);
+        text.push_str(&format!("{:<16} {size:>9}  {here:<4}  {}", entry.name, about.trim_start()));
+        text.push_str(&wrapped(&format!("license: {}; {checked}", entry.licence), BESIDE));
     }
     text.push_str(&format!(
         "\n1 MB is 10^6 bytes. Data sets are in {}.\nhf:OWNER/REPO fetches weights, hf:datasets/OWNER/NAME data sets of the \
@@ -150,5 +155,5 @@ fn list(settings: &Settings, format: OutputFormat) -> Result<(), CliError> {
         settings.data.display(),
         settings.hub.display()
     ));
-    print(&text)
+    print_text(&text)
 }

@@ -32,6 +32,11 @@ pub(super) fn run_directory(path: &Path) -> Result<(), CliError> {
     Err(refusal(path, "a run directory"))
 }
 
+/// Returns true if a path is a study file.
+pub(super) fn is_study(path: &Path) -> bool {
+    Given::at(path) == Given::Study
+}
+
 /// Checks that a path is no file: a run directory, a study or a folder of runs may follow.
 ///
 /// # Errors

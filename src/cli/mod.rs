@@ -40,13 +40,14 @@ use clap::{Parser, Subcommand};
 use advice::{advice, understood, wants_json};
 use failure::{CliError, tell_json};
 pub use memory::ReportingAllocator;
-use output::{OutputFormat, print};
+use output::{OutputFormat, print, print_text};
 use stderr::print_status;
 
 pub use crate::exit::Exit;
 use crate::exit::TABLE;
 use crate::numerics::denormals;
 use crate::numerics::vectors::Vectors;
+use crate::report::screen;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -143,6 +144,7 @@ fn after_help() -> String {
   fedcast doctor                               show CPU, memory, GPUs, caches and disk
 
 Environment:
+  COLUMNS              width of tables and texts [default: the terminal's; no bound in a file or pipe]
   FEDCAST_ARITHMETIC   vector instructions: portable, avx2 or avx512, at most those of this
                        machine; all give the same bits [default: the widest]
   FEDCAST_CACHE        folder of fedcast's caches (measured costs, fetched data)
@@ -166,6 +168,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         true => Cli::try_parse_from(given),
         false => Cli::try_parse_from(&words),
     };
+    screen::follow_terminal();
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return refuse(&error, &words, json),

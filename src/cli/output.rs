@@ -6,6 +6,7 @@ use clap::ValueEnum;
 
 use super::failure::CliError;
 use super::stderr::plain;
+use crate::report::screen;
 
 /// Format of results on stdout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -17,7 +18,12 @@ pub(super) enum OutputFormat {
     Json,
 }
 
-/// Writes a result to stdout, without control characters.
+/// Writes a text for people to stdout, with lines that fit the screen.
+pub(super) fn print_text(text: &str) -> Result<(), CliError> {
+    print(&screen::fitted(text))
+}
+
+/// Writes a result to stdout as it is, without control characters.
 ///
 /// A closed pipe (`fedcast … | head`) is no error.
 pub(super) fn print(text: &str) -> Result<(), CliError> {

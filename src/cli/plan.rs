@@ -10,7 +10,7 @@ use super::estimate::Estimator;
 use super::failure::CliError;
 use super::run::Overrides;
 use super::stderr::print_status;
-use super::{Exit, OutputFormat, print};
+use super::{Exit, OutputFormat, print, print_text};
 use crate::experiment::assemble::{assemble, blueprint, load};
 use crate::experiment::estimate::Estimate;
 use crate::experiment::plan::{self, Faults, Plan};
@@ -101,8 +101,8 @@ pub fn execute(args: &PlanArgs) -> Result<Exit, CliError> {
     };
     match args.format {
         OutputFormat::Human => {
-            print(&plan_table(&plan))?;
-            estimate.map_or(Ok(()), |estimate| print(&estimate_lines(&estimate)))?;
+            print_text(&plan_table(&plan))?;
+            estimate.map_or(Ok(()), |estimate| print_text(&estimate_lines(&estimate)))?;
         }
         OutputFormat::Json => {
             let text = serde_json::to_string_pretty(&Planned { plan: &plan, estimate })
@@ -123,7 +123,7 @@ fn partition(args: &PlanArgs, scenario: &Scenario, methods: &Registry) -> Result
         return Err(CliError::Usage(what.to_string()));
     };
     match args.format {
-        OutputFormat::Human => print(&partition_table(&all, &names))?,
+        OutputFormat::Human => print_text(&partition_table(&all, &names))?,
         OutputFormat::Json => {
             let row = |held: &Holding| {
                 serde_json::json!({

@@ -8,7 +8,7 @@ use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::stderr::print_status;
-use super::{Exit, OutputFormat, given, print};
+use super::{Exit, OutputFormat, given, print, print_text};
 use crate::experiment::assemble::{load, round_closing};
 use crate::experiment::ranks::Ranks;
 use crate::experiment::{
@@ -110,7 +110,7 @@ fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
         summary.digests = Some(digests.clone());
     }
     match args.format {
-        OutputFormat::Human => print(&final_table(&summary))?,
+        OutputFormat::Human => print_text(&final_table(&summary))?,
         OutputFormat::Json => print(&summary.to_json())?,
     }
     replayed?;
@@ -149,7 +149,7 @@ fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
     let retimed = retimed.lock();
     match args.format {
         OutputFormat::Human => {
-            print(&retiming_table(&recorded, &retimed))?;
+            print_text(&retiming_table(&recorded, &retimed))?;
             print(&format!("digests     {digests}\n"))?;
         }
         OutputFormat::Json => {

@@ -9,7 +9,7 @@ use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::run::drive;
 use super::stderr::print_status;
-use super::{Exit, OutputFormat, given, print};
+use super::{Exit, OutputFormat, given, print, print_text};
 use crate::data::show_loading;
 use crate::experiment::ranks::ComputeResources;
 use crate::experiment::{self, Resumed, read_summary};
@@ -79,7 +79,7 @@ pub(super) fn go_on(
 pub(super) fn tell_results(path: &Path, format: OutputFormat) -> Result<Exit, CliError> {
     let summary = read_summary(path)?;
     match format {
-        OutputFormat::Human => print(&format!("directory   {}\n", path.display()))?,
+        OutputFormat::Human => print_text(&format!("directory   {}\n", path.display()))?,
         OutputFormat::Json => print(&summary)?,
     }
     Ok(if Summary::json_learnt_nothing(&summary) { Exit::Training } else { Exit::Done })

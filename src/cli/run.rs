@@ -10,7 +10,7 @@ use super::failure::{CliError, color};
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::stderr::{print_status, print_styled};
-use super::{Exit, OutputFormat, fetch, print, resume, single_task};
+use super::{Exit, OutputFormat, fetch, print, print_text, resume, single_task};
 use crate::data::show_loading;
 use crate::experiment::assemble::divide;
 use crate::experiment::ranks::{ComputeResources, Ranks};
@@ -228,7 +228,7 @@ pub(super) fn drive(
     })?;
     match format {
         OutputFormat::Human => {
-            print(&final_table(&summary))?;
+            print_text(&final_table(&summary))?;
             let took = summary.wall.as_ref().map(|wall| wall.total_s).filter(|_| replayed == 0);
             let whole = took.filter(|_| finished.reason == EndReason::Done);
             if let Some(line) = whole.and_then(|took| estimate_line(scenario, workers, took)) {

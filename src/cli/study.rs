@@ -12,7 +12,7 @@ use super::estimate::Estimator;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::stderr::print_status;
-use super::{Exit, OutputFormat, print};
+use super::{Exit, OutputFormat, print, print_text};
 use crate::experiment::plan::Plan;
 use crate::federation::Interrupt;
 use crate::methods::Registry;
@@ -183,7 +183,7 @@ impl Session<'_> {
             methods,
         );
         match self.args.format {
-            OutputFormat::Human => print(&outlook.to_text())?,
+            OutputFormat::Human => print_text(&outlook.to_text())?,
             OutputFormat::Json => print(&format!("{}\n", json!(outlook)))?,
         }
         Ok(if outlook.has_errors() { Exit::Scenario } else { Exit::Done })
@@ -284,7 +284,7 @@ impl Session<'_> {
                 let counts: Vec<String> =
                     counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
                 text.push_str(&format!("runs        {}\ndirectory   {path}\n", counts.join(", ")));
-                print(&text)?;
+                print_text(&text)?;
             }
             OutputFormat::Json => {
                 let cells: Vec<serde_json::Value> =

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::failure::CliError;
-use super::{Exit, OutputFormat, print};
+use super::{Exit, OutputFormat, print, print_text};
 use crate::fetch::Settings;
 use crate::model::{
     BackboneConfig, Stem, VitConfig, WeightsReport, WeightsSource, inspect_weights,
@@ -57,7 +57,7 @@ pub fn execute(args: &WeightsArgs) -> Result<Exit, CliError> {
     let source = WeightsSource { path, name, ignore, part: args.part.clone() };
     let found = inspect_weights(&source, args.heads.map(usize::from))?;
     match args.format {
-        OutputFormat::Human => print(&text(args, &found))?,
+        OutputFormat::Human => print_text(&text(args, &found))?,
         OutputFormat::Json => print(&format!("{:#}\n", json(args, &found)))?,
     }
     Ok(match found.network {

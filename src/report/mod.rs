@@ -33,6 +33,7 @@ mod progress;
 mod published;
 mod retiming;
 mod sampled;
+pub mod screen;
 mod shared;
 pub mod summary;
 pub mod tables;

@@ -15,7 +15,9 @@ use super::run_section::RunSection;
 use super::seeds::Replicate;
 use crate::files::{self, FileKind};
 use crate::scenario::migration::schema_help;
-use crate::scenario::reader::{Keys, Param, TableReader, explore, json_schema, read_document};
+use crate::scenario::reader::{
+    Catalogue, Keys, Param, TableReader, explore, json_schema, read_document,
+};
 use crate::scenario::{Changes, ChangesFile, GivenFolder};
 
 /// Schema version of study files, written as `schema = 2`.
@@ -180,11 +182,16 @@ impl Study {
         }
     }
 
-    /// Returns the file format as JSON Schema.
-    pub fn json_schema() -> serde_json::Value {
+    /// Returns every key that a study file may have; names of axes and arms, and the changes of an arm, are free.
+    pub fn catalogue() -> Catalogue {
         let (name, text, folder) = (String::new(), String::new(), PathBuf::new());
         let origin = ChangesFile { name, text, folder };
-        let catalogue = explore(|table| Study::read(table, "", origin.clone()));
+        explore(|table| Study::read(table, "", origin.clone()))
+    }
+
+    /// Returns the file format as JSON Schema.
+    pub fn json_schema() -> serde_json::Value {
+        let catalogue = Study::catalogue();
         let required = ["schema"];
         let mut schema = json_schema(&catalogue, "a study of fedcast", &required, None);
         // Names of axes, arms and changes are free.

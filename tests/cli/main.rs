@@ -54,6 +54,7 @@ mod report;
 mod restart;
 mod resume;
 mod runs;
+mod screen;
 mod several_processes;
 mod stateless;
 mod study;

@@ -56,6 +56,15 @@ const MISTAKES: &[&str] = &[
     "replay|run|--verify|--from-round|99",
     "run|t.toml|-q|-o|run",
     "methods|show|hpg",
+    // Words that are looked up.
+    "keys|optimiser",
+    "keys|optimizer",
+    "keys|hgp",
+    "keys|axes",
+    "keys|study.reports",
+    "columns|roundz.csv",
+    "columns|acuracy_seen",
+    "plan|t.toml|--json",
     // The same for programs.
     "run|nowhere.toml|--format|json",
     "plan|t.toml|--format=json|--set|client.epoch=3",

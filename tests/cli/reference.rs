@@ -34,6 +34,30 @@ fn all_keys_are_listed_with_defaults_and_methods_have_their_own() {
 }
 
 #[test]
+fn keys_of_studies_and_single_columns_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    let study = tell(folder.path(), &["keys", "study"]);
+    assert_eq!(study.code, 0, "{}", study.err);
+    for must in ["replicates   (", "report.series   (", "compare.metrics   (", "[axes.NAME]"] {
+        assert!(study.out.contains(must), "{must}: {}", study.out);
+    }
+    assert!(!study.out.contains("federation.clients   ("));
+    let report = tell(folder.path(), &["keys", "study.report"]);
+    assert!(
+        report.out.starts_with("report.") && !report.out.contains("replicates"),
+        "{}",
+        report.out
+    );
+    let column = tell(folder.path(), &["columns", "bytes_up", "--format", "json"]);
+    let files: serde_json::Value = serde_json::from_str(&column.out).unwrap();
+    let names: Vec<&str> =
+        files.as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"rounds.csv") && !names.contains(&"matrix.csv"), "{names:?}");
+    let columns = |file: &serde_json::Value| file["columns"].as_array().unwrap().len();
+    assert!(files.as_array().unwrap().iter().all(|file| columns(file) == 1));
+}
+
+#[test]
 fn a_key_in_the_wrong_place_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let lost = tell(folder.path(), &["keys", "epochs"]);
@@ -65,6 +89,8 @@ fn schemas_completions_and_manual_pages_are_written() {
     for page in ["fedcast.1", "fedcast-run.1", "fedcast-methods-show.1"] {
         assert!(read(folder.path().join("man/man1").join(page)).contains(".TH"), "{page}");
     }
+    let page = tell(folder.path(), &["man"]);
+    assert!(page.out.contains(".TH fedcast 1") && page.code == 0, "{}", page.err);
     fs::write(folder.path().join("file"), "").unwrap();
     assert_eq!(tell(folder.path(), &["man", "--out", "file/x"]).code, 2);
 }

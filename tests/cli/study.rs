@@ -522,8 +522,17 @@ fn typos_point_at_their_place_and_nothing_runs() {
             told.err
         );
         assert!(!folder.path().join("studies").exists());
+        // So does a check.
+        let told = tell(folder.path(), &["check", "base.toml", "a.study.toml"]);
+        assert_eq!((told.code, &*told.out), (3, "base.toml: valid\n"), "{}", told.err);
+        assert!(hints.iter().all(|hint| told.err.contains(hint)), "{to}: {}", told.err);
     }
     let folder = folder(STUDY);
+    let told = tell(folder.path(), &["check", "a.study.toml"]);
+    assert_eq!((told.code, &*told.out), (0, "a.study.toml: valid, 8 runs\n"), "{}", told.err);
+    let told = tell(folder.path(), &["check", "a.study.toml", "--format", "json"]);
+    let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!((&told[0]["valid"], &told[0]["runs"]), (&true.into(), &8.into()));
     for (arguments, hint) in [
         (&["--only", "methd=long"][..], "did you mean `method`?"),
         (&["--shard", "3/2"], "`3/2` is not a part"),
@@ -546,7 +555,6 @@ fn a_study_and_a_scenario_that_are_mixed_up_are_called_by_their_names() {
     fs::write(folder.join("b.study.toml"), STUDY.replace("base.toml", "a.study.toml")).unwrap();
     for (arguments, hints) in [
         (&["run", "a.study.toml"][..], ["a.study.toml:2:8", "`fedcast study a.study.toml`"]),
-        (&["check", "a.study.toml"], ["this is a study", "`fedcast study a.study.toml`"]),
         (&["plan", "a.study.toml"], ["this is a study", "`fedcast study a.study.toml`"]),
         (&["study", "base.toml"], ["this is a scenario", "`fedcast run base.toml`"]),
         (&["study", "b.study.toml"], ["a.study.toml:2:8", "this study changes"]),

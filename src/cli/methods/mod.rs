@@ -7,7 +7,7 @@ mod services;
 use clap::{Args, Subcommand};
 
 use crate::cli::failure::CliError;
-use crate::cli::{Exit, OutputFormat, print};
+use crate::cli::{Exit, OutputFormat, print, print_text};
 use crate::methods::{MethodEntry, MethodFamily, Registry};
 use crate::report::wrapped;
 
@@ -51,11 +51,11 @@ pub fn execute(args: &MethodsArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     }
     if args.action.is_some() {
-        shown.iter().try_for_each(|entry| print(&explain(&methods, entry)))?;
+        shown.iter().try_for_each(|entry| print_text(&explain(&methods, entry)))?;
         return Ok(Exit::Done);
     }
-    print(&list(&methods))?;
-    print(&services::table(&methods).to_string())?;
+    print_text(&list(&methods))?;
+    print_text(&services::table(&methods).to_string())?;
     print("\n`fedcast methods show NAME` explains messages, state and parameters.\n")?;
     Ok(Exit::Done)
 }

@@ -19,7 +19,7 @@ pub(super) fn answers(
 /// Returns a table with one row per method and one column per capability.
 pub(super) fn table(registry: &Registry) -> String {
     let head = ["with defaults"].into_iter().chain(Capability::ALL.map(Capability::word));
-    let mut table = TextTable::new(head).left(1 + Capability::ALL.len());
+    let mut table = TextTable::new(head).left(1 + Capability::ALL.len()).repeated(1);
     for entry in registry.all() {
         let answers = answers(registry, entry).into_iter();
         let words = answers.map(|(_, refusal)| if refusal.is_none() { "yes" } else { "-" });

@@ -3,12 +3,13 @@
 use clap::Args;
 
 use crate::cli::failure::CliError;
-use crate::cli::{Exit, OutputFormat, print};
+use crate::cli::{Exit, OutputFormat, print, print_text};
 use crate::methods::Registry;
 use crate::report::{TextTable, wrapped};
 use crate::scenario::migration::renamed_key;
-use crate::scenario::reader::{KnownKey, nearest};
+use crate::scenario::reader::{Catalogue, KnownKey, nearest};
 use crate::scenario::{Scenario, below, sections};
+use crate::study::Study;
 
 /// List the keys of scenarios, or explain a section: type, values, default, meaning, source
 #[derive(Debug, Args)]
@@ -18,12 +19,13 @@ Examples:
   fedcast keys participation          one section, with the meaning of every value
   fedcast keys client.optimizer.lr    one key
   fedcast keys method.hgp             keys of [method] with name = \"hgp\"
+  fedcast keys study                  keys of study files; also study.report and the like
   fedcast keys --format json          the same as JSON
 
 `fedcast schema` prints the keys as JSON Schema for editors. Any key can be set with
 --set KEY=VALUE.")]
 pub struct KeysArgs {
-    /// Section, table inside a section, key, or method.NAME [default: all]
+    /// Section, table inside a section, key, method.NAME, or study [default: all]
     pub section: Option<String>,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
@@ -40,11 +42,23 @@ pub fn execute(args: &KeysArgs) -> Result<Exit, CliError> {
     }
     let text = match args.section {
         None => listed(&keys),
-        Some(_) => keys.iter().map(explained).collect(),
+        Some(_) => keys.iter().map(explained).collect::<String>(),
     };
-    print(&text)?;
+    let of_study = args.section.as_deref() == Some(STUDY);
+    let text = if of_study { format!("{text}{FREE_KEYS}") } else { text };
+    print_text(&text)?;
     Ok(Exit::Done)
 }
+
+/// Name under which keys of study files are asked for.
+const STUDY: &str = "study";
+
+/// Keys of study files that no catalogue can list.
+const FREE_KEYS: &str = "
+[axes.NAME]   arms of an axis: ARM = { KEY = VALUE, ... } with keys of scenarios, or key = \"KEY\" and values = [...]
+[[exclude]]   arms of cells that do not exist: AXIS = \"ARM\", ...
+[[cell]]      arms of the cells that it is about, as in [[exclude]], with the keys above
+";
 
 /// Returns the keys that an argument names.
 fn asked(section: Option<&str>) -> Result<Vec<KnownKey>, CliError> {
@@ -62,21 +76,60 @@ fn asked(section: Option<&str>) -> Result<Vec<KnownKey>, CliError> {
     let catalogue = Scenario::catalogue();
     let Some(section) = section else { return Ok(catalogue.keys) };
     let path = section.trim_matches(['[', ']']);
+    let of_studies = Study::catalogue();
+    if path == STUDY {
+        return Ok(of_studies.keys);
+    }
+    if let Some(path) = path.strip_prefix("study.") {
+        let found: Vec<KnownKey> = below(&of_studies, path).into_iter().cloned().collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
     let found: Vec<KnownKey> = below(&catalogue, path).into_iter().cloned().collect();
     if !found.is_empty() {
         return Ok(found);
     }
-    let leaf = |key: &&KnownKey| key.doc.key.rsplit('.').next() == Some(path);
-    let elsewhere: Vec<&str> =
-        catalogue.keys.iter().filter(leaf).map(|key| &*key.doc.key).collect();
-    let similar = nearest(path, sections().map(|(name, _)| name));
-    let help = match (renamed_key(path, None), &elsewhere[..], similar) {
-        (Some(renamed), ..) => renamed,
-        (None, [], Some(word)) => format!("did you mean `{word}`?"),
-        (None, [], None) => "`fedcast keys` lists all of them".to_owned(),
-        (None, keys, _) => format!("did you mean {}?", keys.join(" or ")),
-    };
+    let help = renamed_key(path, None).unwrap_or_else(|| match &places(path, &catalogue)[..] {
+        [] => "`fedcast keys` lists all of them".to_owned(),
+        places => format!("did you mean {}?", places.join(" or ")),
+    });
     Err(CliError::Usage(format!("unknown key or section `{section}`\n  help: {help}")))
+}
+
+/// Returns the places where a word is a key, a table or the name of a method, or where a similar word is one.
+fn places(word: &str, catalogue: &Catalogue) -> Vec<String> {
+    let methods = Registry::builtin();
+    let of_studies = Study::catalogue();
+    let keys = catalogue.keys.iter().map(|key| key.doc.key.clone());
+    let keys: Vec<String> =
+        keys.chain(of_studies.keys.iter().map(|key| format!("study.{}", key.doc.key))).collect();
+    let at = |word: &str| -> Vec<String> {
+        let method = methods.find(word).ok().map(|_| format!("method.{word}"));
+        let mut found: Vec<String> = keys.iter().filter_map(|key| up_to(key, word)).collect();
+        found.dedup();
+        method.into_iter().chain(found).collect()
+    };
+    let exact = at(word);
+    if !exact.is_empty() {
+        return exact;
+    }
+    let names = methods.all().iter().map(|entry| entry.name);
+    let segments = keys.iter().flat_map(|key| key.split('.'));
+    let known = segments.chain(sections().map(|(name, _)| name)).chain(names);
+    nearest(word, known).map_or_else(Vec::new, |word| {
+        match sections().any(|(name, _)| name == word) {
+            true => vec![format!("`{word}`")],
+            false => at(word),
+        }
+    })
+}
+
+/// Returns a key as far as a word of it.
+fn up_to(key: &str, word: &str) -> Option<String> {
+    let parts: Vec<&str> = key.split('.').collect();
+    let place = parts.iter().rposition(|part| *part == word)?;
+    Some(parts[..=place].join("."))
 }
 
 /// Columns of the list of all keys.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::ShowArgs;
 use super::table::RunRow;
 use crate::cli::failure::CliError;
-use crate::cli::{Exit, OutputFormat, given, print};
+use crate::cli::{Exit, OutputFormat, given, print, print_text};
 use crate::experiment::ScenarioId;
 use crate::quantity::Bytes;
 use crate::results::{Metric, RunRecord, State};
@@ -15,7 +15,7 @@ pub(super) fn show(args: &ShowArgs) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
     let run = RunRecord::read(&args.run)?;
     match args.format {
-        OutputFormat::Human => print(&render(&run))?,
+        OutputFormat::Human => print_text(&render(&run))?,
         OutputFormat::Json => {
             let text = serde_json::json!({
                 "run": RunRow::of(&run), "manifest": run.manifest, "summary": run.summary,

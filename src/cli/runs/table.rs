@@ -10,9 +10,10 @@ use serde::Serialize;
 use super::{ListArgs, Sort};
 use crate::cli::failure::CliError;
 use crate::cli::stderr::print_status;
-use crate::cli::{Exit, OutputFormat, given, print};
+use crate::cli::{Exit, OutputFormat, given, print, print_text};
 use crate::experiment::names;
 use crate::quantity::Bytes;
+use crate::report::screen;
 use crate::report::text_table::{TextTable, percent};
 use crate::results::{FoundRuns, Metric, RunRecord, State};
 
@@ -125,7 +126,7 @@ pub(super) fn list(args: &ListArgs) -> Result<Exit, CliError> {
             };
             print(&none)?;
         }
-        OutputFormat::Human => print(&render(&rows, &folder))?,
+        OutputFormat::Human => print_text(&render(&rows, &folder))?,
     }
     Ok(Exit::Done)
 }
@@ -147,19 +148,29 @@ fn sort(rows: &mut [RunRow], order: Sort) {
 }
 
 fn render(rows: &[RunRow], folder: &Path) -> String {
-    let head = [
-        "run", "name", "method", "status", "seed", "rounds", "FAA %", "down", "up", "on disk",
-        "age",
-    ];
-    let mut table = TextTable::new(head).left(4);
+    let mut table = table(rows, folder, true);
+    if screen::columns().is_some_and(|columns| table.width() > columns) {
+        // The path says the name, too.
+        table = self::table(rows, folder, false);
+    }
+    let whole = rows.iter().map(|row| Bytes(row.size_bytes)).sum::<Bytes>();
+    let word = if rows.len() == 1 { "run" } else { "runs" };
+    format!("{}{} {word} in {}, {}\n", table.render(), rows.len(), folder.display(), whole)
+}
+
+fn table(rows: &[RunRow], folder: &Path, with_names: bool) -> TextTable {
+    let names = |name: &str| with_names.then(|| name.to_owned());
+    let head = ["method", "status", "seed", "rounds", "FAA %", "down", "up", "on disk", "age"];
+    let head = ["run".to_owned()].into_iter().chain(names("name")).chain(head.map(str::to_owned));
+    let left = if with_names { 4 } else { 3 };
+    let mut table = TextTable::new(head).left(left).repeated(1).leaving_out();
     for row in rows {
         let below = row.path.strip_prefix(folder).unwrap_or(&row.path);
         let below = if below.as_os_str().is_empty() { row.path.as_path() } else { below };
         let bytes =
             |bytes: Option<u64>| bytes.map_or_else(String::new, |bytes| Bytes(bytes).to_string());
-        table.row([
-            below.display().to_string(),
-            row.name.clone(),
+        let first = [below.display().to_string()].into_iter().chain(names(&row.name));
+        table.row(first.chain([
             row.method.clone(),
             row.status.to_string(),
             row.seed.to_string(),
@@ -169,11 +180,9 @@ fn render(rows: &[RunRow], folder: &Path) -> String {
             bytes(row.bytes_up),
             Bytes(row.size_bytes).to_string(),
             row.age.map_or_else(String::new, ago),
-        ]);
+        ]));
     }
-    let whole = rows.iter().map(|row| Bytes(row.size_bytes)).sum::<Bytes>();
-    let word = if rows.len() == 1 { "run" } else { "runs" };
-    format!("{}{} {word} in {}, {}\n", table.render(), rows.len(), folder.display(), whole)
+    table
 }
 
 #[cfg(test)]

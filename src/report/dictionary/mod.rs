@@ -65,21 +65,16 @@ pub fn dictionary(files: &[RunFile]) -> String {
     for file in files {
         text.push_str(&format!("{}\n{}", file.name, wrapped(file.about, 2)));
         if !file.columns.is_empty() {
-            // Two columns of a terminal of 100 are the indentation.
             let head = ["column", "type", "unit", "meaning"];
-            let mut table = TextTable::new(head).left(4).within(98);
+            let mut table = TextTable::new(head).left(4).within(100).indented(2);
             for column in file.columns {
                 table.row([column.name, column.cells.word(), column.unit, column.meaning]);
             }
-            text.push_str(&indented(&table.render()));
+            text.push_str(&table.render());
         }
         text.push('\n');
     }
     text
-}
-
-fn indented(table: &str) -> String {
-    table.lines().map(|line| format!("  {line}\n")).collect()
 }
 
 #[cfg(test)]
