@@ -118,7 +118,9 @@ fn help_with_columns_is_the_dictionary() {
     assert!(all.out.contains("\nparticipation.csv\n"));
     insta::assert_snapshot!("columns_of_the_matrix", one.out);
     assert_eq!(none.code, 2);
-    assert!(none.err.contains("unknown file `martix.csv`") && none.err.contains("matrix.csv"));
+    assert!(
+        none.err.contains("unknown file or column `martix.csv`") && none.err.contains("matrix.csv")
+    );
     let renamed = tell(folder.path(), &["columns", "slots.csv"]);
     assert!(renamed.code == 2 && renamed.err.contains("`client_tasks.csv`"), "{}", renamed.err);
 }

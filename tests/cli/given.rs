@@ -84,7 +84,6 @@ fn a_run_is_no_scenario() {
     for (command, file, what) in [
         ("run", "mine/b.study.toml", "fedcast study mine/b.study.toml"),
         ("plan", "mine/b.study.toml", "fedcast study mine/b.study.toml"),
-        ("check", "mine/b.study.toml", "fedcast study mine/b.study.toml"),
         ("study", "mine/a.toml", "fedcast run mine/a.toml"),
     ] {
         let told = tell(folder, &[command, file]);

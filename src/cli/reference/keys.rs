@@ -53,6 +53,9 @@ pub fn execute(args: &KeysArgs) -> Result<Exit, CliError> {
 /// Name under which keys of study files are asked for.
 const STUDY: &str = "study";
 
+/// Tables of study files whose keys are names.
+const FREE_TABLES: [&str; 3] = ["axes", "exclude", "cell"];
+
 /// Keys of study files that no catalogue can list.
 const FREE_KEYS: &str = "
 [axes.NAME]   arms of an axis: ARM = { KEY = VALUE, ... } with keys of scenarios, or key = \"KEY\" and values = [...]
@@ -90,7 +93,8 @@ fn asked(section: Option<&str>) -> Result<Vec<KnownKey>, CliError> {
     if !found.is_empty() {
         return Ok(found);
     }
-    let help = renamed_key(path, None).unwrap_or_else(|| match &places(path, &catalogue)[..] {
+    let word = path.rsplit('.').next().unwrap_or_default();
+    let help = renamed_key(path, None).unwrap_or_else(|| match &places(word, &catalogue)[..] {
         [] => "`fedcast keys` lists all of them".to_owned(),
         places => format!("did you mean {}?", places.join(" or ")),
     });
@@ -106,9 +110,14 @@ fn places(word: &str, catalogue: &Catalogue) -> Vec<String> {
         keys.chain(of_studies.keys.iter().map(|key| format!("study.{}", key.doc.key))).collect();
     let at = |word: &str| -> Vec<String> {
         let method = methods.find(word).ok().map(|_| format!("method.{word}"));
-        let mut found: Vec<String> = keys.iter().filter_map(|key| up_to(key, word)).collect();
-        found.dedup();
-        method.into_iter().chain(found).collect()
+        let free = FREE_TABLES.contains(&word).then(|| STUDY.to_owned());
+        let mut found: Vec<String> = method.into_iter().chain(free).collect();
+        for place in keys.iter().filter_map(|key| up_to(key, word)) {
+            if !found.contains(&place) {
+                found.push(place);
+            }
+        }
+        found
     };
     let exact = at(word);
     if !exact.is_empty() {
