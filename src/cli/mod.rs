@@ -27,6 +27,7 @@ mod replay;
 mod report;
 mod resume;
 mod run;
+mod run_document;
 mod runs;
 mod single_task;
 mod stderr;

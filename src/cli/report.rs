@@ -8,7 +8,7 @@ use super::compare::records;
 use super::failure::CliError;
 use super::{Exit, print};
 use crate::experiment::write_atomically;
-use crate::page::{PageContent, render};
+use crate::page::{FigureFile, PageContent, figure_files, render};
 use crate::study::STUDY_FILE;
 
 /// Write an HTML page of a study or of runs: tables, plots, differences, commands
@@ -18,6 +18,7 @@ Examples:
   fedcast report studies/scale
   fedcast report runs/a runs/b runs/c -o comparison.html
   fedcast report studies/scale --baseline method=fedavg
+  fedcast report studies/scale --figures paper/figures   every figure as SVG, its numbers as CSV
 
 The page needs no network and no script: its plots are SVG, each with its numbers as a table. Runs
 that differ only in their seeds form one arm. For a study, [report] and [compare] of its file choose
@@ -30,6 +31,9 @@ pub struct ReportArgs {
     /// The file to write [default: report.html in the first folder; for a run, RUN-report.html next to it]
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Folder into which each figure is written, too: NAME.svg, and NAME.csv with its numbers
+    #[arg(long, value_name = "DIR")]
+    pub figures: Option<PathBuf>,
     /// Baseline arms, by a value on an axis of the table; may be repeated
     #[arg(long, value_name = "AXIS=VALUE", value_parser = axis)]
     pub baseline: Vec<(String, String)>,
@@ -68,7 +72,29 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, CliError> {
     }
     write_atomically(&out, render(&content).as_bytes())?;
     print(&format!("{}\n", out.display()))?;
+    if let Some(folder) = &args.figures {
+        write_figures(folder, &figure_files(&content))?;
+    }
     Ok(Exit::Done)
+}
+
+/// Writes figures into a folder, which is made if it is missing.
+fn write_figures(folder: &Path, figures: &[FigureFile]) -> Result<(), CliError> {
+    std::fs::create_dir_all(folder).map_err(|error| {
+        let path = folder.display();
+        CliError::Usage(format!(
+            "cannot make the folder {path}: {error}\n  help: choose another --figures"
+        ))
+    })?;
+    for figure in figures {
+        for (extension, text) in [("svg", &figure.svg), ("csv", &figure.csv)] {
+            let path = folder.join(format!("{}.{extension}", figure.name));
+            write_atomically(&path, text.as_bytes())?;
+        }
+    }
+    let count = figures.len();
+    let word = if count == 1 { "figure" } else { "figures" };
+    print(&format!("{count} {word} in {}\n", folder.display()))
 }
 
 /// Returns the default file: in a folder of runs, or next to a run, which holds only its own files.

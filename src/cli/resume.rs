@@ -8,11 +8,12 @@ use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::run::drive;
+use super::run_document::print_document;
 use super::stderr::print_status;
-use super::{Exit, OutputFormat, given, print, print_text};
+use super::{Exit, OutputFormat, given, print_text};
 use crate::data::show_loading;
 use crate::experiment::ranks::ComputeResources;
-use crate::experiment::{self, Resumed, read_summary};
+use crate::experiment::{self, Resumed, read_manifest, read_summary};
 use crate::methods::Registry;
 use crate::report::Summary;
 
@@ -80,7 +81,12 @@ pub(super) fn tell_results(path: &Path, format: OutputFormat) -> Result<Exit, Cl
     let summary = read_summary(path)?;
     match format {
         OutputFormat::Human => print_text(&format!("directory   {}\n", path.display()))?,
-        OutputFormat::Json => print(&summary)?,
+        OutputFormat::Json => {
+            let document: serde_json::Value = serde_json::from_str(&summary)
+                .map_err(|error| CliError::Unexpected(error.to_string()))?;
+            let hash = read_manifest(path)?.scenario.hash;
+            print_document(path, &hash, &document)?;
+        }
     }
     Ok(if Summary::json_learnt_nothing(&summary) { Exit::Training } else { Exit::Done })
 }

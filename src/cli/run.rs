@@ -9,6 +9,7 @@ use super::estimate::estimate_line;
 use super::failure::{CliError, color};
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
+use super::run_document::print_document;
 use super::stderr::{print_status, print_styled};
 use super::{Exit, OutputFormat, fetch, print, print_text, resume, single_task};
 use crate::data::show_loading;
@@ -236,7 +237,7 @@ pub(super) fn drive(
             }
             print(&format!("directory   {}\n", directory.path().display()))?;
         }
-        OutputFormat::Json => print(&summary.to_json())?,
+        OutputFormat::Json => print_document(directory.path(), &scenario.hash(), &summary)?,
     }
     Ok(match finished.reason {
         EndReason::Done if summary.learnt_nothing() => Exit::Training,

@@ -20,6 +20,7 @@
 
 mod axes;
 mod content;
+mod figure_files;
 mod html;
 mod options;
 pub mod plot;
@@ -29,6 +30,7 @@ mod sections;
 use maud::{DOCTYPE, PreEscaped, html as markup};
 
 pub use content::{PageContent, Undone};
+pub use figure_files::{FigureFile, figure_files};
 pub use options::{CellRecord, ReportOptions};
 use section::PageSection;
 

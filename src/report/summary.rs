@@ -13,6 +13,7 @@ use super::time_parts::{Stopwatch, TimeParts};
 use super::wall::WallTimes;
 use super::words::{Traffic, direction_word, outcome_word};
 use crate::document::{Content, Document, Key};
+use crate::experiment::FORMAT;
 use crate::experiment::assemble::round_closing;
 use crate::federation::ledger::{Charge, Sums};
 use crate::federation::{
@@ -44,6 +45,8 @@ const SUMS_AS_IN_BYTES: Content = Content::Keys(&[
 /// Results of a run, updated entry by entry.
 #[derive(Clone, Debug, Default, Serialize, Document)]
 pub struct Summary {
+    /// Format of the run directory and of this document.
+    pub format: u32,
     /// Name of the scenario.
     pub name: String,
     /// Name of the method.
@@ -161,7 +164,7 @@ pub struct ClientMemoryUse {
 impl Summary {
     /// Returns an empty summary of the scenario with this name.
     pub fn new(name: &str) -> Summary {
-        Summary { name: name.to_string(), ..Summary::default() }
+        Summary { format: FORMAT, name: name.to_string(), ..Summary::default() }
     }
 
     /// Returns an empty summary of a run of this scenario.

@@ -11,16 +11,19 @@ use crate::experiment::names;
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Tested {
     round: u64,
+    task: u64,
     bytes: f64,
     closed_s: f64,
     accuracy: f64,
 }
 
-/// Point of an arm's learning curve: one round.
+/// Point of an arm's learning curve: one round, or the last tested one of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CurvePoint {
-    /// Number of the round, from 1.
+    /// Number of the round, from 1; of a task's point, the latest of its runs.
     pub round: u64,
+    /// Task of the round, from 1.
+    pub task: u64,
     /// Mean bytes of both directions until its end.
     pub bytes: f64,
     /// Mean virtual seconds until its end.
@@ -35,13 +38,15 @@ fn tested(run: &RunRecord) -> Vec<Tested> {
     let column = |name| rounds.numbers(name).unwrap_or_else(|| vec![None; rounds.rows.len()]);
     let (number, down, up) = (column("round"), column("bytes_down"), column("bytes_up"));
     let (closed, accuracy) = (column("closed_s"), column("accuracy_seen"));
+    let task = column("task");
     let mut spent = 0.0;
     let mut points = Vec::new();
     for row in 0..rounds.rows.len() {
         spent += down[row].unwrap_or(0.0) + up[row].unwrap_or(0.0);
         if let (Some(round), Some(accuracy)) = (number[row], accuracy[row]) {
             let closed_s = closed[row].unwrap_or(0.0);
-            points.push(Tested { round: round as u64, bytes: spent, closed_s, accuracy });
+            let task = task[row].unwrap_or(0.0) as u64;
+            points.push(Tested { round: round as u64, task, bytes: spent, closed_s, accuracy });
         }
     }
     points
@@ -50,22 +55,16 @@ fn tested(run: &RunRecord) -> Vec<Tested> {
 impl Arm {
     /// Returns the learning curve of the arm.
     pub fn curve(&self) -> Vec<CurvePoint> {
-        let mut rounds: BTreeMap<u64, Vec<Tested>> = BTreeMap::new();
-        for point in self.done().flat_map(tested) {
-            rounds.entry(point.round).or_default().push(point);
-        }
-        let point = |(round, points): (u64, Vec<Tested>)| {
-            let mean =
-                |of: fn(&Tested) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
-            let accuracies: Vec<f64> = points.iter().map(|point| point.accuracy).collect();
-            Some(CurvePoint {
-                round,
-                bytes: mean(|point| point.bytes),
-                closed_s: mean(|point| point.closed_s),
-                accuracy: Spread::of(&accuracies)?,
-            })
+        grouped(self.done().flat_map(tested), |point| point.round)
+    }
+
+    /// Returns the accuracy on all classes seen after each task, at its last tested round.
+    pub fn curve_by_task(&self) -> Vec<CurvePoint> {
+        let ends = |run: &RunRecord| {
+            let points = tested(run).into_iter().map(|point| (point.task, point));
+            points.collect::<BTreeMap<u64, Tested>>().into_values()
         };
-        rounds.into_iter().filter_map(point).collect()
+        grouped(self.done().flat_map(ends), |point| point.task)
     }
 
     /// Returns the published accuracies by stage as points of the arm's learning curve.
@@ -85,6 +84,27 @@ impl Arm {
         };
         published.into_iter().enumerate().filter_map(point).collect()
     }
+}
+
+/// Returns one point per group of tested rounds, in order.
+fn grouped(all: impl Iterator<Item = Tested>, group: fn(&Tested) -> u64) -> Vec<CurvePoint> {
+    let mut groups: BTreeMap<u64, Vec<Tested>> = BTreeMap::new();
+    for point in all {
+        groups.entry(group(&point)).or_default().push(point);
+    }
+    let point = |points: Vec<Tested>| {
+        let mean =
+            |of: fn(&Tested) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
+        let accuracies: Vec<f64> = points.iter().map(|point| point.accuracy).collect();
+        Some(CurvePoint {
+            round: points.iter().map(|point| point.round).max()?,
+            task: points.first()?.task,
+            bytes: mean(|point| point.bytes),
+            closed_s: mean(|point| point.closed_s),
+            accuracy: Spread::of(&accuracies)?,
+        })
+    };
+    groups.into_values().filter_map(point).collect()
 }
 
 /// Returns the published accuracies by stage of a run, with the first stage.
@@ -147,6 +167,9 @@ mod tests {
         let curve = arms[0].published_curve();
         let points: Vec<_> = curve.iter().map(|p| (p.round, p.bytes, p.accuracy.mean)).collect();
         assert_eq!(points, [(3, 3.0, 0.79), (5, 5.0, 0.59)]);
+        let by_task = arms[0].curve_by_task();
+        let points: Vec<_> = by_task.iter().map(|p| (p.task, p.round, p.accuracy.mean)).collect();
+        assert_eq!(points, [(1, 2, 0.6), (2, 3, 0.4), (3, 5, 0.3)]);
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct GridAxes {
 pub enum Plot {
     /// A metric over `x`, with one line for each arm of `series`.
     Metric(Metric),
+    /// Accuracy on all classes seen after each task.
+    AccuracyByTask,
     /// Accuracy by round.
     AccuracyByRound,
     /// Bytes by kind, stacked.
@@ -42,15 +44,17 @@ pub enum Plot {
 }
 
 /// Names of plots that are no metric.
-const WORDS: [&str; 3] = ["accuracy_by_round", "bytes_by_kind", "pareto:bytes_up:faa"];
+const WORDS: [&str; 4] =
+    ["accuracy_by_task", "accuracy_by_round", "bytes_by_kind", "pareto:bytes_up:faa"];
 
 impl Plot {
-    /// Parses a metric such as `faa`, `accuracy_by_round`, `bytes_by_kind` or `pareto:bytes_up:faa`.
+    /// Parses a metric such as `faa`, `accuracy_by_task`, `accuracy_by_round`, `bytes_by_kind` or `pareto:bytes_up:faa`.
     ///
     /// # Errors
     /// Fails if there is no such plot or metric.
     pub fn parse(text: &str) -> Result<Plot, ResultsError> {
         match text {
+            "accuracy_by_task" => return Ok(Plot::AccuracyByTask),
             "accuracy_by_round" => return Ok(Plot::AccuracyByRound),
             "bytes_by_kind" => return Ok(Plot::BytesByKind),
             _ => {}
@@ -82,6 +86,7 @@ impl fmt::Display for Plot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Plot::Metric(metric) => write!(f, "{metric}"),
+            Plot::AccuracyByTask => f.write_str("accuracy_by_task"),
             Plot::AccuracyByRound => f.write_str("accuracy_by_round"),
             Plot::BytesByKind => f.write_str("bytes_by_kind"),
             Plot::Pareto(x, y) => write!(f, "pareto:{x}:{y}"),
@@ -102,7 +107,7 @@ impl ReportSection {
         let x = x.or_else(|| Some(first()?.name.clone()));
         let other = || axes.iter().find(|axis| Some(&axis.name) != x.as_ref());
         let series = series.or_else(|| Some(other()?.name.clone()));
-        let doc = "plots: metrics, accuracy_by_round, bytes_by_kind, pareto:METRIC:METRIC";
+        let doc = "plots: metrics, accuracy_by_task, accuracy_by_round, bytes_by_kind, pareto:METRIC:METRIC";
         let names: Vec<String> = table.get(&Param::new("plots", Vec::new(), doc));
         let mut plots = Vec::new();
         for (place, word) in names.iter().enumerate() {
@@ -160,6 +165,7 @@ mod tests {
     fn plots_read_back_as_they_are_written() {
         for word in [
             "faa",
+            "accuracy_by_task",
             "accuracy_by_round",
             "bytes_by_kind",
             "pareto:bytes_up:faa",

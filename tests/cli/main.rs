@@ -26,6 +26,7 @@ mod extractors;
 mod feature_cache;
 mod fedhaf;
 mod fetch;
+mod figures;
 mod first_hour;
 #[cfg(unix)]
 mod foreign_files;
@@ -53,6 +54,7 @@ mod replay;
 mod report;
 mod restart;
 mod resume;
+mod run_document;
 mod runs;
 mod screen;
 mod several_processes;

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use maud::html;
-
 use super::metrics::label;
 use crate::page::PageSection;
 use crate::page::content::PageContent;
@@ -26,8 +24,7 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
         Plot::Pareto(x, y) => pareto(content, x, y),
         _ => None,
     }));
-    let body = html! { @for figure in &figures { (figure.render()) } };
-    (!figures.is_empty()).then_some(PageSection { id: "bytes", title: "Bytes", body })
+    PageSection::of_figures("bytes", "Bytes", figures)
 }
 
 fn by_kind(content: &PageContent, way: &str, title: &str) -> Option<Figure> {

@@ -11,11 +11,8 @@ use crate::results::RunRecord;
 /// Returns the cells that are not done, and a command for each run that is.
 pub fn section(content: &PageContent) -> Option<PageSection> {
     let body = html! { (undone(content)) (commands(content)) };
-    (!content.arms.is_empty() || !content.undone.is_empty()).then_some(PageSection {
-        id: "cells",
-        title: "Runs",
-        body,
-    })
+    (!content.arms.is_empty() || !content.undone.is_empty())
+        .then_some(PageSection::of("cells", "Runs", body))
 }
 
 fn undone(content: &PageContent) -> Markup {

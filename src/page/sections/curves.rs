@@ -1,7 +1,5 @@
 //! Learning curves with bands: over rounds, bytes and virtual time.
 
-use maud::html;
-
 use crate::page::PageSection;
 use crate::page::content::PageContent;
 use crate::page::html::{Figure, HtmlTable, Mark, with_spread};
@@ -12,7 +10,8 @@ use crate::study::Plot;
 /// Most points of a curve; more cannot be distinguished.
 const POINTS: usize = 50;
 
-type Curve = Vec<CurvePoint>;
+/// Points of an arm.
+pub(super) type Curve = Vec<CurvePoint>;
 
 /// Returns the figures of [`PageContent::charts`].
 pub fn section(content: &PageContent) -> Option<PageSection> {
@@ -23,8 +22,7 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
         .enumerate()
         .filter_map(|(number, (name, arms))| figure(content, number, name, arms))
         .collect();
-    let body = html! { @for figure in &figures { (figure.render()) } };
-    (!figures.is_empty()).then_some(PageSection { id: "curves", title: "Learning curves", body })
+    PageSection::of_figures("curves", "Learning curves", figures)
 }
 
 fn figure(content: &PageContent, number: usize, name: &str, arms: &[usize]) -> Option<Figure> {
@@ -72,10 +70,11 @@ fn figure(content: &PageContent, number: usize, name: &str, arms: &[usize]) -> O
 }
 
 /// Sentence on marks without a line.
-const PUBLISHED: &str = " Marks without a line are accuracies published for the end of a stage.";
+pub(super) const PUBLISHED: &str =
+    " Marks without a line are accuracies published for the end of a stage.";
 
 /// Draws the first curves as lines and the second ones, which are published, as marks.
-fn panel(
+pub(super) fn panel(
     content: &PageContent,
     [curves, published]: [&[(usize, Curve)]; 2],
     title: &str,

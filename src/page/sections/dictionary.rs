@@ -58,5 +58,5 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
         (table.render("Metrics, by their names in --metric and study files, and other words"))
         p.note { code { "fedcast help columns" } " describes the columns of all files of a run." }
     };
-    (!content.arms.is_empty()).then_some(PageSection { id: "words", title: "Words", body })
+    (!content.arms.is_empty()).then_some(PageSection::of("words", "Words", body))
 }

@@ -39,5 +39,5 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
             }
         }
     };
-    Some(PageSection { id: "scenarios", title: "Differences between scenarios", body })
+    Some(PageSection::of("scenarios", "Differences between scenarios", body))
 }

@@ -26,11 +26,7 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
         }
         div.row { @for (name, matrix) in &matrices { (table(name, matrix)) } }
     };
-    (!matrices.is_empty()).then_some(PageSection {
-        id: "matrices",
-        title: "Accuracy by task",
-        body,
-    })
+    (!matrices.is_empty()).then_some(PageSection::of("matrices", "Accuracy by task", body))
 }
 
 /// Returns means over the runs of an arm; rows and columns are tasks.

@@ -1,7 +1,5 @@
 //! Metrics over the horizontal axis, with error bars.
 
-use maud::html;
-
 use crate::page::PageSection;
 use crate::page::content::PageContent;
 use crate::page::html::{Figure, HtmlTable, Mark, slug, with_spread};
@@ -25,10 +23,11 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
     }
     metrics.retain(|metric| content.arms.iter().any(|arm| arm.spread(metric).is_some()));
     let parts = content.figures();
-    let body = html! { @for metric in &metrics { @for (number, (name, arms)) in parts.iter().enumerate() {
-        (figure(content, metric, (number, name), arms).render())
-    } } };
-    (!metrics.is_empty()).then_some(PageSection { id: "metrics", title: "Metrics over arms", body })
+    let of = |metric| {
+        let parts = parts.iter().enumerate();
+        parts.map(move |(number, (name, arms))| figure(content, metric, (number, name), arms))
+    };
+    PageSection::of_figures("metrics", "Metrics over arms", metrics.iter().flat_map(of).collect())
 }
 
 /// Returns the label of a metric's values, which stay in base units.

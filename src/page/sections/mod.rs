@@ -11,7 +11,9 @@ mod participation;
 mod partition;
 mod published;
 mod results;
+mod settings;
 mod summary;
+mod tasks;
 mod time;
 
 use super::PageSection;
@@ -21,16 +23,18 @@ pub(super) use summary::summary;
 
 /// Returns all sections that have content, in order.
 pub(super) fn all(content: &PageContent) -> Vec<PageSection> {
-    let parts: [fn(&PageContent) -> Option<PageSection>; 12] = [
+    let parts: [fn(&PageContent) -> Option<PageSection>; 14] = [
         results::section,
         published::section,
         metrics::section,
+        tasks::section,
         curves::section,
         bytes::section,
         matrices::section,
         partition::section,
         participation::section,
         time::section,
+        settings::section,
         differences::section,
         cells::section,
         dictionary::section,

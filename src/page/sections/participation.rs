@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use maud::html;
-
 use crate::page::PageSection;
 use crate::page::content::PageContent;
 use crate::page::html::{Figure, HtmlTable, Mark};
@@ -21,9 +19,7 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
     for (number, (name, arms)) in content.charts().iter().enumerate() {
         figures.extend(frames(content, number, name, arms));
     }
-    let body = html! { @for figure in &figures { (figure.render()) } };
-    let title = "Participation and frames";
-    (!figures.is_empty()).then_some(PageSection { id: "participation", title, body })
+    PageSection::of_figures("participation", "Participation and frames", figures)
 }
 
 /// Bin: from, to (excluded), count.

@@ -45,7 +45,7 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
             (table(&name(content, one, &shown), &one.counts, &one.run.manifest.class_names))
         }
     };
-    (!shown.is_empty()).then_some(PageSection { id: "partition", title: "Partition", body })
+    (!shown.is_empty()).then_some(PageSection::of("partition", "Partition", body))
 }
 
 /// Returns the seed of a partition and, if there are several partitions, what its arms have in common.

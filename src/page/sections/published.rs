@@ -13,11 +13,11 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
     let grids = grids(content);
     let numbers = numbers(content);
     let body = html! { @for part in grids.iter().chain(&numbers) { (part) } };
-    (grids.is_some() || numbers.is_some()).then_some(PageSection {
-        id: "published",
-        title: "Published numbers",
+    (grids.is_some() || numbers.is_some()).then_some(PageSection::of(
+        "published",
+        "Published numbers",
         body,
-    })
+    ))
 }
 
 /// Renders the grids of published and measured numbers.

@@ -32,7 +32,7 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
         }
         (differences(content))
     };
-    Some(PageSection { id: "results", title: "Results", body })
+    Some(PageSection::of("results", "Results", body))
 }
 
 /// Returns the axes that any arm has, in order.

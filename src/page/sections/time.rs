@@ -1,7 +1,5 @@
 //! Virtual time and wall time by part, stacked by arm.
 
-use maud::html;
-
 use crate::page::PageSection;
 use crate::page::content::PageContent;
 use crate::page::html::{Figure, HtmlTable, Mark};
@@ -50,11 +48,7 @@ const WALL: Time = Time {
 pub fn section(content: &PageContent) -> Option<PageSection> {
     let figures: Vec<Figure> =
         [VIRTUAL, WALL].iter().filter_map(|time| time.figure(content)).collect();
-    if figures.is_empty() {
-        return None;
-    }
-    let body = html! { @for figure in &figures { (figure.render()) } };
-    Some(PageSection { id: "time", title: "Virtual time and wall time", body })
+    PageSection::of_figures("time", "Virtual time and wall time", figures)
 }
 
 impl Time {

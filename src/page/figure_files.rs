@@ -1,0 +1,179 @@
+//! Figures of a page as files: an SVG for papers and slides, and a CSV of its numbers.
+//!
+//! ```
+//! use fedcast::page::{PageContent, figure_files};
+//!
+//! let content = PageContent::gather(&["no/such/study".into()], &[])?;
+//! assert!(figure_files(&content).is_empty());
+//! # Ok::<(), fedcast::study::StudyError>(())
+//! ```
+
+use maud::{PreEscaped, html};
+
+use super::content::PageContent;
+use super::html::{Figure, HtmlTable, Mark};
+use super::plot::{color, hex, outline};
+use super::sections;
+
+/// A figure of a page as file contents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FigureFile {
+    /// Name without extension, such as `metric-faa`.
+    pub name: String,
+    /// Drawing with its legend, on white.
+    pub svg: String,
+    /// Numbers of the drawing; deviations have a column of their own.
+    pub csv: String,
+}
+
+/// Returns every figure of a page, in its order.
+pub fn figure_files(content: &PageContent) -> Vec<FigureFile> {
+    let figures = sections::all(content).into_iter().flat_map(|section| section.figures);
+    figures.map(|figure| FigureFile::of(&figure)).collect()
+}
+
+/// Height of a line of the legend.
+const LINE: u32 = 20;
+
+/// Width of a character of the legend, at most.
+const CHARACTER: u32 = 7;
+
+impl FigureFile {
+    fn of(figure: &Figure) -> FigureFile {
+        FigureFile { name: figure.id.clone(), svg: svg(figure), csv: csv(&figure.numbers) }
+    }
+}
+
+fn svg(figure: &Figure) -> String {
+    let (body, (width, height)) = &figure.drawing;
+    let entries = if figure.legend.len() > 1 { placed(&figure.legend, *width) } else { Vec::new() };
+    let below = entries.iter().map(|(_, (_, y))| y + LINE).max().unwrap_or(0);
+    let whole = height + below;
+    let drawing = html! {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (width) " " (whole) } width=(width) height=(whole)
+            font-size="12" font-family="Helvetica,Arial,sans-serif" {
+            title { (figure.title) }
+            desc { (figure.description) }
+            rect width=(width) height=(whole) fill="#ffffff" {}
+            (PreEscaped(body))
+            @for ((number, name), (x, y)) in &entries {
+                g transform={ "translate(" (x) " " (height + y) ")" } {
+                    @if figure.mark == Mark::Field {
+                        rect fill=(hex(color(*number))) x="2" y="2" width="20" height="10" {}
+                    } @else {
+                        path stroke=(hex(color(*number))) stroke-width="2" d="M0 7H24" {}
+                        polygon fill=(hex(color(*number))) points=(mark(*number)) {}
+                    }
+                    text x="30" y="11" fill="#222222" { (name) }
+                }
+            }
+        }
+    };
+    format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n", drawing.into_string())
+}
+
+fn mark(number: usize) -> String {
+    let corners = outline(number).into_iter().map(|(x, y)| format!("{},{}", x + 12, y + 7));
+    corners.collect::<Vec<_>>().join(" ")
+}
+
+/// Number and name of a series, with its place below the drawing.
+type Entry = ((usize, String), (u32, u32));
+
+/// Places the entries of a legend in lines of a width.
+fn placed(legend: &[(usize, String)], width: u32) -> Vec<Entry> {
+    let (mut x, mut y) = (10, 4);
+    let mut entries = Vec::new();
+    for (number, name) in legend {
+        let needed = 46 + CHARACTER * name.chars().count() as u32;
+        if x > 10 && x + needed > width {
+            (x, y) = (10, y + LINE);
+        }
+        entries.push(((*number, name.clone()), (x, y)));
+        x += needed;
+    }
+    entries
+}
+
+/// Returns a table as CSV: numbers without groups of digits, mean and deviation in two columns.
+fn csv(table: &HtmlTable) -> String {
+    let texts = |column: usize| table.rows.iter().filter_map(move |row| row.get(column));
+    let spreads: Vec<bool> =
+        (0..table.head.len()).map(|at| texts(at).any(|cell| cell.text.contains(SPREAD))).collect();
+    let head = table.head.iter().zip(&spreads).flat_map(|(name, spread)| {
+        let deviation = spread.then(|| format!("{name}, deviation"));
+        [Some(name.clone()), deviation].into_iter().flatten()
+    });
+    let mut lines = vec![head.collect::<Vec<String>>()];
+    for row in &table.rows {
+        let cells = row.iter().zip(&spreads).flat_map(|(cell, spread)| {
+            let (mean, deviation) = cell.text.split_once(SPREAD).unwrap_or((&cell.text, ""));
+            [Some(plain(mean)), spread.then(|| plain(deviation))].into_iter().flatten()
+        });
+        lines.push(cells.collect());
+    }
+    let mut text = csv::Writer::from_writer(Vec::new());
+    for line in &lines {
+        text.write_record(line).expect("a text takes any record");
+    }
+    let text = text.into_inner().expect("a text takes any record");
+    String::from_utf8(text).expect("records of text")
+}
+
+/// Text between a mean and its deviation.
+const SPREAD: &str = " ± ";
+
+/// Returns a number without its groups of digits, and any other text as it is.
+fn plain(text: &str) -> String {
+    let bare = text.replace(',', "");
+    if bare.parse::<f64>().is_ok() { bare } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_columns_for_deviations_and_no_groups() {
+        let mut table = HtmlTable::new(1, ["series", "bytes", "accuracy (%)"]);
+        table.row(["a, b", "1,234,567", "90.58 ± 0.71"]);
+        table.row(["c", "12", "80.00"]);
+        let wanted = "series,bytes,accuracy (%),\"accuracy (%), deviation\"\n\
+                      \"a, b\",1234567,90.58,0.71\nc,12,80.00,\n";
+        assert_eq!(csv(&table), wanted);
+    }
+
+    #[test]
+    fn a_legend_goes_on_in_further_lines() {
+        let legend: Vec<(usize, String)> = ["fedavg", "hgp", "scaffold"]
+            .iter()
+            .map(|name| (*name).to_owned())
+            .enumerate()
+            .collect();
+        let places: Vec<(u32, u32)> = placed(&legend, 200).into_iter().map(|(_, at)| at).collect();
+        assert_eq!(places, [(10, 4), (98, 4), (10, 24)]);
+    }
+
+    #[test]
+    fn a_drawing_stands_alone() {
+        let figure = Figure {
+            id: "metric-faa".to_owned(),
+            title: "A & B".to_owned(),
+            description: "c".to_owned(),
+            drawing: ("<path d=\"M0 0\"/>".to_owned(), (300, 100)),
+            mark: Mark::Line,
+            legend: vec![(0, "x".to_owned()), (1, "<y>".to_owned())],
+            numbers: HtmlTable::new(1, ["series"]),
+        };
+        let text = svg(&figure);
+        for part in [
+            "xmlns=\"http://www.w3.org/2000/svg\"",
+            "viewBox=\"0 0 300 124\"",
+            "<title>A &amp; B</title>",
+            "<path d=\"M0 0\"/>",
+            "&lt;y&gt;",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Promise: `fedcast report --figures` writes every figure of the page as SVG and CSV; accuracies after tasks are those of
+//! the runs, and the page lists the settings of its arms.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use crate::arms::{HEAD, STSA, run};
+use crate::command::{read, tell};
+
+/// Two methods with two seeds.
+fn runs(folder: &Path) {
+    for (name, method) in [("fedavg", HEAD), ("stsa", STSA)] {
+        for seed in [1, 2] {
+            run(folder, &format!("runs/{name}-{seed}"), method, seed, &[]);
+        }
+    }
+}
+
+/// Accuracy on all classes seen at the last tested round of every task, in percent.
+fn after_tasks(folder: &Path, run: &str) -> BTreeMap<u64, f64> {
+    let mut reader = csv::Reader::from_path(folder.join(run).join("rounds.csv")).unwrap();
+    let head = reader.headers().unwrap().clone();
+    let at = |name: &str| head.iter().position(|column| column == name).unwrap();
+    let (task, accuracy) = (at("task"), at("accuracy_seen"));
+    let rows = reader.records().map(|row| row.unwrap());
+    let tested = rows.filter(|row| !row[accuracy].is_empty());
+    tested
+        .map(|row| (row[task].parse().unwrap(), 100.0 * row[accuracy].parse::<f64>().unwrap()))
+        .collect()
+}
+
+#[test]
+fn figures_are_files_with_the_numbers_of_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    runs(folder);
+    let told = tell(folder, &["report", "runs", "-o", "page.html", "--figures", "paper/figures"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let page = read(folder.join("page.html"));
+    let ids: Vec<&str> =
+        page.split("<figure id=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+    assert!(ids.contains(&"task-1") && ids.contains(&"curve-1"), "{ids:?}");
+    assert!(
+        told.out.ends_with(&format!("{} figures in paper/figures\n", ids.len())),
+        "{}",
+        told.out
+    );
+    let figures = folder.join("paper/figures");
+    assert_eq!(fs::read_dir(&figures).unwrap().count(), 2 * ids.len());
+    for id in &ids {
+        let svg = read(figures.join(format!("{id}.svg")));
+        assert!(
+            svg.contains("xmlns=\"http://www.w3.org/2000/svg\"") && svg.ends_with("</svg>\n"),
+            "{id}"
+        );
+        let csv = read(figures.join(format!("{id}.csv")));
+        assert!(csv.lines().count() > 1 && !csv.contains('±'), "{id}: {csv}");
+    }
+    // Names of the series are in the drawing, which has no page around it.
+    let svg = read(figures.join("task-1.svg"));
+    assert!(["fedavg", "stsa"].iter().all(|name| svg.contains(&format!(">{name}<"))), "{svg}");
+    let csv = read(figures.join("task-1.csv"));
+    let lines: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    for name in ["fedavg", "stsa"] {
+        let seeds = [1, 2].map(|seed| after_tasks(folder, &format!("runs/{name}-{seed}")));
+        assert!(seeds[0].len() >= 2, "several tasks");
+        for (task, first) in &seeds[0] {
+            let mean = (first + seeds[1][task]) / 2.0;
+            let line = lines.iter().find(|line| line[0] == name && line[1] == task.to_string());
+            let told: f64 = line.unwrap()[2].parse().unwrap();
+            assert!((told - mean).abs() < 0.006, "{name}, task {task}: {told} instead of {mean}");
+        }
+    }
+}
+
+#[test]
+fn the_page_lists_the_settings_of_its_arms() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    run(folder, "runs/a", HEAD, 1, &["--set", "federation.clients=3"]);
+    run(folder, "runs/b", HEAD, 1, &["--set", "federation.clients=4"]);
+    let told = tell(folder, &["report", "runs", "-o", "page.html"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    let page = read(folder.join("page.html"));
+    let settings = page
+        .split("<h2 id=\"settings\">")
+        .nth(1)
+        .and_then(|rest| rest.split("</section>").next())
+        .unwrap();
+    let value = |key: &str| {
+        let cell = settings
+            .split(&format!(">{key}</th>"))
+            .nth(1)
+            .unwrap_or_else(|| panic!("{key}: {settings}"));
+        cell.split("</td>").next().unwrap().rsplit('>').next().unwrap().to_owned()
+    };
+    assert_eq!(value("federation.clients"), "3, 4");
+    assert_eq!(value("data.source"), "digits");
+    assert!(value("weights").contains("(digest "), "{}", value("weights"));
+    assert!(!settings.contains("round.deadline_s"));
+}
+
+#[test]
+fn figures_need_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    run(folder, "runs/a", HEAD, 1, &[]);
+    fs::write(folder.join("file"), "").unwrap();
+    let told = tell(folder, &["report", "runs/a", "-o", "page.html", "--figures", "file/x"]);
+    assert_eq!(told.code, 2, "{}", told.err);
+    assert!(told.err.contains("choose another --figures"), "{}", told.err);
+}
