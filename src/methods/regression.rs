@@ -247,7 +247,8 @@ impl InputStatistics {
             // Of the differences to what was sent: where no client has inputs there is none.
             answers.iter_mut().zip(total.after(&before)).for_each(|(sum, own)| *sum -= own);
         }
-        let mut merged = regression_mean(&answers, &total, total.rounding(PRECISION))?;
+        let rounding = total.rounding_of_shrunk(self.gamma(layer), PRECISION);
+        let mut merged = regression_mean(&answers, &total, rounding)?;
         if unseen == Unseen::Keep {
             merged.iter_mut().zip(&before).for_each(|(value, before)| *value += before);
         }

@@ -105,6 +105,14 @@ impl SecondMoments {
         }
     }
 
+    /// Returns the bound of moments whose off-diagonals were [shrunk](SecondMoments::shrunk) by `gamma`.
+    ///
+    /// It is 0 if `0 < gamma < 1`: such moments are positive definite wherever there are inputs, and small eigenvalues are
+    /// those of inputs.
+    pub fn rounding_of_shrunk(&self, gamma: f64, precision: f64) -> f64 {
+        if gamma > 0.0 && gamma < 1.0 { 0.0 } else { self.rounding(precision) }
+    }
+
     /// Returns the bound of [`through`](SecondMoments::through) `A`: `precision sum_k (sum_i |A_ki| sqrt G_ii)^2`.
     pub fn rounding_through(&self, a: &[f64], precision: f64) -> f64 {
         let SecondMoments::Full(matrix) = self else { return 0.0 };

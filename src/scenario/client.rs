@@ -119,8 +119,13 @@ pub enum RoundSchedule {
     Constant,
     /// Half a cosine to zero over the rounds of a task.
     ///
-    /// `lr/2 (1 + cos(pi r / rounds))` in round `r` from 0.
-    Cosine,
+    /// `lr/2 (1 + cos(pi max(r - lag, 0) / rounds))` in round `r` from 0.
+    Cosine {
+        /// Rounds by which the cosine is late.
+        #[key(default = 0, source = "the release of PILoRA: 1")]
+        #[serde(skip_serializing_if = "is_zero")]
+        lag: u32,
+    },
     /// Steps: times `factor` at each of `milestones`.
     MultiStep {
         /// Rounds of a task, from 0 and ascending, at which the rate falls.
@@ -130,6 +135,10 @@ pub enum RoundSchedule {
         #[key(default = 0.1, above = 0.0, at_most = 1.0, source = "STSA")]
         factor: f64,
     },
+}
+
+fn is_zero(lag: &u32) -> bool {
+    *lag == 0
 }
 
 fn read_milestones(table: &mut TableReader<'_>, doc: &'static str) -> Vec<u32> {

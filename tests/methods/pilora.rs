@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fedcast::data::Shard;
-use fedcast::methods::pilora::{Compete, Forward, PiLora};
+use fedcast::methods::pilora::{AnsweringPairs, Compete, Forward, PiLora};
 use fedcast::model::{ParameterSet, PrototypeHead, is_lora};
 use fedcast::policy::{Method, parameters_of};
 use fedcast::wire::{Body, Kind};
@@ -151,4 +151,23 @@ fn what_is_passed_and_what_competes_change_what_is_learnt() {
     ] {
         assert_ne!(digest(change), usual);
     }
+}
+
+/// Features of the model that answers after two tasks, and of one whose second task trained nothing.
+#[test]
+fn later_pairs_do_not_answer_where_those_of_the_first_task_do() {
+    let features = |answers, tasks| {
+        let change = |own: &mut PiLora| (own.forward, own.answers) = (Forward::Current, answers);
+        let run = engine(pilora(change), 3).run(tasks, 1);
+        let predictor = run.server.predictor(&run.lab).unwrap();
+        let shard = deal(&run.lab, &run.view(0), 1).remove(0);
+        let batch = run.lab.train_loader(&shard).in_order(8).next().unwrap().unwrap();
+        let pixels = run.lab.pixels(&batch).unwrap();
+        predictor.features(&pixels).unwrap().to_vec2::<f32>().unwrap()
+    };
+    let first = AnsweringPairs::First;
+    assert_eq!(features(first, 2), features(first, 1));
+    let forward = AnsweringPairs::Forward;
+    assert_ne!(features(forward, 2), features(forward, 1));
+    assert_eq!(features(forward, 1), features(first, 1));
 }

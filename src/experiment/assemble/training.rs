@@ -33,7 +33,10 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
         schedule: epoch_schedule(section),
         round_schedule: match &section.round_schedule {
             RoundSchedule::Constant => Schedule::Constant,
-            RoundSchedule::Cosine => Schedule::Cosine,
+            RoundSchedule::Cosine { lag: 0 } => Schedule::Cosine,
+            RoundSchedule::Cosine { lag } => {
+                Schedule::Delayed { schedule: Box::new(Schedule::Cosine), lag: *lag }
+            }
             RoundSchedule::MultiStep { milestones, factor } => {
                 Schedule::MultiStep { milestones: milestones.clone(), factor: *factor }
             }

@@ -28,6 +28,13 @@ pub enum Schedule {
         /// Factor of the learning rate.
         factor: f64,
     },
+    /// Another schedule, later by some epochs, in which the rate is the first.
+    Delayed {
+        /// Schedule that follows.
+        schedule: Box<Schedule>,
+        /// Epochs before its second rate.
+        lag: u32,
+    },
     /// The beginning of another schedule, however many epochs there are (Powder's code: ten epochs of a quarter of a
     /// cosine that takes fifty). After its last epoch the rate stays.
     Stretched {
@@ -55,9 +62,27 @@ impl Schedule {
                 let passed = milestones.iter().filter(|&&m| epoch >= m).count();
                 base * libm::pow(*factor, passed as f64)
             }
+            Schedule::Delayed { schedule, lag } => {
+                schedule.rate(base, epoch.saturating_sub(*lag), epochs)
+            }
             Schedule::Stretched { schedule, over } => {
                 schedule.rate(base, epoch.min(over.saturating_sub(1)), *over)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// PILoRA's release sets the rate after a round: the first two are whole, and the last of 30 is that of the 29th.
+    #[test]
+    fn a_delayed_cosine_has_two_whole_rates() {
+        let delayed = Schedule::Delayed { schedule: Box::new(Schedule::Cosine), lag: 1 };
+        let rate = |round| delayed.rate(1e-5, round, 30);
+        assert_eq!([rate(0), rate(1)], [1e-5; 2]);
+        assert_eq!(rate(29), Schedule::Cosine.rate(1e-5, 28, 30));
+        assert!((rate(29) / 1e-5 - 0.0109).abs() < 1e-4, "{}", rate(29));
     }
 }

@@ -11,7 +11,8 @@
 //! received model's answers on its data (`"entropy"`, in nats: with ten outputs there are at most 2.3, with a hundred
 //! 4.6). In the release every registered client gets the model in every round, asks itself for a signal and chooses
 //! exemplars; here that is for the clients that are drawn, and a client that was not drawn in a task chooses from it
-//! when it is next asked, with the model that it then receives. Samples of tasks without a signal wait.
+//! when it is next asked, with the model that it then receives. A task without a signal is not learned, once the client
+//! has met the next one.
 //!
 //! Paper and release differ, and there is a key for each: the release may choose an exemplar again (`repeats`), and
 //! begins every round at the whole rate (`lr_schedule`). It also gives clients all images of six of ten classes each,

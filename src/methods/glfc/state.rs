@@ -39,10 +39,15 @@ pub struct GlfcClientState {
 }
 
 impl GlfcClientState {
-    /// Records that the client holds this shard of a task.
+    /// Records that the client holds this shard of a task, and forgets all but the newest of earlier ones.
+    ///
+    /// In the releases classes of a task are overwritten as the next one begins.
     pub(super) fn meet(&mut self, task: TaskId, shard: &Shard) {
-        let known = self.met.keys().next_back().copied().or(self.task);
-        if known.is_none_or(|known| known < task) {
+        let newest = self.met.keys().next_back().copied();
+        if newest.or(self.task).is_none_or(|known| known < task) {
+            if let Some(newest) = newest {
+                self.met = self.met.split_off(&newest);
+            }
             self.met.insert(task, Arc::clone(shard));
         }
     }
@@ -113,6 +118,11 @@ mod tests {
         memory.meet(TaskId(4), &[].into());
         let met = BTreeMap::from([(TaskId(2), [5, 6].into()), (TaskId(4), [].into())]);
         assert_eq!(memory.met, met);
+        // A task that was met without a signal before the next one began is not learned any more.
+        let mut later = memory.clone();
+        later.meet(TaskId(5), &[8].into());
+        let met = BTreeMap::from([(TaskId(4), [].into()), (TaskId(5), [8].into())]);
+        assert_eq!(later.met, met);
         assert_eq!(GlfcClientState::load(&memory.save()).unwrap(), memory);
         assert_eq!(memory.kept_bytes(), 2 * 64);
         let head = Parameter { shape: vec![2, 3], values: [0.5; 6].into() };

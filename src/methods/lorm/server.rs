@@ -78,7 +78,8 @@ impl ServerUpdate<Tasks> for Lorm {
             let total = self.statistics.total(&layer, &aggregate)?;
             let (total, rounding) = match factor {
                 Factor::A => {
-                    let rounding = total.rounding(PRECISION);
+                    let gamma = self.statistics.gamma(&layer);
+                    let rounding = total.rounding_of_shrunk(gamma, PRECISION);
                     (total, rounding)
                 }
                 Factor::B => {

@@ -14,8 +14,9 @@
 //! that trains five epochs meets every sample five times.
 //!
 //! What papers and code say otherwise has keys. The benchmark's port of HGP, which made its tables and is the default
-//! here, adds the pairs of all tasks; the authors' code passes through the current one alone (`forward = "current"`),
-//! takes the plain mean of prototypes where no client reports (`unreported = "mean"`). Both have two rates, for pairs and
+//! here, adds the pairs of all tasks; the authors' code trains through the current one alone (`forward = "current"`),
+//! answers through that of the first task (`answers = "first"`), and takes the plain mean of prototypes where no client
+//! reports (`unreported = "mean"`). Both have two rates, for pairs and
 //! for prototypes (`prototype_lr`, relative to that of pairs), and that of prototypes is 200 times the larger in the
 //! authors' code. HGP's tables name them the other way round; at those rates prototypes would not leave their noise, so
 //! that the scenarios follow the port's code. Adam's weight decay of both is a term of the loss (`decay`): set that of the optimizer to 0.
@@ -86,6 +87,17 @@ pub enum Forward {
     Current,
 }
 
+/// LoRA pairs through which the model answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
+pub enum AnsweringPairs {
+    /// Pairs of the forward pass in training.
+    Forward,
+    /// Pairs of the first task alone.
+    ///
+    /// The model that the authors' code evaluates has one pair, which is filled in the first task.
+    First,
+}
+
 /// Prototype of a class for which no client reports a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum Unreported {
@@ -104,6 +116,9 @@ pub struct PiLora {
     /// LoRA pairs in the forward pass.
     #[key(default = Forward::Sum, source = "the port; the authors' code has current")]
     pub forward: Forward,
+    /// LoRA pairs through which the model answers.
+    #[key(default = AnsweringPairs::Forward, source = "the port; the authors' code has first")]
+    pub answers: AnsweringPairs,
     /// Prototypes that compete in the loss.
     #[key(default = Compete::All, source = "both codes")]
     pub compete: Compete,
@@ -150,20 +165,34 @@ impl PiLora {
 
     /// Returns the parameters without earlier pairs, unless the forward pass sums all pairs. Their `B` is zero.
     fn passing(&self, set: &ParameterSet, task: usize) -> ParameterSet {
-        let mut set = set.clone();
-        if self.forward == Forward::Sum {
-            return set;
+        match self.forward {
+            Forward::Sum => set.clone(),
+            Forward::Current => without_pairs(set, 0..task),
         }
-        let of_b = |name: &str| Factor::of(name) == Some(Factor::B);
-        for (name, parameter) in set.filter(of_b).iter() {
-            let Parameter { shape, values } = parameter.clone();
-            let (mut values, width) = (values.to_vec(), parameter.width());
-            let end = values.len().min(task * width);
-            values[..end].fill(0.0);
-            set.insert(Arc::clone(name), Parameter { shape, values: values.into() });
-        }
-        set
     }
+
+    /// Returns the parameters of the model that answers after a task.
+    fn answering(&self, set: &ParameterSet, task: usize) -> ParameterSet {
+        match self.answers {
+            AnsweringPairs::Forward => self.passing(set, task),
+            AnsweringPairs::First => without_pairs(set, 1..usize::MAX),
+        }
+    }
+}
+
+/// Returns the parameters with `B` of these tasks' pairs at zero, so that they add nothing.
+fn without_pairs(set: &ParameterSet, tasks: Range<usize>) -> ParameterSet {
+    let mut without = set.clone();
+    let of_b = |name: &str| Factor::of(name) == Some(Factor::B);
+    for (name, parameter) in set.filter(of_b).iter() {
+        let Parameter { shape, values } = parameter.clone();
+        let mut values = values.to_vec();
+        let all = values.len() / parameter.width().max(1);
+        let [start, end] = [tasks.start, tasks.end].map(|task| task.min(all) * parameter.width());
+        values[start..end].fill(0.0);
+        without.insert(Arc::clone(name), Parameter { shape, values: values.into() });
+    }
+    without
 }
 
 impl AveragingMethod for PiLora {
@@ -224,7 +253,7 @@ impl ModelAdaptation for PiLora {
         theta: &ParameterSet,
         ctx: &RunContext,
     ) -> Result<Arc<dyn Predictor>, PolicyError> {
-        Ok(Arc::new(Classifier::frozen(&ctx.backbone, &self.passing(theta, task))?))
+        Ok(Arc::new(Classifier::frozen(&ctx.backbone, &self.answering(theta, task))?))
     }
 
     fn requirements(&self) -> Vec<Requirement> {

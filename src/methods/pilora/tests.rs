@@ -205,6 +205,26 @@ fn pairs_that_are_not_passed_have_no_b() {
     assert_eq!(current.passing(&set, 0), set);
 }
 
+#[test]
+fn pairs_of_the_first_task_alone_answer_where_the_key_says() {
+    let Some(golden) = Golden::open("lora") else { return };
+    let set = received(&golden);
+    let method = PiLora { forward: Forward::Current, ..PiLora::default() };
+    assert_eq!(method.answering(&set, 1), method.passing(&set, 1));
+    let first = PiLora { answers: AnsweringPairs::First, ..method };
+    let masked = first.answering(&set, 1);
+    for (name, whole) in set.iter() {
+        let now = masked.get(name).unwrap();
+        match Factor::of(name) {
+            Some(Factor::B) => {
+                assert!(now.cut(1..2).unwrap().values.iter().all(|value| *value == 0.0));
+                assert_eq!(now.cut(0..1).unwrap(), whole.cut(0..1).unwrap());
+            }
+            _ => assert_eq!(now, whole),
+        }
+    }
+}
+
 /// Logits are divided by the temperature.
 #[test]
 fn a_higher_temperature_evens_what_competes() {

@@ -12,10 +12,11 @@
 //! is DualPrompt, to the bit.
 //!
 //! The paper could not be read, and both public codes have slips, which their statements here follow or mend: HGP's
-//! benchmark squares the variances of clients and forgets to subtract the squared mean in a task's first round
+//! benchmark squares the variances of clients and forgets to subtract the squared mean when a class is first reported
 //! (`merge = "benchmark"`); the release means `inject = "spread"`, takes the fourth power of what should be a root and
 //! loses its second moment. The release also leaves the head on clients and averages it in a task's last round only,
-//! and weighs parameters by visits: that is not here, only `proto_weights = "visits"` is.
+//! weighs parameters by visits, and forgets the prototype of a class that no client reports in a round: that is not here,
+//! only `proto_weights = "visits"` is.
 //!
 //! Features for prototypes come from the answering model, with the expert whose key is nearest
 //! (`features = "matched"`), or with the task's own expert (`"trained"`), which is all that a client knows under

@@ -52,11 +52,7 @@ pub struct Gaussian {
 }
 
 /// Returns the weighted merge of the clients' reports of a class; `None` if the weights sum to zero.
-pub(super) fn merged(
-    reports: &[(f64, Gaussian)],
-    merge: Merge,
-    first_round: bool,
-) -> Option<Gaussian> {
+pub(super) fn merged(reports: &[(f64, Gaussian)], merge: Merge, is_new: bool) -> Option<Gaussian> {
     let total: f64 = reports.iter().map(|(weight, _)| weight).sum();
     let dim = reports.first().filter(|_| total > 0.0)?.1.mean.len();
     let sum = |of: &dyn Fn(&Gaussian, usize) -> f64, at: usize| {
@@ -68,7 +64,7 @@ pub(super) fn merged(
         Merge::Moments => sum(&|one, at| one.variance[at] + (one.mean[at] - mean[at]).powi(2), at),
         Merge::Benchmark => {
             let second = sum(&|one, at| one.variance[at].powi(2) + one.mean[at].powi(2), at);
-            second - if first_round { 0.0 } else { mean[at].powi(2) }
+            second - if is_new { 0.0 } else { mean[at].powi(2) }
         }
     });
     let variance = variance.collect();
@@ -86,6 +82,16 @@ pub struct PipPrototypes {
 }
 
 impl PipPrototypes {
+    /// Replaces the prototypes of classes that are reported, by the reports of a round with their weights.
+    pub(super) fn update(&mut self, reports: &BTreeMap<u32, Vec<(f64, Gaussian)>>, merge: Merge) {
+        for (row, reports) in reports {
+            // In whatever round a class is first reported.
+            if let Some(one) = merged(reports, merge, !self.known.contains_key(row)) {
+                self.known.insert(*row, one);
+            }
+        }
+    }
+
     /// A client has taken part in one more round of the task; in how many now.
     pub(super) fn visit(&mut self, client: ClientId) -> u64 {
         let visits = self.visits.entry(client).or_default();
@@ -270,6 +276,18 @@ mod tests {
         }
         assert_eq!(merged(&[(5.0, whole.1.clone())], Merge::Moments, false), Some(whole.1));
         assert_eq!(merged(&[], Merge::Moments, false), None);
+    }
+
+    /// The benchmark does not subtract the squared mean of a class that is reported for the first time, late as it may be.
+    #[test]
+    fn a_class_is_new_when_it_is_first_reported() {
+        let one = || Gaussian { mean: vec![3.0], variance: vec![2.0] };
+        let mut all = PipPrototypes { dim: 1, ..PipPrototypes::default() };
+        let reports = |rows: &[u32]| rows.iter().map(|row| (*row, vec![(1.0, one())])).collect();
+        all.update(&reports(&[5]), Merge::Benchmark);
+        all.update(&reports(&[4, 5]), Merge::Benchmark);
+        // The square of the variance is the benchmark's, too.
+        assert_eq!((all.known[&5].variance[0], all.known[&4].variance[0]), (4.0, 13.0));
     }
 
     #[test]

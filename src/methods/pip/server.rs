@@ -63,7 +63,7 @@ impl ServerUpdate<PipPrototypes> for Pip {
     fn server_update(
         &self,
         known: &mut PipPrototypes,
-        ClosedRound { aggregate, round, .. }: ClosedRound<'_>,
+        ClosedRound { aggregate, .. }: ClosedRound<'_>,
         _theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
         if !self.injects() {
@@ -88,11 +88,7 @@ impl ServerUpdate<PipPrototypes> for Pip {
                 reports.entry(row).or_default().push((count, gaussian));
             }
         }
-        for (row, reports) in &reports {
-            if let Some(one) = merged(reports, self.merge, round.round_in_phase == 0) {
-                known.known.insert(*row, one);
-            }
-        }
+        known.update(&reports, self.merge);
         Ok(vec![("prototypes", known.known.len() as f64)])
     }
 

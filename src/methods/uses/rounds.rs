@@ -95,7 +95,7 @@ impl Uses {
         let rounds = if longest == 1 { "1 round".to_owned() } else { format!("{longest} rounds") };
         let key = "client.round_schedule";
         match &client.round_schedule {
-            RoundSchedule::Cosine if longest == 1 => ignored.push(Ignored::new(
+            RoundSchedule::Cosine { .. } if longest == 1 => ignored.push(Ignored::new(
                 key,
                 format!("{key} has no effect: a task has 1 round, whose rate is the first"),
             )),
@@ -117,7 +117,7 @@ impl Uses {
                     ignored.push(Ignored::new(key, message));
                 }
             }
-            RoundSchedule::Constant | RoundSchedule::Cosine => {}
+            RoundSchedule::Constant | RoundSchedule::Cosine { .. } => {}
         }
         if client.epoch_schedule != EpochSchedule::Constant
             && client.epochs == 1

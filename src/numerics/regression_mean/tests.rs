@@ -207,3 +207,20 @@ fn what_f32_leaves_of_unseen_directions_is_cut_off() {
     assert_eq!(small.rounding(precision), 0.0);
     assert!(near(&regression_mean(&[2.0, 3e-12], &small, 0.0).unwrap(), &[2.0, 3.0], 1e-12));
 }
+
+/// A direction with a billionth of the energy is one of inputs if off-diagonals are shrunk, and noise of f32 otherwise.
+#[test]
+fn small_directions_of_shrunk_moments_count() {
+    let precision = f64::from(f32::EPSILON);
+    let whole = SecondMoments::Full(Symmetric::from_packed(2, vec![1.0, 3e-5, 1e-9]).unwrap());
+    assert!(whole.rounding_of_shrunk(1.0, precision) > 1e-9);
+    assert_eq!(whole.rounding_of_shrunk(1.0, precision), whole.rounding(precision));
+    let shrunk = whole.shrunk(0.5);
+    let rounding = shrunk.rounding_of_shrunk(0.5, precision);
+    let weights = [0.25, -2.0];
+    let solved = regression_mean(&shrunk.after(&weights), &shrunk, rounding).unwrap();
+    assert!(near(&solved, &weights, 1e-6), "{solved:?}");
+    let cut =
+        regression_mean(&shrunk.after(&weights), &shrunk, shrunk.rounding(precision)).unwrap();
+    assert!(cut[1].abs() < 1e-3, "the second column is cut: {cut:?}");
+}
