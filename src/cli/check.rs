@@ -50,12 +50,11 @@ struct Checked<'a> {
 }
 
 /// Checks every file.
-pub fn execute(args: &CheckArgs) -> Result<Exit, CliError> {
-    let methods = Registry::builtin();
+pub fn execute(args: &CheckArgs, methods: &Registry) -> Result<Exit, CliError> {
     let mut checked = Vec::new();
     for file in &args.files {
         let overrides: Vec<Override> = args.set.iter().map(Override::new).collect();
-        let (hash, errors, notes) = match checked_scenario(file, &overrides, &methods) {
+        let (hash, errors, notes) = match checked_scenario(file, &overrides, methods) {
             Ok(loaded) => (Some(loaded.scenario.hash()), Vec::new(), loaded.notes()),
             Err(error) => {
                 if args.format == OutputFormat::Human {

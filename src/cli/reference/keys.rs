@@ -31,8 +31,8 @@ pub struct KeysArgs {
 }
 
 /// Lists all keys or explains those of a section.
-pub fn execute(args: &KeysArgs) -> Result<Exit, CliError> {
-    let keys = asked(args.section.as_deref())?;
+pub fn execute(args: &KeysArgs, methods: &Registry) -> Result<Exit, CliError> {
+    let keys = asked(args.section.as_deref(), methods)?;
     if args.format == OutputFormat::Json {
         let all: Vec<serde_json::Value> = keys.iter().map(json).collect();
         print(&format!("{:#}\n", serde_json::Value::from(all)))?;
@@ -47,13 +47,12 @@ pub fn execute(args: &KeysArgs) -> Result<Exit, CliError> {
 }
 
 /// Returns the keys that an argument names.
-fn asked(section: Option<&str>) -> Result<Vec<KnownKey>, CliError> {
-    let methods = Registry::builtin();
+fn asked(section: Option<&str>, methods: &Registry) -> Result<Vec<KnownKey>, CliError> {
     let method = section.and_then(|section| section.strip_prefix("method."));
     if let Some(name) = method.filter(|name| *name != "name") {
         let name = name.split('.').next().unwrap_or_default();
         methods.find(name).map_err(|unknown| CliError::Usage(unknown.to_string()))?;
-        let mut keys = Scenario::method_keys(&methods, name).keys;
+        let mut keys = Scenario::method_keys(methods, name).keys;
         for key in &mut keys {
             key.doc.key = format!("method.{}", key.doc.key);
         }
