@@ -40,7 +40,7 @@ fn program() -> PathBuf {
     let name = format!("own_method{}", std::env::consts::EXE_SUFFIX);
     let program = binary.with_file_name("examples").join(name);
     let advice =
-        "`cargo test` builds it, `cargo test --test cli` needs `cargo build --example own_method`";
+        "`cargo test` builds it; with `--test cli` run `cargo build --example own_method` first";
     assert!(program.is_file(), "{} is not there: {advice}", program.display());
     program
 }
@@ -105,7 +105,7 @@ fn commands_of_a_run_know_a_method_from_outside() {
 }
 
 #[test]
-fn processes_of_a_study_start_the_program_of_its_own_method() {
+fn cells_run_by_the_program_that_has_the_method() {
     let folder = folder();
     let path = folder.path();
     assert!(done(path, &["study", "a.study.toml", "-o", "study", "--plan"]).contains("damped"));
