@@ -1,15 +1,22 @@
-//! A method of one's own, registered from outside the crate: FedAvg whose server takes a part of each step.
+//! The program `fedcast` with one more method, added from outside the crate: FedAvg whose server takes a part of each step.
 //!
 //! The server moves by `rate` times the mean change of its clients, `theta <- theta + rate (mean - theta)`: the server
 //! optimizer SGD of Reddi et al., "Adaptive Federated Optimization", ICLR 2021, Algorithm 1. Everything else is FedAvg's, so
 //! that secure aggregation, medians, late uploads and exact bytes work without another line.
 //!
+//! Every command knows the method, and processes of a study start this program:
+//!
 //! ```text
-//! cargo run --release --example own_method
+//! cargo build --release --example own_method
+//! alias own=target/release/examples/own_method
+//! own methods show damped-fedavg
+//! own new own.toml --method damped-fedavg
+//! own run own.toml --set method.rate=0.8 -o runs/own
+//! own replay runs/own --verify
+//! own study own.study.toml && own report studies/own
 //! ```
 
-use std::error::Error;
-use std::path::Path;
+use std::process::ExitCode;
 
 use fedcast::prelude::*;
 
@@ -70,31 +77,7 @@ impl ServerUpdate<()> for DampedFedAvg {
     }
 }
 
-const SCENARIO: &str = r#"
-    schema = 2
-    data = { source = "digits", subset = 40 }
-    tasks = { sizes = [5, 5] }
-    partition = { kind = "iid", min_samples = 2 }
-    method = { name = "damped-fedavg", train = "head", rate = 0.5 }
-    federation = { clients = 5, rounds = 3, aggregation = "median" }
-    client = { epochs = 2, batch_size = 16 }
-"#;
-
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
     let methods = Registry::builtin().with(DampedFedAvg::entry());
-    // `--set` of the command line, from Rust.
-    for rate in ["0.5", "1.0"] {
-        let overrides = [Override::new(format!("method.rate={rate}"))];
-        let folder = Path::new(".");
-        let loaded = Scenario::from_toml(SCENARIO, "own.toml", folder, &overrides, &methods)?;
-        let setup = assemble(&loaded.scenario, &methods, Some(2))?.setup;
-        let mut summary = Summary::about(&loaded.scenario);
-        let journal = MemorySink::default();
-        simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default())?;
-        for entry in journal.entries() {
-            summary.record(&entry)?;
-        }
-        println!("rate {rate}\n{}", final_table(&summary));
-    }
-    Ok(())
+    fedcast::cli::main_with(std::env::args_os(), &methods).into()
 }

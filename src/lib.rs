@@ -35,8 +35,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `examples/` in the repository has three programs: `fedavg.rs` prints the final table, `own_method.rs` registers a
-//! method, and `read_run.rs` reads run directories. They import only the [`prelude`].
+//! `examples/` in the repository has three programs: `fedavg.rs` prints the final table, `own_method.rs` is the whole
+//! program `fedcast` with one more method ([`cli::main_with`]), and `read_run.rs` reads run directories. They import
+//! only the [`prelude`].
 //!
 //! # Main types
 //! | type | purpose |

@@ -8,7 +8,6 @@ use std::process::ExitCode;
 static MEMORY: fedcast::cli::ReportingAllocator = fedcast::cli::ReportingAllocator;
 
 fn main() -> ExitCode {
-    fedcast::experiment::keep_freed_memory();
     // Parallelism is ours: one client per worker thread. Inner thread pools would fight for the
     // same cores, so they are set to one thread, before any thread exists.
     for pool in ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS"] {

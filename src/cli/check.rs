@@ -55,17 +55,16 @@ struct Checked<'a> {
 }
 
 /// Checks every file.
-pub fn execute(args: &CheckArgs) -> Result<Exit, CliError> {
-    let methods = Registry::builtin();
+pub fn execute(args: &CheckArgs, methods: &Registry) -> Result<Exit, CliError> {
     let mut checked = Vec::new();
     for file in &args.files {
         if given::is_study(file) {
-            checked.push(checked_study(file, args, &methods)?);
+            checked.push(checked_study(file, args, methods)?);
             continue;
         }
         let overrides: Vec<Override> = args.set.iter().map(Override::new).collect();
         let human = args.format == OutputFormat::Human;
-        let loaded = match checked_scenario(file, &overrides, &methods) {
+        let loaded = match checked_scenario(file, &overrides, methods) {
             Ok(loaded) => loaded,
             Err(error) => {
                 checked.push(refused(file, &error, human));

@@ -7,6 +7,7 @@ use clap::Args;
 use super::failure::CliError;
 use super::stderr::print_status;
 use super::{Exit, OutputFormat, given, print, print_text};
+use crate::methods::Registry;
 use crate::results::{Arm, Comparison, FoundRuns, Metric, MetricLimit, RunRecord};
 
 /// Compare runs: settings, first differing round, metrics with paired differences, bytes by kind
@@ -45,16 +46,16 @@ pub(super) fn metric(name: &str) -> Result<Metric, String> {
 }
 
 /// Compares the runs and prints the result.
-pub fn execute(args: &CompareArgs) -> Result<Exit, CliError> {
+pub fn execute(args: &CompareArgs, methods: &Registry) -> Result<Exit, CliError> {
     let mut groups = Vec::new();
     for path in &args.runs {
-        groups.extend(named(path)?);
+        groups.extend(named(path, methods)?);
     }
     if groups.len() < 2 {
         let what = "only one group of runs found\n  help: name another folder to compare it with";
         return Err(CliError::Usage(what.to_owned()));
     }
-    let comparison = Comparison::of(groups, &args.metric)?;
+    let comparison = Comparison::of(groups, &args.metric, methods)?;
     let broken: Vec<String> =
         args.fail_if_worse.iter().flat_map(|limit| limit.broken(&comparison)).collect();
     match args.format {
@@ -69,8 +70,8 @@ pub fn execute(args: &CompareArgs) -> Result<Exit, CliError> {
 }
 
 /// Returns the groups of runs of a folder with their names.
-fn named(path: &Path) -> Result<Vec<(String, Arm)>, CliError> {
-    let arms = Arm::sort(records(path)?);
+fn named(path: &Path, methods: &Registry) -> Result<Vec<(String, Arm)>, CliError> {
+    let arms = Arm::sort(records(path, methods)?);
     let alone = arms.len() == 1;
     let folder = path.display();
     let name = |arm: &Arm| match alone {
@@ -90,9 +91,9 @@ fn named(path: &Path) -> Result<Vec<(String, Arm)>, CliError> {
 }
 
 /// Returns the runs at or below a folder, or an error if there are none. Names those of another format on stderr.
-pub(super) fn records(path: &Path) -> Result<Vec<RunRecord>, CliError> {
+pub(super) fn records(path: &Path, methods: &Registry) -> Result<Vec<RunRecord>, CliError> {
     given::folder_of_runs(path)?;
-    let FoundRuns { runs, other_formats } = FoundRuns::below(path)?;
+    let FoundRuns { runs, other_formats } = FoundRuns::below(path, methods)?;
     if runs.is_empty() {
         return Err(match other_formats.into_iter().next() {
             Some(error) => error.into(),

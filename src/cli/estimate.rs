@@ -56,11 +56,15 @@ impl Estimator {
 }
 
 /// Returns the line that compares a run of `took_s` seconds with its estimate, if costs are kept.
-pub(super) fn estimate_line(scenario: &Scenario, workers: usize, took_s: f64) -> Option<String> {
-    let methods = Registry::builtin();
+pub(super) fn estimate_line(
+    scenario: &Scenario,
+    methods: &Registry,
+    workers: usize,
+    took_s: f64,
+) -> Option<String> {
     // Before the run is planned: most runs have not been estimated.
-    let costs = Estimator::new(None, false).costs(scenario, &methods, workers).ok()??;
-    let plan = plan(&blueprint(scenario, &methods).ok()?, Faults::Off).ok()?;
+    let costs = Estimator::new(None, false).costs(scenario, methods, workers).ok()??;
+    let plan = plan(&blueprint(scenario, methods).ok()?, Faults::Off).ok()?;
     let said = Estimate::of(&plan, scenario, &costs, workers).wall_s;
     Some(format!("estimate    {}, the run took {}\n", WallSeconds(said), WallSeconds(took_s)))
 }

@@ -76,7 +76,7 @@ fn task(word: &str) -> Result<Task, String> {
 }
 
 /// Exports the model to the file.
-pub fn execute(args: &ExportArgs) -> Result<Exit, CliError> {
+pub fn execute(args: &ExportArgs, methods: &Registry) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
     if args.out.exists() && !args.force {
         let out = args.out.display();
@@ -91,7 +91,7 @@ pub fn execute(args: &ExportArgs) -> Result<Exit, CliError> {
     };
     let (merged, recompute, workers) = (args.merged, args.recompute, args.workers);
     let options = ExportOptions { task, merged, recompute, workers };
-    let exported = experiment::export(&args.run, &Registry::builtin(), options, interrupt.clone());
+    let exported = experiment::export(&args.run, methods, options, interrupt.clone());
     if interrupt.is_requested() {
         return Ok(Exit::Interrupted);
     }

@@ -58,7 +58,7 @@ pub struct ForkArgs {
 }
 
 /// Forks the run and executes the new one.
-pub fn execute(args: &ForkArgs) -> Result<Exit, CliError> {
+pub fn execute(args: &ForkArgs, methods: &Registry) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
     let interrupt = interruptible();
     let options = ForkOptions {
@@ -70,7 +70,7 @@ pub fn execute(args: &ForkArgs) -> Result<Exit, CliError> {
         force: args.force,
         workers: args.workers,
     };
-    let forked = experiment::fork(&args.run, &Registry::builtin(), &options, interrupt.clone());
+    let forked = experiment::fork(&args.run, methods, &options, interrupt.clone());
     if interrupt.is_requested() {
         return Ok(Exit::Interrupted);
     }
@@ -78,5 +78,5 @@ pub fn execute(args: &ForkArgs) -> Result<Exit, CliError> {
     for notice in notices {
         print_status(&notice);
     }
-    drive(interrupt, run, &scenario, replayed, args.quiet, args.format)
+    drive(interrupt, run, &scenario, replayed, methods, args.quiet, args.format)
 }

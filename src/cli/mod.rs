@@ -46,6 +46,8 @@ use stderr::print_status;
 
 pub use crate::exit::Exit;
 use crate::exit::TABLE;
+use crate::experiment::keep_freed_memory;
+use crate::methods::Registry;
 use crate::numerics::denormals;
 use crate::numerics::vectors::Vectors;
 use crate::report::screen;
@@ -93,29 +95,29 @@ enum Command {
 }
 
 impl Command {
-    fn execute(self) -> Result<Exit, CliError> {
+    fn execute(self, methods: &Registry) -> Result<Exit, CliError> {
         match self {
-            Command::New(args) => new::execute(&args),
-            Command::Run(args) => run::execute(&args),
-            Command::Check(args) => check::execute(&args),
+            Command::New(args) => new::execute(&args, methods),
+            Command::Run(args) => run::execute(&args, methods),
+            Command::Check(args) => check::execute(&args, methods),
             Command::Migrate(args) => migrate::execute(&args),
-            Command::Plan(args) => plan::execute(&args),
-            Command::Study(args) => study::execute(&args),
-            Command::SingleTask(args) => single_task::execute(&args),
-            Command::Resume(args) => resume::execute(&args),
-            Command::Fork(args) => fork::execute(&args),
-            Command::Replay(args) => replay::execute(&args),
-            Command::Compare(args) => compare::execute(&args),
-            Command::Report(args) => report::execute(&args),
-            Command::Runs(args) => runs::execute(&args),
-            Command::Methods(args) => methods::execute(&args),
+            Command::Plan(args) => plan::execute(&args, methods),
+            Command::Study(args) => study::execute(&args, methods),
+            Command::SingleTask(args) => single_task::execute(&args, methods),
+            Command::Resume(args) => resume::execute(&args, methods),
+            Command::Fork(args) => fork::execute(&args, methods),
+            Command::Replay(args) => replay::execute(&args, methods),
+            Command::Compare(args) => compare::execute(&args, methods),
+            Command::Report(args) => report::execute(&args, methods),
+            Command::Runs(args) => runs::execute(&args, methods),
+            Command::Methods(args) => methods::execute(&args, methods),
             Command::Columns(args) => columns::execute(&args),
-            Command::Export(args) => export::execute(&args),
+            Command::Export(args) => export::execute(&args, methods),
             Command::Fetch(args) => fetch::execute(&args),
             Command::Weights(args) => weights::execute(&args),
-            Command::Keys(args) => reference::keys::execute(&args),
+            Command::Keys(args) => reference::keys::execute(&args, methods),
             Command::Doctor(args) => doctor::execute(&args),
-            Command::Schema(args) => reference::schema::execute(&args),
+            Command::Schema(args) => reference::schema::execute(&args, methods),
             Command::Completions(args) => reference::completions::execute(&args),
             Command::Man(args) => reference::man::execute(&args),
         }
@@ -157,8 +159,27 @@ Results go to stdout; progress and errors go to stderr.
     )
 }
 
-/// Parses the arguments, runs the command, prints its error if any, and returns the exit code.
+/// Runs a command with the methods of fedcast and returns the exit code.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    main_with(arguments, &Registry::builtin())
+}
+
+/// Runs a command with the methods of a program and returns the exit code.
+///
+/// Parses the arguments, of which the first is the program, and prints the command's error if any. Every command knows
+/// the methods of the registry. A study starts this program again for each of its runs, with arguments of `fedcast run`,
+/// so that a program calls this function with its own arguments, whatever they are:
+///
+/// ```no_run
+/// use fedcast::prelude::*;
+///
+/// fn main() -> std::process::ExitCode {
+///     let methods = Registry::builtin(); // .with(...) adds methods
+///     fedcast::cli::main_with(std::env::args_os(), &methods).into()
+/// }
+/// ```
+pub fn main_with(arguments: impl IntoIterator<Item = OsString>, methods: &Registry) -> Exit {
+    keep_freed_memory();
     let given: Vec<OsString> = arguments.into_iter().collect();
     // An argument that is not UTF-8 is a path; no short form applies to it.
     let words: Option<Vec<String>> =
@@ -180,7 +201,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         );
     }
     let answer = Vectors::from_environment().map_err(|error| CliError::Usage(error.to_string()));
-    let answer = answer.and_then(|_| cli.command.execute());
+    let answer = answer.and_then(|_| cli.command.execute(methods));
     answer.unwrap_or_else(|error| {
         if json {
             error.print_json()

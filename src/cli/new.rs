@@ -91,13 +91,12 @@ impl NewArgs {
 }
 
 /// Writes the scenario to the file.
-pub fn execute(args: &NewArgs) -> Result<Exit, CliError> {
+pub fn execute(args: &NewArgs, methods: &Registry) -> Result<Exit, CliError> {
     let on_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let file = args.file.clone().unwrap_or_else(|| PathBuf::from("scenario.toml"));
     may_write(&file, args.force)?;
-    let methods = Registry::builtin();
     let mut wishes = match args.file.is_none() && args.says_nothing() && on_terminal {
-        true => questions::ask(&methods)?,
+        true => questions::ask(methods)?,
         false => ScenarioAnswers::of(args),
     };
     methods.find(&wishes.method).map_err(|unknown| CliError::Usage(unknown.to_string()))?;
@@ -108,8 +107,8 @@ pub fn execute(args: &NewArgs) -> Result<Exit, CliError> {
     let folder = place.parent().unwrap_or(Path::new("/"));
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     // A scenario that is known not to run is not written.
-    let Fitted { text, loaded } = fitted(&wishes, folder, &name, &methods)?;
-    may_divide(&wishes, &loaded.scenario, folder, &methods)?;
+    let Fitted { text, loaded } = fitted(&wishes, folder, &name, methods)?;
+    may_divide(&wishes, &loaded.scenario, folder, methods)?;
     Disk::default().replace(&file, text.as_bytes()).map_err(|error| cannot(&file, &error))?;
     let shown = file.display();
     print(&format!(

@@ -79,13 +79,12 @@ struct Planned<'a> {
 }
 
 /// Plans the scenario.
-pub fn execute(args: &PlanArgs) -> Result<Exit, CliError> {
-    let methods = Registry::builtin();
-    let scenario = load(&args.file, &args.overrides.all(), &methods)?;
+pub fn execute(args: &PlanArgs, methods: &Registry) -> Result<Exit, CliError> {
+    let scenario = load(&args.file, &args.overrides.all(), methods)?;
     if args.partition {
-        return partition(args, &scenario, &methods);
+        return partition(args, &scenario, methods);
     }
-    let blueprint = blueprint(&scenario, &methods)?;
+    let blueprint = blueprint(&scenario, methods)?;
     for note in &blueprint.notes {
         print_status(&format!("note: {note}"));
     }
@@ -94,7 +93,7 @@ pub fn execute(args: &PlanArgs) -> Result<Exit, CliError> {
         true => Estimator::new(Some(TRIAL), args.measure_again).estimate(
             &scenario,
             &plan,
-            &methods,
+            methods,
             args.workers,
         )?,
         false => None,

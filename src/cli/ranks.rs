@@ -5,6 +5,7 @@ use clap::Args;
 use super::Exit;
 use super::failure::CliError;
 use crate::experiment::ranks::Ranks;
+use crate::methods::Registry;
 use crate::study::LEASH;
 
 /// Options of runs by several processes.
@@ -18,7 +19,7 @@ pub struct RankArgs {
 impl RankArgs {
     /// Calls `conduct` as rank 0, with the other ranks if any; as another rank, works for rank 0.
     ///
-    /// `workers` is the number of this rank's worker threads.
+    /// `workers` is the number of this rank's worker threads; the methods of all ranks are the same.
     ///
     /// # Errors
     /// Returns the errors of `conduct`. Also fails if MPI is missing, or if there are several processes without `--mpi`,
@@ -26,10 +27,11 @@ impl RankArgs {
     pub fn with_ranks(
         self,
         workers: Option<u32>,
+        methods: &Registry,
         conduct: impl FnOnce(Option<Ranks>) -> Result<Exit, CliError>,
     ) -> Result<Exit, CliError> {
         match self.mpi {
-            true => joined(workers, conduct),
+            true => joined(workers, methods, conduct),
             false => match several(|name| std::env::var(name).ok()) {
                 Some(count) => Err(CliError::Usage(format!(
                     "this is one of {count} processes, and each would compute a separate run\n  help: add --mpi to \
@@ -56,6 +58,7 @@ fn several(variable: impl Fn(&str) -> Option<String>) -> Option<u32> {
 #[cfg(not(feature = "mpi"))]
 fn joined(
     _: Option<u32>,
+    _: &Registry,
     _: impl FnOnce(Option<Ranks>) -> Result<Exit, CliError>,
 ) -> Result<Exit, CliError> {
     Err(CliError::Usage(
@@ -68,13 +71,13 @@ fn joined(
 #[cfg(feature = "mpi")]
 fn joined(
     workers: Option<u32>,
+    methods: &Registry,
     conduct: impl FnOnce(Option<Ranks>) -> Result<Exit, CliError>,
 ) -> Result<Exit, CliError> {
     use super::interrupt::leave_to_rank_zero;
     use super::stderr::print_status;
     use crate::experiment::ranks::{mpi, work};
     use crate::federation::remote::Rank;
-    use crate::methods::Registry;
 
     let mpi::Joined { rank, size, line, carrying } = mpi::join()?;
     if rank == Rank::ZERO {
@@ -90,7 +93,7 @@ fn joined(
         mpi::leave(exit.code());
     }
     leave_to_rank_zero();
-    let ended = work(rank, &line, &Registry::builtin(), workers);
+    let ended = work(rank, &line, methods, workers);
     drop(line);
     if let Err(error) = ended {
         print_status(&format!("{rank}: {error}"));

@@ -72,23 +72,23 @@ pub struct ReplayArgs {
 }
 
 /// Replays or verifies the run.
-pub fn execute(args: &ReplayArgs) -> Result<Exit, CliError> {
+pub fn execute(args: &ReplayArgs, methods: &Registry) -> Result<Exit, CliError> {
     if args.ranks.mpi && !args.verify {
         return Err(CliError::Usage("--mpi needs --verify: without it nothing is computed".into()));
     }
     match args.verify {
-        true => args.ranks.with_ranks(args.workers, |ranks| verify(args, ranks)),
-        false if args.set.is_empty() => render(args),
-        false => retime(args),
+        true => args.ranks.with_ranks(args.workers, methods, |ranks| verify(args, methods, ranks)),
+        false if args.set.is_empty() => render(args, methods),
+        false => retime(args, methods),
     }
 }
 
-fn render(args: &ReplayArgs) -> Result<Exit, CliError> {
+fn render(args: &ReplayArgs, methods: &Registry) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
     let manifest = read_manifest(&args.run)?;
     // Forward transfer needs a file that the scenario names, and the journal has no published numbers;
     // everything else is in it.
-    let scenario = load(&args.run.join(names::SCENARIO), &[], &Registry::builtin());
+    let scenario = load(&args.run.join(names::SCENARIO), &[], methods);
     let (mut summary, closing, record) = match scenario {
         Ok(scenario) => (Summary::about(&scenario), round_closing(&scenario), scenario.record),
         Err(_) => {
@@ -124,7 +124,7 @@ fn beside_journal(run: &Path, out: &Path, record: &RecordSection) -> Result<(), 
 }
 
 /// Times the recorded exchanges again with the changed keys and prints the comparison.
-fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
+fn retime(args: &ReplayArgs, methods: &Registry) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
     let manifest = read_manifest(&args.run)?;
     let mut recorded = Timing::default();
@@ -138,13 +138,13 @@ fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
     }
     let _lock = args.out.as_deref().map(|out| hold_for_tables(out, &manifest)).transpose()?;
     let retimed = Shared::new(Timing::default());
-    let scenario = what_if_scenario(&args.run, &args.set, &Registry::builtin())?;
+    let scenario = what_if_scenario(&args.run, &args.set, methods)?;
     let (closing, record) = (round_closing(&scenario), scenario.record);
     let mut readers: Vec<Box<dyn EventSink>> = vec![Box::new(retimed.clone())];
     if let Some(out) = &args.out {
         readers.push(Box::new(TableFiles::create(out, &record, closing, &manifest.class_names)?));
     }
-    let digests = what_if(&args.run, &args.set, &Registry::builtin(), readers)?;
+    let digests = what_if(&args.run, &args.set, methods, readers)?;
     args.out.as_deref().map_or(Ok(()), |out| beside_journal(&args.run, out, &record))?;
     let retimed = retimed.lock();
     match args.format {
@@ -162,17 +162,16 @@ fn retime(args: &ReplayArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-fn verify(args: &ReplayArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
+fn verify(args: &ReplayArgs, methods: &Registry, ranks: Option<Ranks>) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
     let interrupt = interruptible();
     let progress: Option<Box<dyn EventSink>> = match args.quiet {
         true => None,
         false => Some(Box::new(Progress::on_stderr())),
     };
-    let methods = Registry::builtin();
     let (workers, from_round) = (args.workers, args.from_round);
     let options = VerifyOptions { workers, ranks, from_round };
-    let verified = experiment::verify(&args.run, &methods, options, progress, interrupt.clone())?;
+    let verified = experiment::verify(&args.run, methods, options, progress, interrupt.clone())?;
     let Verified { entries, digests, partial, replayed, notices } = verified;
     notices.iter().for_each(|notice| print_status(notice));
     if interrupt.is_requested() {

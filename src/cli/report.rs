@@ -8,6 +8,7 @@ use super::compare::records;
 use super::failure::CliError;
 use super::{Exit, print};
 use crate::experiment::write_atomically;
+use crate::methods::Registry;
 use crate::page::{FigureFile, PageContent, figure_files, render};
 use crate::study::STUDY_FILE;
 
@@ -45,14 +46,14 @@ fn axis(text: &str) -> Result<(String, String), String> {
 }
 
 /// Writes the page.
-pub fn execute(args: &ReportArgs) -> Result<Exit, CliError> {
+pub fn execute(args: &ReportArgs, methods: &Registry) -> Result<Exit, CliError> {
     // A folder without runs is a typing mistake, unless it is a study without finished cells.
     for folder in &args.folders {
         if !folder.join(STUDY_FILE).is_file() {
-            records(folder)?;
+            records(folder, methods)?;
         }
     }
-    let content = PageContent::gather(&args.folders, &args.baseline)?;
+    let content = PageContent::gather(&args.folders, &args.baseline, methods)?;
     for (axis, value) in &args.baseline {
         let values = content.values(axis);
         if !values.contains(value) {

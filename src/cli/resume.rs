@@ -50,30 +50,30 @@ pub struct ResumeArgs {
 }
 
 /// Resumes the run, alone or with other ranks.
-pub fn execute(args: &ResumeArgs) -> Result<Exit, CliError> {
-    args.ranks.with_ranks(args.workers, |ranks| {
+pub fn execute(args: &ResumeArgs, methods: &Registry) -> Result<Exit, CliError> {
+    args.ranks.with_ranks(args.workers, methods, |ranks| {
         given::run_directory(&args.run)?;
         let crew = ComputeResources { workers: args.workers, ranks };
-        go_on(&args.run, crew, args.force, args.quiet, args.format)
+        go_on(&args.run, methods, crew, args.force, args.quiet, args.format)
     })
 }
 
 /// Resumes the run in a directory.
 pub(super) fn go_on(
     path: &Path,
+    methods: &Registry,
     crew: ComputeResources,
     force: bool,
     quiet: bool,
     format: OutputFormat,
 ) -> Result<Exit, CliError> {
-    let methods = Registry::builtin();
     show_loading(!quiet);
-    let resumed = experiment::resume(path, &methods, crew, force)?;
+    let resumed = experiment::resume(path, methods, crew, force)?;
     let Resumed { run, scenario, notices, replayed } = resumed;
     for notice in notices {
         print_status(&notice);
     }
-    drive(interruptible(), run, &scenario, replayed, quiet, format)
+    drive(interruptible(), run, &scenario, replayed, methods, quiet, format)
 }
 
 /// Prints the directory or the summary of a complete run and returns the exit code of that run.

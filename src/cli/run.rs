@@ -115,13 +115,12 @@ fn load(
 }
 
 /// Runs the scenario, alone or with other ranks.
-pub fn execute(args: &RunArgs) -> Result<Exit, CliError> {
-    args.ranks.with_ranks(args.workers, |ranks| begin(args, ranks))
+pub fn execute(args: &RunArgs, methods: &Registry) -> Result<Exit, CliError> {
+    args.ranks.with_ranks(args.workers, methods, |ranks| begin(args, methods, ranks))
 }
 
-fn begin(args: &RunArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
-    let methods = Registry::builtin();
-    let mut scenario = load(&args.file, &args.overrides, &methods, args.quiet)?;
+fn begin(args: &RunArgs, methods: &Registry, ranks: Option<Ranks>) -> Result<Exit, CliError> {
+    let mut scenario = load(&args.file, &args.overrides, methods, args.quiet)?;
     if args.fetch {
         // An impossible partition is reported before weights are fetched.
         divide(&scenario)?;
@@ -131,12 +130,12 @@ fn begin(args: &RunArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
         }
     }
     let run = args.out.clone().unwrap_or_else(|| default_directory(&scenario));
-    if let Some(exit) = take_up(args, &ranks, &run, &scenario)? {
+    if let Some(exit) = take_up(args, methods, &ranks, &run, &scenario)? {
         return Ok(exit);
     }
     if args.single_task {
         let path = single_task::beside(&run);
-        let lines = single_task::into_file(&scenario, &methods, args.workers, &path, args.quiet)?;
+        let lines = single_task::into_file(&scenario, methods, args.workers, &path, args.quiet)?;
         // A replay looks for it wherever it is called.
         scenario.record.single_task = Some(std::path::absolute(&path).unwrap_or(path));
         scenario.record.trained_alone = lines.into();
@@ -145,8 +144,8 @@ fn begin(args: &RunArgs, ranks: Option<Ranks>) -> Result<Exit, CliError> {
     let (workers, out) = (args.workers, args.out.clone());
     let options = RunOptions { workers, ranks, out, force: args.force, provenance };
     show_loading(!args.quiet);
-    let run = Run::prepare(&scenario, &methods, &options)?;
-    drive(interruptible(), run, &scenario, 0, args.quiet, args.format)
+    let run = Run::prepare(&scenario, methods, &options)?;
+    drive(interruptible(), run, &scenario, 0, methods, args.quiet, args.format)
 }
 
 /// Returns the command line, overrides and origin of a run, for its manifest.
@@ -161,6 +160,7 @@ pub(super) fn provenance(overrides: &Overrides, origin: Option<Origin>) -> Prove
 /// Returns `None` if the run starts from the beginning.
 fn take_up(
     args: &RunArgs,
+    methods: &Registry,
     ranks: &Option<Ranks>,
     path: &Path,
     scenario: &Scenario,
@@ -170,7 +170,7 @@ fn take_up(
         DirectoryState::Unfinished(_) if args.resume => {
             restore_scenario(path, scenario)?;
             let crew = ComputeResources { workers: args.workers, ranks: ranks.clone() };
-            resume::go_on(path, crew, false, args.quiet, args.format).map(Some)
+            resume::go_on(path, methods, crew, false, args.quiet, args.format).map(Some)
         }
         DirectoryState::Done if args.resume => {
             // Removes files of a process that was killed while it began to replace the run; a failure is harmless.
@@ -190,6 +190,7 @@ pub(super) fn drive(
     run: Run,
     scenario: &Scenario,
     replayed: u64,
+    methods: &Registry,
     quiet: bool,
     format: OutputFormat,
 ) -> Result<Exit, CliError> {
@@ -232,7 +233,9 @@ pub(super) fn drive(
             print_text(&final_table(&summary))?;
             let took = summary.wall.as_ref().map(|wall| wall.total_s).filter(|_| replayed == 0);
             let whole = took.filter(|_| finished.reason == EndReason::Done);
-            if let Some(line) = whole.and_then(|took| estimate_line(scenario, workers, took)) {
+            if let Some(line) =
+                whole.and_then(|took| estimate_line(scenario, methods, workers, took))
+            {
                 print(&line)?;
             }
             print(&format!("directory   {}\n", directory.path().display()))?;

@@ -45,11 +45,10 @@ pub struct SingleTaskArgs {
 }
 
 /// Trains the client tasks and writes the table.
-pub fn execute(args: &SingleTaskArgs) -> Result<Exit, CliError> {
-    let methods = Registry::builtin();
-    let scenario = load(&args.file, &args.overrides.all(), &methods)?;
+pub fn execute(args: &SingleTaskArgs, methods: &Registry) -> Result<Exit, CliError> {
+    let scenario = load(&args.file, &args.overrides.all(), methods)?;
     let path = args.out.clone().unwrap_or_else(|| beside(&default_directory(&scenario)));
-    let lines = into_file(&scenario, &methods, args.workers, &path, args.quiet)?;
+    let lines = into_file(&scenario, methods, args.workers, &path, args.quiet)?;
     let known: Vec<f64> = lines.iter().filter_map(|line| line.accuracy).collect();
     let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
     match args.format {

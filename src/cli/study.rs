@@ -94,12 +94,11 @@ struct Session<'a> {
     wanted: Vec<bool>,
     outcomes: Outcomes,
     crew: ProcessPool,
-    methods: Registry,
+    methods: &'a Registry,
 }
 
 /// Runs the study, plans it, or prints its progress.
-pub fn execute(args: &StudyArgs) -> Result<Exit, CliError> {
-    let methods = Registry::builtin();
+pub fn execute(args: &StudyArgs, methods: &Registry) -> Result<Exit, CliError> {
     let study = Study::load(&args.file)?;
     let only = Only::parse(&args.only, &study)?;
     let shard = shard(args, &study)?;
@@ -107,12 +106,12 @@ pub fn execute(args: &StudyArgs) -> Result<Exit, CliError> {
     let directory = StudyDirectory::new(root);
     directory.refuse_run()?;
     let overrides = overrides(&study, &args.set)?;
-    let (cells, mut invalid) = prepare(&study, &directory, &overrides, &methods);
+    let (cells, mut invalid) = prepare(&study, &directory, &overrides, methods);
     let is_wanted =
         |cell: &Cell| only.has(&study, cell) && shard.is_none_or(|shard| shard.has(cell));
     let wanted: Vec<bool> = cells.iter().map(|prepared| is_wanted(&prepared.cell)).collect();
     invalid.retain(|invalid| is_wanted(&invalid.cell));
-    let outcomes = Outcomes::read(&study, &cells, &directory);
+    let outcomes = Outcomes::read(&study, &cells, &directory, methods);
     let crew = crew(args, &study, &cells);
     let session = Session { args, study, directory, cells, wanted, outcomes, crew, methods };
     if args.plan {
@@ -194,7 +193,7 @@ impl Session<'_> {
         let order = self.study.run.order;
         let retry = self.args.retry_failed;
         let queue =
-            Queue::of(&self.cells, &self.outcomes, order, retry, &self.wanted, &self.methods);
+            Queue::of(&self.cells, &self.outcomes, order, retry, &self.wanted, self.methods);
         let wanted = self.wanted.iter().filter(|wanted| **wanted).count();
         if !self.args.quiet {
             let (left, at) = (queue.cells.len(), self.directory.path().display());

@@ -15,6 +15,7 @@
 mod chosen;
 mod entries;
 
+use std::fmt;
 use std::sync::Arc;
 
 use self::chosen::{Chosen, Upon};
@@ -34,22 +35,29 @@ pub struct UnknownMethod {
     help: String,
 }
 
-/// All methods a program knows.
+/// All methods a program knows. A clone costs nothing.
 #[derive(Clone)]
 pub struct Registry {
-    entries: Vec<MethodEntry>,
+    entries: Arc<Vec<MethodEntry>>,
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Registry").field(&self.names()).finish()
+    }
 }
 
 impl Registry {
     /// Returns the methods of fedcast.
     pub fn builtin() -> Registry {
-        Registry { entries: entries::builtin() }
+        Registry { entries: Arc::new(entries::builtin()) }
     }
 
     /// Returns the registry with one more method; it replaces a method of the same name.
     pub fn with(mut self, entry: MethodEntry) -> Registry {
-        self.entries.retain(|known| known.name != entry.name);
-        self.entries.push(entry);
+        let entries = Arc::make_mut(&mut self.entries);
+        entries.retain(|known| known.name != entry.name);
+        entries.push(entry);
         self
     }
 

@@ -104,7 +104,7 @@ pub struct InputStatistics {
 }
 
 impl InputStatistics {
-    fn gamma(&self, layer: &Layer) -> f64 {
+    pub(super) fn gamma(&self, layer: &Layer) -> f64 {
         if layer.is_head() { self.gamma_head } else { self.gamma_backbone }
     }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::axes::{arrange, baselines, numeric, values};
 use super::options::ReportOptions;
 use crate::experiment::DirectoryError;
+use crate::methods::Registry;
 use crate::results::{Arm, FoundRuns, Metric, Repeat, ResultsError, RunRecord};
 use crate::study::tables::PublishedGrids;
 use crate::study::{Plot, StudyError};
@@ -37,6 +38,8 @@ pub struct PageContent {
     pub undone: Vec<Undone>,
     /// Runs in the folders that are left out, with the reason.
     pub left_out: Vec<String>,
+    /// Methods of the program, for the defaults of their keys.
+    pub methods: Registry,
 }
 
 /// Cell that is not done.
@@ -57,7 +60,7 @@ const USUAL: [&str; 6] =
 impl PageContent {
     /// Reads all runs in or below the folders.
     ///
-    /// `against` names the baseline by arms on axes, such as `method=fedavg`.
+    /// `against` names the baseline by arms on axes, such as `method=fedavg`; the registry has the methods of the runs.
     ///
     /// # Errors
     ///
@@ -65,6 +68,7 @@ impl PageContent {
     pub fn gather(
         roots: &[PathBuf],
         against: &[(String, String)],
+        methods: &Registry,
     ) -> Result<PageContent, StudyError> {
         let mut wishes = ReportOptions::unasked()?;
         let mut runs = Vec::new();
@@ -74,7 +78,7 @@ impl PageContent {
         for root in roots {
             let here = ReportOptions::of(root)?;
             let mut strangers = 0;
-            let FoundRuns { runs: found, other_formats } = FoundRuns::below(root)?;
+            let FoundRuns { runs: found, other_formats } = FoundRuns::below(root, methods)?;
             // The page names the runs; the advice on what to do belongs to the command line.
             let named = |error: &DirectoryError| error.to_string().lines().take(1).collect();
             left_out.extend(other_formats.iter().map(named));
@@ -130,6 +134,7 @@ impl PageContent {
         let name = || Some(arms.first()?.runs.first()?.manifest.scenario.name.clone());
         let title = wishes.study.clone().or_else(name).unwrap_or_else(|| "no runs".to_owned());
         Ok(PageContent {
+            methods: methods.clone(),
             title,
             baselines,
             lines: wishes.series.filter(|series| Some(series) != x.as_ref()),

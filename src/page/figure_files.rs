@@ -1,9 +1,10 @@
 //! Figures of a page as files: an SVG for papers and slides, and a CSV of its numbers.
 //!
 //! ```
+//! use fedcast::methods::Registry;
 //! use fedcast::page::{PageContent, figure_files};
 //!
-//! let content = PageContent::gather(&["no/such/study".into()], &[])?;
+//! let content = PageContent::gather(&["no/such/study".into()], &[], &Registry::builtin())?;
 //! assert!(figure_files(&content).is_empty());
 //! # Ok::<(), fedcast::study::StudyError>(())
 //! ```

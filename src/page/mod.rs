@@ -5,9 +5,10 @@
 //! numbers as a table; heat maps *are* tables whose cells are tinted.
 //!
 //! ```
+//! use fedcast::methods::Registry;
 //! use fedcast::page::{PageContent, render};
 //!
-//! let content = PageContent::gather(&["no/such/study".into()], &[])?;
+//! let content = PageContent::gather(&["no/such/study".into()], &[], &Registry::builtin())?;
 //! let page = render(&content);
 //! assert!(page.starts_with("<!DOCTYPE html>") && page.contains("no runs"));
 //! # Ok::<(), fedcast::study::StudyError>(())

@@ -32,9 +32,8 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// Compares scenarios, in order.
-    pub fn of(scenarios: &[&Flat]) -> Differences {
-        let methods = Registry::builtin();
+    /// Compares scenarios, in order. The defaults of their methods are those of the registry.
+    pub fn of(scenarios: &[&Flat], methods: &Registry) -> Differences {
         let paths: BTreeSet<&String> = scenarios.iter().flat_map(|flat| flat.keys()).collect();
         let mut found =
             Differences { defaults: vec![Vec::new(); scenarios.len()], ..Differences::default() };
@@ -46,7 +45,7 @@ impl Differences {
             }
             let lacking = values.iter().any(Option::is_none);
             let default = |(flat, value): (&&Flat, &Option<String>)| {
-                value.as_ref().is_none_or(|value| is_default(&methods, flat, path, value))
+                value.as_ref().is_none_or(|value| is_default(methods, flat, path, value))
             };
             if lacking && scenarios.iter().zip(&values).all(default) {
                 for (of, value) in found.defaults.iter_mut().zip(&values) {
@@ -119,7 +118,7 @@ mod tests {
     fn only_what_differs_is_told_and_by_whom() {
         let one = flat("a = 1\n[b]\nc = [1, 2]\nd = \"x\"\n[[faults]]\nkind = \"loss\"");
         let other = flat("a = 1\n[b]\nc = [1, 3]\nd = \"x\"");
-        let found = Differences::of(&[&one, &other]);
+        let found = Differences::of(&[&one, &other], &Registry::builtin());
         let told: Vec<_> = found.keys.iter().map(|d| (d.key.as_str(), d.values.clone())).collect();
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(
@@ -129,14 +128,14 @@ mod tests {
                 ("faults[1].kind", vec![some("\"loss\""), None]),
             ]
         );
-        assert!(Differences::of(&[&one, &one]).is_empty());
+        assert!(Differences::of(&[&one, &one], &Registry::builtin()).is_empty());
     }
 
     #[test]
     fn defaults_of_a_method_that_the_other_has_not_are_apart() {
         let one = flat("[method]\nname = \"fedprox\"\nmu = 0.123\nprompt_len = 200");
         let other = flat("[method]\nname = \"stsa\"\nwidth = 0");
-        let found = Differences::of(&[&one, &other]);
+        let found = Differences::of(&[&one, &other], &Registry::builtin());
         let keys: Vec<&str> = found.keys.iter().map(|d| d.key.as_str()).collect();
         assert_eq!(keys, ["method.mu", "method.name", "method.width"]);
         assert_eq!(found.defaults, [vec!["method.prompt_len = 200".to_owned()], vec![]]);

@@ -34,6 +34,7 @@ pub struct RunRecord {
     /// Content of `summary.json`, once the run has ended.
     pub summary: Option<Value>,
     passes: OnceLock<Option<f64>>,
+    methods: Registry,
 }
 
 /// Runs at or below a folder.
@@ -46,18 +47,20 @@ pub struct FoundRuns {
 }
 
 impl FoundRuns {
-    /// Finds every run at or below a folder, finished or not.
+    /// Finds every run at or below a folder, finished or not. The registry has the methods of the runs.
     ///
     /// A folder without a readable manifest is no run; links are not followed.
     ///
     /// # Errors
     /// Fails if a folder cannot be read, or if a file of a run is damaged. A missing folder holds no runs.
-    pub fn below(root: &Path) -> Result<FoundRuns, ResultsError> {
+    pub fn below(root: &Path, methods: &Registry) -> Result<FoundRuns, ResultsError> {
         let mut found = FoundRuns::default();
         let mut folders = vec![root.to_owned()];
         while let Some(folder) = folders.pop() {
             match read_manifest(&folder) {
-                Ok(manifest) => found.runs.push(RunRecord::with_manifest(&folder, manifest)?),
+                Ok(manifest) => {
+                    found.runs.push(RunRecord::with_manifest(&folder, manifest, methods)?);
+                }
                 Err(error @ DirectoryError::OtherFormat { .. }) => found.other_formats.push(error),
                 Err(_) => {}
             }
@@ -81,15 +84,29 @@ impl FoundRuns {
 }
 
 impl RunRecord {
-    /// Reads the run at `path`.
+    /// Reads the run at `path`, of a method of fedcast.
     ///
     /// # Errors
     /// Fails if there is no run, or if one of its files is damaged.
     pub fn read(path: &Path) -> Result<RunRecord, ResultsError> {
-        RunRecord::with_manifest(path, read_manifest(path)?)
+        RunRecord::read_with(path, &Registry::builtin())
     }
 
-    fn with_manifest(path: &Path, manifest: Manifest) -> Result<RunRecord, ResultsError> {
+    /// Reads the run at `path`, of a method of the registry.
+    ///
+    /// Only the planned work of the run (`sample_passes`) needs the method itself.
+    ///
+    /// # Errors
+    /// Fails if there is no run, or if one of its files is damaged.
+    pub fn read_with(path: &Path, methods: &Registry) -> Result<RunRecord, ResultsError> {
+        RunRecord::with_manifest(path, read_manifest(path)?, methods)
+    }
+
+    fn with_manifest(
+        path: &Path,
+        manifest: Manifest,
+        methods: &Registry,
+    ) -> Result<RunRecord, ResultsError> {
         let scenario_path = path.join(names::SCENARIO);
         let scenario_text = files::read_text(&scenario_path, FileKind::Scenario)
             .map_err(|source| ResultsError::Read { path: scenario_path.clone(), source })?;
@@ -103,6 +120,7 @@ impl RunRecord {
             scenario,
             summary: json(&path.join(names::SUMMARY))?,
             passes: OnceLock::new(),
+            methods: methods.clone(),
         })
     }
 
@@ -114,7 +132,7 @@ impl RunRecord {
     /// Fails if a folder cannot be read, if a file of a run is damaged, or if a run has another format. A missing folder
     /// holds no runs.
     pub fn find(root: &Path) -> Result<Vec<RunRecord>, ResultsError> {
-        let found = FoundRuns::below(root)?;
+        let found = FoundRuns::below(root, &Registry::builtin())?;
         match found.other_formats.into_iter().next() {
             Some(error) => Err(error.into()),
             None => Ok(found.runs),
@@ -230,11 +248,11 @@ impl RunRecord {
     }
 
     fn planned_passes(&self) -> Option<f64> {
-        let methods = Registry::builtin();
+        let methods = &self.methods;
         let name = &self.manifest.scenario.name;
-        let loaded = Scenario::from_toml(&self.scenario_text, name, &self.path, &[], &methods);
+        let loaded = Scenario::from_toml(&self.scenario_text, name, &self.path, &[], methods);
         let scenario = loaded.ok()?.scenario;
-        Some(plan(&blueprint(&scenario, &methods).ok()?, Faults::Off).ok()?.total.sample_passes)
+        Some(plan(&blueprint(&scenario, methods).ok()?, Faults::Off).ok()?.total.sample_passes)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::directory::{CellFailure, CellState, StudyDirectory};
 use super::prepare::PreparedCell;
 use super::{Cell, Pace, Point, Study};
+use crate::methods::Registry;
 use crate::results::{Metric, RunRecord};
 use crate::scenario::ExpectedSection;
 
@@ -35,7 +36,7 @@ impl Outcome {
     }
 
     /// Reads the cell again, unless it is known to be done.
-    fn refresh(&mut self, directory: &StudyDirectory, metrics: &[Metric]) {
+    fn refresh(&mut self, directory: &StudyDirectory, metrics: &[Metric], methods: &Registry) {
         if self.run.is_some() {
             return;
         }
@@ -43,7 +44,7 @@ impl Outcome {
         if self.state != CellState::Done {
             return;
         }
-        match RunRecord::read(&directory.run(&self.cell)) {
+        match RunRecord::read_with(&directory.run(&self.cell), methods) {
             Ok(run) => {
                 let names = metrics.iter().map(|metric| metric.name().to_owned());
                 self.figures = names.zip(run.figures(metrics)).collect();
@@ -64,11 +65,17 @@ pub struct Outcomes {
     /// One outcome per cell.
     pub all: Vec<Outcome>,
     pub(super) metrics: Vec<Metric>,
+    pub(super) methods: Registry,
 }
 
 impl Outcomes {
     /// Reads the outcomes of these cells from the directory.
-    pub fn read(study: &Study, cells: &[PreparedCell], directory: &StudyDirectory) -> Outcomes {
+    pub fn read(
+        study: &Study,
+        cells: &[PreparedCell],
+        directory: &StudyDirectory,
+        methods: &Registry,
+    ) -> Outcomes {
         let unknown = |prepared: &PreparedCell| Outcome {
             cell: prepared.cell.clone(),
             hash: prepared.hash.clone(),
@@ -78,21 +85,22 @@ impl Outcomes {
             figures: BTreeMap::new(),
         };
         let all = cells.iter().map(unknown).collect();
-        let mut outcomes = Outcomes { all, metrics: study.metrics() };
+        let mut outcomes = Outcomes { all, metrics: study.metrics(), methods: methods.clone() };
         outcomes.refresh(directory);
         outcomes
     }
 
     /// Reads every cell again that was not done.
     pub fn refresh(&mut self, directory: &StudyDirectory) {
-        self.all.iter_mut().for_each(|outcome| outcome.refresh(directory, &self.metrics));
+        let Outcomes { all, metrics, methods } = self;
+        all.iter_mut().for_each(|outcome| outcome.refresh(directory, metrics, methods));
     }
 
     /// Reads one cell again, while others still run.
     pub fn refresh_one(&mut self, cell: &Cell, directory: &StudyDirectory) {
         if let Some(outcome) = self.all.iter_mut().find(|outcome| outcome.cell.index == cell.index)
         {
-            outcome.refresh(directory, &self.metrics);
+            outcome.refresh(directory, &self.metrics, &self.methods);
         }
     }
 

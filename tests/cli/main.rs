@@ -41,6 +41,7 @@ mod migrate;
 mod mistakes;
 mod new;
 mod own_data;
+mod own_method;
 mod paper_table;
 mod participation_table;
 mod partition_table;

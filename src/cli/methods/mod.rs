@@ -33,8 +33,7 @@ pub enum MethodsAction {
 }
 
 /// Lists the methods or explains one.
-pub fn execute(args: &MethodsArgs) -> Result<Exit, CliError> {
-    let methods = Registry::builtin();
+pub fn execute(args: &MethodsArgs, methods: &Registry) -> Result<Exit, CliError> {
     let shown: Vec<&MethodEntry> = match &args.action {
         None => methods.all().iter().collect(),
         Some(MethodsAction::Show { name }) => {
@@ -42,7 +41,7 @@ pub fn execute(args: &MethodsArgs) -> Result<Exit, CliError> {
         }
     };
     if args.format == OutputFormat::Json {
-        let all: Vec<serde_json::Value> = shown.iter().map(|entry| json(&methods, entry)).collect();
+        let all: Vec<serde_json::Value> = shown.iter().map(|entry| json(methods, entry)).collect();
         let document = match &args.action {
             None => serde_json::Value::Array(all),
             Some(_) => all.into_iter().collect(),
@@ -51,11 +50,11 @@ pub fn execute(args: &MethodsArgs) -> Result<Exit, CliError> {
         return Ok(Exit::Done);
     }
     if args.action.is_some() {
-        shown.iter().try_for_each(|entry| print_text(&explain(&methods, entry)))?;
+        shown.iter().try_for_each(|entry| print_text(&explain(methods, entry)))?;
         return Ok(Exit::Done);
     }
-    print_text(&list(&methods))?;
-    print_text(&services::table(&methods).to_string())?;
+    print_text(&list(methods))?;
+    print_text(&services::table(methods).to_string())?;
     print("\n`fedcast methods show NAME` explains messages, state and parameters.\n")?;
     Ok(Exit::Done)
 }

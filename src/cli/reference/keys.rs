@@ -33,8 +33,8 @@ pub struct KeysArgs {
 }
 
 /// Lists all keys or explains those of a section.
-pub fn execute(args: &KeysArgs) -> Result<Exit, CliError> {
-    let keys = asked(args.section.as_deref())?;
+pub fn execute(args: &KeysArgs, methods: &Registry) -> Result<Exit, CliError> {
+    let keys = asked(args.section.as_deref(), methods)?;
     if args.format == OutputFormat::Json {
         let all: Vec<serde_json::Value> = keys.iter().map(json).collect();
         print(&format!("{:#}\n", serde_json::Value::from(all)))?;
@@ -64,13 +64,12 @@ const FREE_KEYS: &str = "
 ";
 
 /// Returns the keys that an argument names.
-fn asked(section: Option<&str>) -> Result<Vec<KnownKey>, CliError> {
-    let methods = Registry::builtin();
+fn asked(section: Option<&str>, methods: &Registry) -> Result<Vec<KnownKey>, CliError> {
     let method = section.and_then(|section| section.strip_prefix("method."));
     if let Some(name) = method.filter(|name| *name != "name") {
         let name = name.split('.').next().unwrap_or_default();
         methods.find(name).map_err(|unknown| CliError::Usage(unknown.to_string()))?;
-        let mut keys = Scenario::method_keys(&methods, name).keys;
+        let mut keys = Scenario::method_keys(methods, name).keys;
         for key in &mut keys {
             key.doc.key = format!("method.{}", key.doc.key);
         }
@@ -94,16 +93,16 @@ fn asked(section: Option<&str>) -> Result<Vec<KnownKey>, CliError> {
         return Ok(found);
     }
     let word = path.rsplit('.').next().unwrap_or_default();
-    let help = renamed_key(path, None).unwrap_or_else(|| match &places(word, &catalogue)[..] {
-        [] => "`fedcast keys` lists all of them".to_owned(),
-        places => format!("did you mean {}?", places.join(" or ")),
-    });
+    let help =
+        renamed_key(path, None).unwrap_or_else(|| match &places(word, &catalogue, methods)[..] {
+            [] => "`fedcast keys` lists all of them".to_owned(),
+            places => format!("did you mean {}?", places.join(" or ")),
+        });
     Err(CliError::Usage(format!("unknown key or section `{section}`\n  help: {help}")))
 }
 
 /// Returns the places where a word is a key, a table or the name of a method, or where a similar word is one.
-fn places(word: &str, catalogue: &Catalogue) -> Vec<String> {
-    let methods = Registry::builtin();
+fn places(word: &str, catalogue: &Catalogue, methods: &Registry) -> Vec<String> {
     let of_studies = Study::catalogue();
     let keys = catalogue.keys.iter().map(|key| key.doc.key.clone());
     let keys: Vec<String> =

@@ -35,9 +35,9 @@ pub enum SchemaKind {
 }
 
 /// Prints the schema.
-pub fn execute(args: &SchemaArgs) -> Result<Exit, CliError> {
+pub fn execute(args: &SchemaArgs, methods: &Registry) -> Result<Exit, CliError> {
     let schema = match args.of {
-        SchemaKind::Scenario => Scenario::json_schema(&Registry::builtin()),
+        SchemaKind::Scenario => Scenario::json_schema(methods),
         SchemaKind::Study => Study::json_schema(),
     };
     print(&format!("{schema:#}\n"))?;

@@ -10,6 +10,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::failure::CliError;
 use super::{Exit, OutputFormat};
+use crate::methods::Registry;
 use crate::results::State;
 
 /// List the runs below a folder, describe one, or remove some
@@ -117,11 +118,11 @@ fn state(word: &str) -> Result<State, String> {
 }
 
 /// Lists, describes or removes runs.
-pub fn execute(args: &RunsArgs) -> Result<Exit, CliError> {
+pub fn execute(args: &RunsArgs, methods: &Registry) -> Result<Exit, CliError> {
     match &args.action {
-        None => table::list(&args.list),
-        Some(Action::Ls(list)) => table::list(list),
-        Some(Action::Show(show)) => show::show(show),
+        None => table::list(&args.list, methods),
+        Some(Action::Ls(list)) => table::list(list, methods),
+        Some(Action::Show(show)) => show::show(show, methods),
         Some(Action::Rm(remove)) => remove::remove(remove),
     }
 }

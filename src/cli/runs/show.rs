@@ -7,13 +7,14 @@ use super::table::RunRow;
 use crate::cli::failure::CliError;
 use crate::cli::{Exit, OutputFormat, given, print, print_text};
 use crate::experiment::ScenarioId;
+use crate::methods::Registry;
 use crate::quantity::Bytes;
 use crate::results::{Metric, RunRecord, State};
 
 /// Prints the description of a run.
-pub(super) fn show(args: &ShowArgs) -> Result<Exit, CliError> {
+pub(super) fn show(args: &ShowArgs, methods: &Registry) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
-    let run = RunRecord::read(&args.run)?;
+    let run = RunRecord::read_with(&args.run, methods)?;
     match args.format {
         OutputFormat::Human => print_text(&render(&run))?,
         OutputFormat::Json => {

@@ -12,6 +12,7 @@ use crate::cli::failure::CliError;
 use crate::cli::stderr::print_status;
 use crate::cli::{Exit, OutputFormat, given, print, print_text};
 use crate::experiment::names;
+use crate::methods::Registry;
 use crate::quantity::Bytes;
 use crate::report::screen;
 use crate::report::text_table::{TextTable, percent};
@@ -94,14 +95,14 @@ fn ago(age: Duration) -> String {
 }
 
 /// Prints the runs below a folder.
-pub(super) fn list(args: &ListArgs) -> Result<Exit, CliError> {
+pub(super) fn list(args: &ListArgs, methods: &Registry) -> Result<Exit, CliError> {
     let usual = || PathBuf::from(if Path::new("runs").is_dir() { "runs" } else { "." });
     let folder = args.folder.clone().unwrap_or_else(usual);
     given::folder_of_runs(&folder)?;
     if !folder.is_dir() {
         return Err(CliError::Usage(format!("{} is not a folder", folder.display())));
     }
-    let FoundRuns { runs: found, other_formats } = FoundRuns::below(&folder)?;
+    let FoundRuns { runs: found, other_formats } = FoundRuns::below(&folder, methods)?;
     for error in &other_formats {
         print_status(&format!("left out: {error}"));
     }

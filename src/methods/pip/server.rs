@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::prototypes::{COUNTS, MEANS, VARIANCES, merged, said};
+use super::prototypes::{COUNTS, MEANS, VARIANCES, said};
 use super::upload::described_in;
 use super::{Gaussian, Pip, PipPrototypes, Weighing};
 use crate::methods::averaging::{ClosedRound, SAMPLES};

@@ -38,7 +38,8 @@ fn of_a_study_only_its_cells_are_shown_and_the_rest_is_one_remark() {
     }
     run(&root.join("method=hgp/seed-3"), 3);
     run(&root.join("method=stsa/seed-1"), 4);
-    let content = PageContent::gather(std::slice::from_ref(&root), &[]).unwrap();
+    let content =
+        PageContent::gather(std::slice::from_ref(&root), &[], &Registry::builtin()).unwrap();
     let runs = content.arms.iter().flat_map(|arm| &arm.runs);
     let seeds: Vec<u64> = runs.map(|run| run.manifest.seeds.run).collect();
     assert_eq!(seeds, [1, 2]);
@@ -47,12 +48,13 @@ fn of_a_study_only_its_cells_are_shown_and_the_rest_is_one_remark() {
     assert!(remark.ends_with(" that are not cells of the current study"), "{remark}");
     // A run that is named explicitly is included.
     let named = [root.clone(), root.join("method=stsa/seed-1")];
-    let content = PageContent::gather(&named, &[]).unwrap();
+    let content = PageContent::gather(&named, &[], &Registry::builtin()).unwrap();
     assert_eq!(content.arms.iter().map(|arm| arm.runs.len()).sum::<usize>(), 3);
     // A folder without a study has no foreign runs, and a copy counts once.
     fs::remove_file(root.join("study.effective.toml")).unwrap();
     run(&root.join("zcopy"), 2);
-    let content = PageContent::gather(std::slice::from_ref(&root), &[]).unwrap();
+    let content =
+        PageContent::gather(std::slice::from_ref(&root), &[], &Registry::builtin()).unwrap();
     assert_eq!(content.arms[0].runs.len(), 4);
     assert_eq!(content.left_out.len(), 1);
     assert!(content.left_out[0].contains("zcopy is the same run as "), "{:?}", content.left_out);
@@ -111,10 +113,10 @@ fn methods_of_a_single_axis_stand_in_one_figure() {
     let root = folder.path().to_owned();
     let runs = study(&root, METHODS, |path| (method_of(path), 10));
     let both = vec![(String::new(), vec![(0, "hgp".to_owned()), (1, "stsa".to_owned())])];
-    let of_study = PageContent::gather(&[root], &[]).unwrap();
+    let of_study = PageContent::gather(&[root], &[], &Registry::builtin()).unwrap();
     assert_eq!((figures(&of_study), &of_study.x), (both.clone(), &None));
     // The figures are those of the same runs given one by one.
-    let of_runs = PageContent::gather(&runs, &[]).unwrap();
+    let of_runs = PageContent::gather(&runs, &[], &Registry::builtin()).unwrap();
     assert_eq!((figures(&of_runs), of_runs.figures()), (both, of_study.figures()));
 }
 
@@ -130,7 +132,7 @@ fn numbers_of_a_single_axis_stand_in_one_figure_and_along_the_bottom() {
     let both =
         vec![(String::new(), vec![(0, "clients=10".to_owned()), (1, "clients=20".to_owned())])];
     for roots in [vec![root], runs] {
-        let content = PageContent::gather(&roots, &[]).unwrap();
+        let content = PageContent::gather(&roots, &[], &Registry::builtin()).unwrap();
         assert_eq!(figures(&content), both);
         assert_eq!(content.x.as_deref(), Some("clients"));
     }
@@ -145,7 +147,7 @@ fn numbers_beside_another_axis_have_a_figure_each() {
         (method_of(path), clients_of(path.rsplit_once("study").unwrap().1))
     });
     let methods = || vec![(0, "hgp".to_owned()), (1, "stsa".to_owned())];
-    let content = PageContent::gather(&[root], &[]).unwrap();
+    let content = PageContent::gather(&[root], &[], &Registry::builtin()).unwrap();
     let wanted = vec![("clients=10".to_owned(), methods()), ("clients=20".to_owned(), methods())];
     assert_eq!(figures(&content), wanted);
 }

@@ -10,7 +10,7 @@ use crate::results::{Differences, Flat};
 /// Returns keys that differ, with one column per arm, and defaults of methods that others lack.
 pub fn section(content: &PageContent) -> Option<PageSection> {
     let scenarios: Vec<&Flat> = content.arms.iter().map(|arm| &arm.scenario).collect();
-    let differences = Differences::of(&scenarios);
+    let differences = Differences::of(&scenarios, &content.methods);
     if differences.is_empty() {
         return None;
     }

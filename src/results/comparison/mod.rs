@@ -16,6 +16,7 @@ use super::differences::Differences;
 use super::trace::{FirstDifferences, Trace};
 use super::{Arm, Better, Metric, Paired, ResultsError, Spread};
 use crate::experiment::Seeds;
+use crate::methods::Registry;
 use crate::report::words::CONTROL;
 
 /// Default metrics of a comparison.
@@ -129,11 +130,15 @@ impl Comparison {
     ///
     /// # Errors
     /// Fails if a default metric has no valid name, which does not happen.
-    pub fn of(groups: Vec<(String, Arm)>, metrics: &[Metric]) -> Result<Comparison, ResultsError> {
+    pub fn of(
+        groups: Vec<(String, Arm)>,
+        metrics: &[Metric],
+        methods: &Registry,
+    ) -> Result<Comparison, ResultsError> {
         let groups: Vec<Group> =
             groups.into_iter().map(|(name, arm)| Group::of(name, arm)).collect();
         let scenarios: Vec<_> = groups.iter().map(|group| &group.arm.scenario).collect();
-        let scenario = Differences::of(&scenarios);
+        let scenario = Differences::of(&scenarios, methods);
         let parting = groups.iter().skip(1).map(|group| parting(&groups[0], group)).collect();
         let usual = || USUAL.iter().map(|name| Metric::parse(name)).collect::<Result<Vec<_>, _>>();
         let metrics = if metrics.is_empty() { usual()? } else { metrics.to_vec() };

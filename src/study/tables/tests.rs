@@ -6,6 +6,7 @@ mod published;
 
 use super::*;
 use crate::experiment::{Machine, names};
+use crate::methods::Registry;
 use crate::results::RunRecord;
 use crate::scenario::ExpectedSection;
 use crate::study::{CellFailure, CellState, Outcome};
@@ -93,7 +94,11 @@ fn outcomes(study: &Study, root: &Path) -> Outcomes {
     };
     let cells = study.cells();
     assert_eq!(cells.len(), FIGURES.len());
-    Outcomes { all: cells.into_iter().zip(FIGURES).map(outcome).collect(), metrics: Vec::new() }
+    Outcomes {
+        all: cells.into_iter().zip(FIGURES).map(outcome).collect(),
+        metrics: Vec::new(),
+        methods: Registry::builtin(),
+    }
 }
 
 fn study() -> Study {
@@ -175,7 +180,7 @@ fn a_point_without_a_run_has_no_note() {
         }
     };
     let all = study.cells().into_iter().map(outcome).collect();
-    let outcomes = Outcomes { all, metrics: Vec::new() };
+    let outcomes = Outcomes { all, metrics: Vec::new(), methods: Registry::builtin() };
     let markdown = MainTable::of(&study, &outcomes).to_markdown();
     assert!(
         markdown.contains("| 1 | a_b [1] |") && markdown.contains("| 1 | hgp [1] |"),

@@ -3,6 +3,7 @@ use std::path::Path;
 
 use super::*;
 use crate::experiment::names;
+use crate::methods::Registry;
 use crate::results::{Arm, MetricLimit, RunRecord};
 
 /// A finished run with this accuracy after each of its rounds.
@@ -35,7 +36,8 @@ fn run(folder: &Path, seeds: [u64; 3], seen: &[f64]) -> RunRecord {
 fn compared(one: Vec<RunRecord>, other: Vec<RunRecord>) -> Comparison {
     let arm = |runs| Arm::sort(runs).remove(0);
     let groups = vec![("one".to_owned(), arm(one)), ("other".to_owned(), arm(other))];
-    Comparison::of(groups, &[Metric::parse("rounds_to:0.5").unwrap()]).unwrap()
+    Comparison::of(groups, &[Metric::parse("rounds_to:0.5").unwrap()], &Registry::builtin())
+        .unwrap()
 }
 
 /// Its words without the blanks between them.
