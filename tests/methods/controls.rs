@@ -182,6 +182,18 @@ fn both_options_know_the_gradient_of_a_single_step() {
     }
 }
 
+/// A server learning rate of one half moves the model half the way to the clients' mean.
+#[test]
+fn half_a_step_of_scaffold_is_half_the_way() {
+    let of =
+        |server_lr| run(scaffold(Train::Head, |method| method.server_lr = server_lr), 1, 1, &sgd());
+    let [whole, half] = [1.0, 0.5].map(of);
+    let before = flat(&parameters_of(&whole.exchanges[0].down).unwrap());
+    let [whole, half] = [whole, half].map(|run| flat(&theta(&run)));
+    let middle: Vec<f32> = before.iter().zip(&whole).map(|(a, b)| a + 0.5 * (b - a)).collect();
+    assert!(far(&half, &middle) < 1e-6 && far(&whole, &before) > 1e-3);
+}
+
 /// FedDC, invariant 1: in the first round clients go as FedProx's with the same pull, and the server goes twice as far
 /// as their mean.
 #[test]

@@ -26,6 +26,7 @@ mod gradients;
 mod gradma;
 mod hepco;
 mod hgp;
+mod icarl;
 mod joint;
 mod lwf;
 mod packs;

@@ -140,6 +140,27 @@ fn assert_near(found: &[f64], wanted: &[f64], what: &str) {
     }
 }
 
+/// Moments of a client are of images as it trains on them, by the model that it sends.
+#[test]
+fn moments_are_of_training_images_by_the_trained_model() {
+    let ctx = crate::gaussians::apart();
+    let mut run = Engine::new(built(regmean(1.0), &facts()), facts(), ctx);
+    let shards = deal(&run.lab, &run.view(0), 2);
+    run.task(0, &shards, 1);
+    let upload = run.exchanges[0].up.as_ref().unwrap();
+    let model = Classifier::frozen(&run.lab.backbone, &set(upload)).unwrap();
+    let mut wanted = vec![0.0; 16 * 16];
+    for batch in run.lab.train_loader(&shards[0]).in_order(16) {
+        let features = model.batch_features(&batch.unwrap(), &run.lab.device).unwrap();
+        for feature in features.to_vec2::<f32>().unwrap() {
+            for (at, sum) in wanted.iter_mut().enumerate() {
+                *sum += f64::from(feature[at / 16]) * f64::from(feature[at % 16]);
+            }
+        }
+    }
+    assert_near(&moments(upload, LinearHead::WEIGHT), &wanted, "moments of the head");
+}
+
 /// Of four samples no head sees all directions. Seen ones answer as least squares say; unseen ones lose their weight,
 /// or keep what they had.
 #[test]

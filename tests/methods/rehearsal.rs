@@ -175,6 +175,25 @@ fn logits_of_earlier_tasks_stay_as_a_task_ends() {
     }
 }
 
+/// A model that does not move says of a remembered sample what was stored of it: logits then add nothing to the loss.
+#[test]
+fn each_draw_is_compared_with_its_own_logits() {
+    let losses = |alpha: f64, rate: f64| -> Vec<f64> {
+        let mut run = engine(der(|c| (c.buffer.size, c.alpha, c.beta) = (1_000, alpha, 0.0)), 3);
+        run.lab.training = plan(OptimizerConfig::sgd(rate));
+        let shards = deal(&run.lab, &run.view(0), 2);
+        run.task(0, &shards, 2);
+        let metrics = run.exchanges.iter().flat_map(|exchange| exchange.metrics.clone());
+        let last = metrics.filter(|(name, _)| *name == "loss_last_epoch");
+        last.map(|(_, loss)| loss).collect()
+    };
+    let apart = |rate| {
+        let pairs = losses(100.0, rate).into_iter().zip(losses(0.0, rate));
+        pairs.map(|(with, without)| (with - without).abs()).fold(0.0, f64::max)
+    };
+    assert!(apart(0.0) < 1e-4 && apart(0.1) > 1e-3, "{} {}", apart(0.0), apart(0.1));
+}
+
 /// What a client held without being sampled is offered where each sample is offered once, and never where visits are.
 #[test]
 fn tasks_that_were_missed_are_no_visits() {
@@ -205,7 +224,12 @@ fn stored_logits_are_as_wide_as_what_is_compared() {
     assert!(widths(ComparedColumns::Seen).iter().all(|(_, width)| *width == 6));
     assert!(widths(ComparedColumns::Stored).iter().all(|(task, width)| *width == 2 * (task + 1)));
 
-    let end = run(der(|c| c.logits = LogitTiming::End), 1, 2);
+    let unlike = |logits| {
+        let mut run = Engine::new(der(|c| c.logits = logits), facts(), apart());
+        run.lab.training = plan(OptimizerConfig::sgd(0.1));
+        run.tasks(1, 2, 2)
+    };
+    let end = unlike(LogitTiming::End);
     let last = end.exchanges.iter().rfind(|e| e.participant.client.index() == 0).unwrap();
     let sent = parameters_of(last.up.as_ref().unwrap()).unwrap();
     let model = fedcast::learning::Classifier::frozen(&end.lab.backbone, &sent).unwrap();
@@ -218,7 +242,7 @@ fn stored_logits_are_as_wide_as_what_is_compared() {
         assert_eq!(slot.logits.len(), 6);
         assert!(slot.logits.iter().zip(&logits).all(|(a, b)| (a - b).abs() < 1e-5));
     }
-    let stream = run(der(|_| ()), 1, 2);
+    let stream = unlike(LogitTiming::Stream);
     assert_ne!(
         stream.states[&last.participant.client].digest(),
         end.states[&last.participant.client].digest()

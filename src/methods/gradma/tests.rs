@@ -3,6 +3,9 @@ use std::collections::BTreeSet;
 use super::client::turned;
 use super::*;
 use crate::golden::Golden;
+use crate::learning::OptimizerConfig;
+use crate::methods::averaging::quadratics::{self, QuadraticStep, World, uneven};
+use crate::methods::fedavg::Train;
 use crate::model::Parameter;
 use crate::numerics::cone::Program;
 use crate::quantity::ClientId;
@@ -271,4 +274,36 @@ fn the_order_of_clients_does_not_matter() {
             assert!((w - other).abs() < 1e-5, "{w} {other}");
         }
     }
+}
+
+/// Updates belong to a client and not to its place in a round: of three clients the first is not sampled.
+#[test]
+fn updates_are_kept_by_client_whatever_its_place() {
+    let fedavg = FedAvg { train: Train::Head, ..FedAvg::default() };
+    let (project, memory_decay) = (Project::Server, 1.0);
+    let method = GradMa { fedavg, project, memory_decay, ..GradMa::default() };
+    let mut simulation = World::new(method, uneven(), &[0.0; quadratics::SIZE]);
+    simulation.lab.training.optimizer = OptimizerConfig::sgd(0.1);
+    let step = QuadraticStep { rate: 0.1, noise: vec![0.0; quadratics::SIZE] };
+    let walked = simulation.round(&[1, 2], |_| vec![step.clone(); 2], |_, _, _| ());
+    let memory = simulation.memory();
+    let answers = [0, 1, 2].map(|id| memory.answers_of(ClientId(id)));
+    assert_eq!(answers, [None, Some(1), Some(1)]);
+    for one in walked {
+        let name = format!("update.{}", one.client);
+        let kept = quadratics::flat(memory.vector(&name).unwrap());
+        let gaps = kept.iter().zip(&one.end).map(|(update, end)| (update + end).abs());
+        assert!(gaps.fold(0.0, f64::max) < 1e-6, "{name}");
+    }
+}
+
+/// No direction agrees with two opposite rows by a margin: the gradient stays as it is. Without the second row it is
+/// turned.
+#[test]
+fn a_gradient_stays_where_the_cone_is_empty() {
+    let g = [1.0, 2.0];
+    let rows: [&[f64]; 2] = [&[-1.0, 0.0], &[1.0, 0.0]];
+    assert_eq!(turned(&g, &rows, 0.1), g);
+    let one = turned(&g, &rows[..1], 0.0);
+    assert!(one[0].abs() < 1e-9 && (one[1] - 2.0).abs() < 1e-9, "{one:?}");
 }
