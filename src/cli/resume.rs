@@ -82,10 +82,8 @@ pub(super) fn tell_results(path: &Path, format: OutputFormat) -> Result<Exit, Cl
     match format {
         OutputFormat::Human => print_text(&format!("directory   {}\n", path.display()))?,
         OutputFormat::Json => {
-            let document: serde_json::Value = serde_json::from_str(&summary)
-                .map_err(|error| CliError::Unexpected(error.to_string()))?;
             let hash = read_manifest(path)?.scenario.hash;
-            print_document(path, &hash, &document)?;
+            print_document(path, &hash, &summary)?;
         }
     }
     Ok(if Summary::json_learnt_nothing(&summary) { Exit::Training } else { Exit::Done })

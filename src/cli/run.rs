@@ -240,7 +240,9 @@ pub(super) fn drive(
             }
             print(&format!("directory   {}\n", directory.path().display()))?;
         }
-        OutputFormat::Json => print_document(directory.path(), &scenario.hash(), &summary)?,
+        OutputFormat::Json => {
+            print_document(directory.path(), &scenario.hash(), &summary.to_json())?
+        }
     }
     Ok(match finished.reason {
         EndReason::Done if summary.learnt_nothing() => Exit::Training,

@@ -2,27 +2,14 @@
 
 use std::path::Path;
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::failure::CliError;
 use super::print;
 
-/// A summary with the directory that holds the files of the run, and the hash of its scenario.
-#[derive(Serialize)]
-struct RunDocument<'a, S> {
-    directory: String,
-    hash: &'a str,
-    #[serde(flatten)]
-    summary: &'a S,
-}
-
-/// Prints the document of a run.
-pub(super) fn print_document(
-    directory: &Path,
-    hash: &str,
-    summary: &impl Serialize,
-) -> Result<(), CliError> {
-    let directory = directory.display().to_string();
-    let text = serde_json::to_string_pretty(&RunDocument { directory, hash, summary });
-    print(&format!("{}\n", text.map_err(|error| CliError::Unexpected(error.to_string()))?))
+/// Prints a summary, a JSON object, with the directory that holds the files of the run and the hash of its scenario.
+pub(super) fn print_document(directory: &Path, hash: &str, summary: &str) -> Result<(), CliError> {
+    let directory = json!(directory.display().to_string());
+    let rest = summary.strip_prefix('{').unwrap_or(summary);
+    print(&format!("{{\n  \"directory\": {directory},\n  \"hash\": {},{rest}", json!(hash)))
 }

@@ -158,7 +158,11 @@ fn what_is_passed_and_what_competes_change_what_is_learnt() {
 fn later_pairs_do_not_answer_where_those_of_the_first_task_do() {
     let features = |answers, tasks| {
         let change = |own: &mut PiLora| (own.forward, own.answers) = (Forward::Current, answers);
-        let run = engine(pilora(change), 3).run(tasks, 1);
+        let mut run = engine(pilora(change), 3);
+        for task in 0..tasks {
+            let shards = deal(&run.lab, &run.view(task), 2);
+            run.task(task, &shards, 1);
+        }
         let predictor = run.server.predictor(&run.lab).unwrap();
         let shard = deal(&run.lab, &run.view(0), 1).remove(0);
         let batch = run.lab.train_loader(&shard).in_order(8).next().unwrap().unwrap();
