@@ -50,7 +50,9 @@ pub fn execute(args: &ColumnsArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Finds a file by its name, with or without its extension, or the files with a column of this name, cut to it.
+/// Finds a file by its name, with or without its extension.
+///
+/// If there is none, finds the files with a column of this name, cut to it.
 fn find(all: &[RunFile], name: &str) -> Result<Vec<RunFile>, CliError> {
     let stem = |file: &RunFile| file.name.split('.').next() == Some(name);
     let exact = all.iter().find(|file| file.name == name);

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::failure::CliError;
 use super::print;
 
-/// Prints a summary, a JSON object, with the directory that holds the files of the run and the hash of its scenario.
+/// Prints a summary, which is a JSON object, with the run's directory and its scenario's hash.
 pub(super) fn print_document(directory: &Path, hash: &str, summary: &str) -> Result<(), CliError> {
     let directory = json!(directory.display().to_string());
     let rest = summary.strip_prefix('{').unwrap_or(summary);

@@ -1,6 +1,6 @@
 //! Plain text tables: first column aligned left, the others right, a rule under the header.
 //!
-//! A table that is wider than the [screen](super::screen) breaks the texts of its last column if all columns are texts
+//! A table that is wider than the [screen] breaks the texts of its last column if all columns are texts
 //! and that one has room; otherwise columns that have no room are in further tables below, each with the first columns
 //! again, or are left out and named.
 
@@ -110,11 +110,11 @@ impl TextTable {
         let first = self.repeated.min(columns);
         let left: usize = widths[..first].iter().map(|width| width + 2).sum();
         let (mut blocks, mut start, mut width) = (Vec::new(), first, left);
-        for column in first..columns {
-            width += widths[column] + 2;
+        for (column, own) in widths.iter().enumerate().skip(first) {
+            width += own + 2;
             if most.is_some_and(|most| width - 2 > most) && column > start {
                 blocks.push(start..column);
-                (start, width) = (column, left + widths[column] + 2);
+                (start, width) = (column, left + own + 2);
             }
         }
         blocks.push(start..columns);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_a_table_go_on_below_where_the_last_column_has_no_room() {
+    fn words_go_on_below_where_the_last_column_has_no_room() {
         let head = ["a service", "robust means", "secure aggregation", "malicious clients"];
         let mut table = TextTable::new(head).left(4).repeated(1);
         table.row(["hgp", "yes", "no", "yes"]);

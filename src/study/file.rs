@@ -182,7 +182,9 @@ impl Study {
         }
     }
 
-    /// Returns every key that a study file may have; names of axes and arms, and the changes of an arm, are free.
+    /// Returns every key that a study file may have.
+    ///
+    /// Names of axes and arms, and the changes of an arm, are free.
     pub fn catalogue() -> Catalogue {
         let (name, text, folder) = (String::new(), String::new(), PathBuf::new());
         let origin = ChangesFile { name, text, folder };

@@ -48,7 +48,7 @@ const WORDS: [&str; 4] =
     ["accuracy_by_task", "accuracy_by_round", "bytes_by_kind", "pareto:bytes_up:faa"];
 
 impl Plot {
-    /// Parses a metric such as `faa`, `accuracy_by_task`, `accuracy_by_round`, `bytes_by_kind` or `pareto:bytes_up:faa`.
+    /// Parses a metric such as `faa`, or the name of another plot, such as `accuracy_by_task` or `pareto:bytes_up:faa`.
     ///
     /// # Errors
     /// Fails if there is no such plot or metric.

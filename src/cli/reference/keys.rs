@@ -101,7 +101,9 @@ fn asked(section: Option<&str>, methods: &Registry) -> Result<Vec<KnownKey>, Cli
     Err(CliError::Usage(format!("unknown key or section `{section}`\n  help: {help}")))
 }
 
-/// Returns the places where a word is a key, a table or the name of a method, or where a similar word is one.
+/// Returns the places where a word is a key, a table or the name of a method.
+///
+/// If there is none, returns those of a similar word.
 fn places(word: &str, catalogue: &Catalogue, methods: &Registry) -> Vec<String> {
     let of_studies = Study::catalogue();
     let keys = catalogue.keys.iter().map(|key| key.doc.key.clone());

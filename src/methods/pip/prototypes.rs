@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(merged(&[], Merge::Moments, false), None);
     }
 
-    /// The benchmark does not subtract the squared mean of a class that is reported for the first time, late as it may be.
+    /// The benchmark does not subtract the squared mean when a class is first reported, late as it may be.
     #[test]
     fn a_class_is_new_when_it_is_first_reported() {
         let one = || Gaussian { mean: vec![3.0], variance: vec![2.0] };

@@ -208,7 +208,9 @@ fn what_f32_leaves_of_unseen_directions_is_cut_off() {
     assert!(near(&regression_mean(&[2.0, 3e-12], &small, 0.0).unwrap(), &[2.0, 3.0], 1e-12));
 }
 
-/// A direction with a billionth of the energy is one of inputs if off-diagonals are shrunk, and noise of f32 otherwise.
+/// A direction with a billionth of the energy counts if off-diagonals are shrunk.
+///
+/// Otherwise it is noise of f32.
 #[test]
 fn small_directions_of_shrunk_moments_count() {
     let precision = f64::from(f32::EPSILON);
