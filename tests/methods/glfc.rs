@@ -12,7 +12,7 @@ use fedcast::methods::averaging::{ClientWeighting, OldLogits};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedlwf_mc::FedLwfMc;
 use fedcast::methods::glfc::{
-    Balance, Glfc, GlfcClientState, Groups, OldModel, RateSchedule, Signal,
+    Balance, Glfc, GlfcClientState, Groups, OldModel, PassTransform, RateSchedule, Signal,
 };
 use fedcast::model::{BackboneConfig, ParameterSet};
 use fedcast::policy::{
@@ -165,6 +165,39 @@ fn entropy_signals_what_is_new() {
     assert!(memory(&never, 0).rows.is_empty());
     let told = run(method(0.0), 3, 1);
     assert_eq!(memory(&told, 0).rows.len(), 4, "{:?}", signals(&told));
+}
+
+/// The entropy is of images as they train, or as statistics see them, by the received model.
+#[test]
+fn the_entropy_is_of_images_of_the_keys_transform() {
+    let mean = |of: fedcast::data::Loader, run: &Engine| {
+        let received = parameters_of(&run.exchanges[0].down).unwrap();
+        let model = Classifier::frozen(&run.lab.backbone, &received).unwrap();
+        let batch = of.in_order(of.len()).next().unwrap().unwrap();
+        let features = model.batch_features(&batch, &run.lab.device).unwrap();
+        let logits = model.logits(&features).unwrap().narrow(1, 0, 2).unwrap();
+        let entropy = |row: &Vec<f32>| {
+            let share = 1.0 / (1.0 + f64::from(row[1] - row[0]).exp());
+            -share * share.ln() - (1.0 - share) * (1.0 - share).ln()
+        };
+        let rows = logits.contiguous().unwrap().to_vec2::<f32>().unwrap();
+        rows.iter().map(entropy).sum::<f64>() / rows.len() as f64
+    };
+    for transform in [PassTransform::Train, PassTransform::Statistics] {
+        let method = glfc(|c| {
+            (c.task_detection, c.entropy_transform) = (Signal::Entropy, transform);
+        });
+        let mut run = Engine::new(method, facts(), crate::gaussians::apart());
+        let shards = deal(&run.lab, &run.view(0), 2);
+        run.task(0, &shards, 1);
+        let metrics = &run.exchanges[0].metrics;
+        let said = metrics.iter().find(|(name, _)| *name == "entropy").unwrap().1;
+        let train = mean(run.lab.train_loader(&shards[0]), &run);
+        let statistics = mean(run.lab.statistics_loader(&shards[0]), &run);
+        assert!((train - statistics).abs() > 1e-4, "{train} {statistics}");
+        let wanted = if transform == PassTransform::Train { train } else { statistics };
+        assert!((said - wanted).abs() < 1e-6, "{transform:?}: {said} {train} {statistics}");
+    }
 }
 
 /// A client that is asked again only in the third task learns from both before.

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use fedcast::data::{ClassPermutation, Shard, TaskSequence, TaskSizes};
-use fedcast::learning::Classifier;
+use fedcast::data::{ClassPermutation, Shard, TaskSequence, TaskSizes, Transform};
+use fedcast::learning::{Classifier, OptimizerConfig};
 use fedcast::methods::HeadForm;
 use fedcast::methods::dualprompt::DualPrompt;
 use fedcast::methods::parts::ModelAdaptation;
 use fedcast::methods::pip::{Features, Injection, Merge, Pip, Weighing};
 use fedcast::model::VitConfig;
 use fedcast::policy::{
-    Capability, ClassCounts, ExchangeFacts, MessageKind, Method, ModelFacts, WireForm,
+    Capability, ClassCounts, ExchangeFacts, MessageKind, Method, ModelFacts, RunContext, WireForm,
     check_capability, parameters_of,
 };
 use fedcast::wire::{Body, BodyShape, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::watched::Engine;
-use crate::toys::{deal, facts};
+use crate::toys::{deal, facts, plan};
 use crate::{built, engine, far, head};
 
 fn base() -> DualPrompt {
@@ -92,6 +92,33 @@ fn prototypes_are_what_clients_reported() {
     assert_eq!(head(&engine.server.save(), 0..2), before);
     assert_eq!(head(&engine.server.save(), 4..6), start);
     assert_ne!(head(&engine.server.save(), 2..4), start);
+}
+
+/// What clients report of a class is of images for statistics: with a model that does not move, the training transform
+/// is of no account.
+#[test]
+fn prototypes_are_of_images_for_statistics() {
+    let reported = |lab: RunContext| {
+        let mut run = Engine::new(pip(|_| ()), facts(), lab);
+        run.lab.training = plan(OptimizerConfig::sgd(0.0));
+        let shards = deal(&run.lab, &run.view(0), 2);
+        run.task(0, &shards, 1);
+        let upload = run.exchanges[1].up.as_ref().unwrap();
+        ["means", "variances"].map(|name| table(upload, name))
+    };
+    let apart = crate::gaussians::apart();
+    let (train, statistics) = (&apart.train_transform, &apart.statistics_transform);
+    let both = |transform: &Arc<Transform>| RunContext {
+        train_transform: Arc::clone(transform),
+        statistics_transform: Arc::clone(transform),
+        ..apart.clone()
+    };
+    let found = reported(apart.clone());
+    assert_eq!(found, reported(both(statistics)));
+    let trained = reported(both(train));
+    for (found, trained) in found.iter().flatten().zip(trained.iter().flatten()) {
+        assert_ne!(found, trained);
+    }
 }
 
 /// Shards of the first task with this number of samples of its two classes.

@@ -436,6 +436,39 @@ fn lorm_keeps_tasks_apart_and_merges_them() {
     assert_eq!(features(&loaded), features(&whole));
 }
 
+/// Within the third task the server answers by a third of every task's update: `W0 + (sum_{s<=3} B_s A_s) / 3`.
+#[test]
+fn lorm_answers_by_the_mean_of_three_tasks() {
+    let mut run = engine(built(lorm(|_| ()), &facts()), 3);
+    let mut pairs = Vec::new();
+    for task in 0..3 {
+        let shards = deal(&run.lab, &run.view(task), 2);
+        if task < 2 {
+            run.task(task, &shards, 2);
+        } else {
+            run.first_phase(task, &shards, 2);
+        }
+        pairs.push(set(&run.server.save()).filter(is_lora));
+    }
+    let network_of = |part: f32| {
+        let mut network = set(&run.server.save()).filter(|name| !is_lora(name));
+        for (block, place, _) in layers() {
+            for (factor, scale) in [(Factor::A, 1.0), (Factor::B, part)] {
+                let name = lora_name(block, place, factor);
+                let own = |pair: &ParameterSet| wide(pair, &name);
+                let values = pairs.iter().flat_map(own).map(|value| value as f32 * scale).collect();
+                let shape = [&[3], pairs[0].get(&name).unwrap().shape.as_slice()].concat();
+                network.insert(name, Parameter { shape, values });
+            }
+        }
+        Classifier::frozen(&run.lab.backbone, &network).unwrap()
+    };
+    let found = answers(&run);
+    let gap = apart(&found, &answers_of(&run, &network_of(1.0 / 3.0)));
+    assert!(gap < 1e-5, "{gap}");
+    assert!(apart(&found, &answers_of(&run, &network_of(0.5))) > 1e-3, "nothing was learnt");
+}
+
 /// All methods that learn pairs, for tests of packs.
 pub fn pairs() -> Vec<Arc<dyn Method>> {
     let of_fedavg = FedAvg { train: fedcast::methods::fedavg::Train::Lora, ..FedAvg::default() };

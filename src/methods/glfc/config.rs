@@ -4,6 +4,7 @@ use clap::ValueEnum;
 
 use super::choosing::Exemplars;
 use super::head_rows::HeadRows;
+use super::images::PassTransform;
 use super::outputs::Outputs;
 use super::proxy::{Augment, Proxy};
 use super::release::Release;
@@ -47,6 +48,9 @@ pub struct Glfc {
     /// Smallest jump of the entropy at a new task, in nats.
     #[key(default = 1.2, at_least = 0.0, source = release.source())]
     pub threshold: f64,
+    /// Transform of the images of which the entropy is.
+    #[key(default = PassTransform::Train, source = release.source())]
+    pub entropy_transform: PassTransform,
     /// Old model that is distilled.
     #[key(default = OldModel::TaskEnd, source = "Powder's port; the release has proxy")]
     pub old_model: OldModel,

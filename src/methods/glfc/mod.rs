@@ -54,6 +54,7 @@ mod client;
 mod compensation;
 mod config;
 mod head_rows;
+mod images;
 mod objective;
 mod outputs;
 mod proxy;
@@ -70,6 +71,7 @@ pub use self::choosing::Exemplars;
 pub use self::compensation::{Balance, Groups};
 pub use self::config::{Glfc, OldModel};
 pub use self::head_rows::HeadRows;
+pub use self::images::PassTransform;
 pub use self::outputs::Outputs;
 pub use self::proxy::{Augment, BestScore, Proxy, Scale, Seen};
 use self::proxy::{GRADIENTS, OLD, TRACED, TRACES, trace};
@@ -134,10 +136,6 @@ impl LocalUpdate<GlfcClientState> for Glfc {
     /// spread of its features. In a task's first round, taken to be the one with the signal, the client chooses
     /// exemplars of the task before and reports gradients to a proxy server; a client that still works on an earlier
     /// task does not.
-    ///
-    /// A forward pass is added if the client reports its entropy or the spread of its features. In a task's first
-    /// round, taken to be the one with the signal, the client chooses exemplars of the task before and reports
-    /// gradients to a proxy server; a client that still works on an earlier task does not.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let Workload { model, participant, round, samples, .. } = *load;
         let (view, budget) = (&participant.view, self.memory_size as usize);

@@ -4,9 +4,10 @@ use clap::ValueEnum;
 
 use super::config::Glfc;
 use super::state::GlfcClientState;
-use crate::data::Shard;
+use crate::data::Loader;
 use crate::learning::Classifier;
 use crate::methods::averaging::PackClient;
+use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{PolicyError, RunContext};
 use crate::scenario::reader::Choice;
 
@@ -37,28 +38,33 @@ impl Glfc {
             Signal::Entropy if member.shard.is_empty() => Ok(false),
             Signal::Entropy => {
                 let before = state.entropy;
-                state.entropy = entropy(member.shard, received, view.seen(), ctx)?;
+                let loader = self.entropy_transform.loader(member.shard, ctx);
+                state.entropy = entropy(loader, received, view.seen(), (member.key, ctx))?;
                 Ok(state.entropy - before > self.threshold)
             }
         }
     }
 }
 
-/// Returns the mean entropy in nats of a model's answers on a shard, over the outputs seen.
+/// Returns the mean entropy in nats of a model's answers on a client's samples, over the outputs seen.
+///
+/// The releases add 1e-5 to every probability before the logarithm, which moves it by less than `1e-5 seen`.
 fn entropy(
-    shard: &Shard,
+    loader: Loader,
     model: &Classifier,
     seen: usize,
-    ctx: &RunContext,
+    (key, ctx): (StreamKey, &RunContext),
 ) -> Result<f64, PolicyError> {
-    let loader = ctx.with_frozen_features(ctx.statistics_loader(shard), model.frozen_part())?;
+    let samples = loader.len();
+    let loader = ctx.with_frozen_features(loader, model.frozen_part())?;
+    let key = key.domain(Domain::Augment).named("entropy");
     let mut total = 0.0;
-    for batch in loader.in_order(ctx.evaluation_batch) {
+    for batch in loader.in_order_drawn(ctx.evaluation_batch, key) {
         let logits = model.logits(&model.batch_features(&batch?, &ctx.device)?)?;
         let logits = logits.narrow(1, 0, seen)?.contiguous()?.to_vec2::<f32>()?;
         total += logits.iter().map(|row| entropy_of(row)).sum::<f64>();
     }
-    Ok(total / shard.len().max(1) as f64)
+    Ok(total / samples.max(1) as f64)
 }
 
 fn entropy_of(logits: &[f32]) -> f64 {

@@ -14,8 +14,8 @@
 //! ```
 //! `G` is a diagonal below the head unless `gamma_backbone` says otherwise. No network is ever merged in memory: all of
 //! the networks above are sums of pairs, with `1/t` on their `B`, or with `A_s G_s V^+` as their `A`. So what a client
-//! needs of earlier tasks travels as their pairs, an asset that it gets once in a task; the public code sends dense
-//! matrices in every round, 340 MB on ViT-B/16, and everything else too.
+//! needs of earlier tasks travels as their pairs, an asset: once in a task with `wire.asset_cache = "task"`, else with
+//! every download; the public code sends dense matrices in every round, 340 MB on ViT-B/16, and everything else too.
 //!
 //! Where a sum of `G` has no inverse the pseudo-inverse drops the direction, as the public code has it for the blocks;
 //! for the head it has a plain inverse, which is the same where there is one.

@@ -9,7 +9,9 @@
 //!          as a task ends the best model is the old model of the next one
 //! ```
 //! A receiver of gradients of single images can reconstruct them: what protects clients is the perturbation alone.
-//! Images are seen unnormalized, at the size that the network reads, and what is found is cut to bytes.
+//! Clients move their images unnormalized, at the size that the network reads. What is found is cut to bytes; in the
+//! releases values outside of 0 to 1 wrap around. Scores are of all images found as `proxy_transform` makes them; the
+//! releases leave out the last of their batches of 64.
 //!
 //! The releases' two best models are one here: `best_2` of the tasks before is what clients use all through a task,
 //! first under that name and then as `best_1`. That of GLFC keeps its best score for ever, that of LGA from the second
@@ -31,12 +33,12 @@ pub(super) use self::score::{TRACED, TRACES, trace};
 use crate::data::{DataError, Split};
 use crate::learning::gradient_matching::{LeNet, Matching, Search};
 use crate::methods::averaging::{ClosedRound, ServerState};
+use crate::methods::glfc::images::PassTransform;
 use crate::methods::herded::choosing_work;
 use crate::model::{HeadKind, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    Asset, ModelFacts, PolicyError, RunContext, parameter_sections, parameters_of, vector_section,
-    vectors_of,
+    Asset, ModelFacts, PolicyError, parameter_sections, parameters_of, vector_section, vectors_of,
 };
 use crate::quantity::{ClientId, TaskId};
 use crate::scenario::reader::{Choice, Keys};
@@ -89,6 +91,9 @@ pub struct Proxy {
         source = "kept in GLFC's release, second-task in LGA's"
     )]
     pub best: BestScore,
+    /// Transform of the images found, for their scores.
+    #[key(name = "proxy_transform", default = PassTransform::Train, source = release)]
+    pub transform: PassTransform,
     /// Seed of the LeNet that clients and server share.
     #[key(name = "proxy_seed", default = 0)]
     pub seed: u64,
@@ -138,7 +143,13 @@ impl Proxy {
         let augment = self.augment.map(|augment| augment.at(seen.radius));
         let known = match round.round_in_phase < self.wait {
             true => 0.0,
-            false => score::of(seen, theta, rows, augment, (round.key(Domain::Init), ctx))?,
+            false => score::of(
+                seen,
+                theta,
+                rows,
+                (self.transform, augment),
+                (round.key(Domain::Init), ctx),
+            )?,
         };
         metrics.push(("proxy_score", known));
         if known >= seen.best {
@@ -352,17 +363,6 @@ impl Saved for Seen {
 }
 
 impl ServerState for Seen {}
-
-/// Returns the pixels of the samples to be scored, as the network reads them.
-pub(super) fn pixels_of(
-    split: &Split,
-    samples: &[u32],
-    ctx: &RunContext,
-) -> Result<candle_core::Tensor, PolicyError> {
-    let normalise = ctx.statistics_transform.normalise.clone();
-    let transform = crate::data::Transform { steps: Vec::new(), normalise, channels: None };
-    Ok(split.input(&transform, samples, &ctx.device)?)
-}
 
 #[cfg(test)]
 mod tests {

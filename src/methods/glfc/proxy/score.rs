@@ -17,10 +17,11 @@ use super::Seen;
 use crate::data::Shard;
 use crate::learning::Classifier;
 use crate::learning::evaluation::argmax;
+use crate::methods::glfc::images::PassTransform;
 use crate::methods::herded::{Candidates, features_by_row};
 use crate::model::ParameterSet;
 use crate::numerics::distributions::standard_normal;
-use crate::numerics::streams::StreamKey;
+use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{Message, PolicyError, RunContext};
 use crate::quantity::ClientId;
 use crate::scenario::reader::{Choice, Keys};
@@ -83,7 +84,7 @@ pub fn of(
     seen: &Seen,
     theta: &ParameterSet,
     rows: usize,
-    augment: Option<Augment>,
+    (transform, augment): (PassTransform, Option<Augment>),
     (key, ctx): (StreamKey, &RunContext),
 ) -> Result<f64, PolicyError> {
     if seen.labels.is_empty() {
@@ -91,11 +92,10 @@ pub fn of(
     }
     let model = Classifier::frozen(&ctx.backbone, theta)?;
     let split = seen.split(ctx.task_sequence.classes().max(rows))?;
-    let all: Vec<u32> = (0..seen.labels.len() as u32).collect();
-    let mut features = Vec::with_capacity(all.len());
-    for samples in all.chunks(ctx.evaluation_batch.max(1)) {
-        let pixels = super::pixels_of(&split, samples, ctx)?;
-        features.extend(model.features(&pixels)?.to_vec2::<f32>()?);
+    let loader = transform.loader_of_found(split, seen.shape, ctx)?;
+    let mut features = Vec::with_capacity(loader.len());
+    for batch in loader.in_order_drawn(ctx.evaluation_batch, key.domain(Domain::Augment)) {
+        features.extend(model.features(&ctx.pixels(&batch?)?)?.to_vec2::<f32>()?);
     }
     let (features, labels) = match augment.filter(|augment| augment.radius > 0.0) {
         Some(augment) => copies(&features, &seen.labels, augment, key),
@@ -365,12 +365,18 @@ mod tests {
         let (shape, labels) = ([1, 8, 8], vec![2, 2, 4, 0]);
         let seen = Seen { images, shape, labels, ..Seen::default() };
         let key = StreamKey::new(1, Domain::Init);
-        let score = |augment| super::of(&seen, &head, 5, augment, (key, &ctx)).unwrap();
+        let score = |augment| {
+            super::of(&seen, &head, 5, (PassTransform::Train, augment), (key, &ctx)).unwrap()
+        };
         assert_eq!(score(None), 0.75);
         // The noise of a class of one picture is nothing, and so is that of two alike.
         let augment = Augment { radius: 1.0, from_clients: false, scale: Scale::Deviation };
         assert_eq!(score(Some(augment)), 0.75);
-        assert_eq!(super::of(&Seen::default(), &head, 5, None, (key, &ctx)).unwrap(), 0.0);
+        assert_eq!(
+            super::of(&Seen::default(), &head, 5, (PassTransform::Train, None), (key, &ctx))
+                .unwrap(),
+            0.0
+        );
 
         let shard: Shard = ctx.dataset.train.by_class()[3][..9].to_vec().into();
         let batch = ctx.statistics_loader(&shard).in_order(9).next().unwrap().unwrap();
@@ -379,6 +385,44 @@ mod tests {
         let told = trace(&head, &shard, &ctx).unwrap();
         assert_eq!((told.len(), told[0].0, told[0].2), (1, 3, 9));
         assert!((told[0].1 - spread.iter().sum::<f64>() / 64.0).abs() < 1e-6 && told[0].1 > 0.0);
+    }
+
+    /// Pictures are mirrored where images train so, and not as statistics see them.
+    #[test]
+    fn scored_images_pass_the_transform_of_the_key() {
+        use crate::data::{ClassPermutation, Step, TaskSequence, TaskSizes, Transform, digits};
+        use crate::model::{Backbone, LinearHead, Parameter, PixelShape};
+        let backbone = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
+        let task_sequence =
+            TaskSequence::new(10, &ClassPermutation::Native, &TaskSizes::Even(2)).unwrap();
+        let ctx = RunContext::new(backbone, digits::embedded().unwrap(), task_sequence);
+        let training = |step| {
+            let train_transform = Transform { steps: vec![step], ..Transform::default() }.into();
+            RunContext { train_transform, ..ctx.clone() }
+        };
+        // A class is the column that is bright.
+        let mut weight = vec![0f32; 640];
+        (0..8).for_each(|class| weight[64 * class + class] = 1.0);
+        let mut head = ParameterSet::new();
+        let matrix = Parameter { shape: vec![10, 64], values: weight.into() };
+        head.insert(LinearHead::WEIGHT, matrix);
+        head.insert(LinearHead::BIAS, Parameter { shape: vec![10], values: vec![0.0; 10].into() });
+        let mut images = vec![0u8; 3 * 64];
+        [1, 2, 6].into_iter().enumerate().for_each(|(at, bright)| images[64 * at + bright] = 200);
+        // Mirrored, the pictures are of columns 6, 5 and 1.
+        let seen = Seen { images, shape: [1, 8, 8], labels: vec![1, 5, 6], ..Seen::default() };
+        let key = StreamKey::new(1, Domain::Init);
+        let score =
+            |by, ctx: &RunContext| super::of(&seen, &head, 8, (by, None), (key, ctx)).unwrap();
+        let mirrors = training(Step::Flip { probability: 1.0 });
+        assert_eq!(score(PassTransform::Statistics, &mirrors), 2.0 / 3.0);
+        assert_eq!(score(PassTransform::Train, &mirrors), 1.0 / 3.0);
+        assert_eq!(score(PassTransform::Train, &ctx), 2.0 / 3.0);
+        let crops = training(Step::CenterCrop { side: 4 });
+        let by = (PassTransform::Train, None);
+        let refused = super::of(&seen, &head, 8, by, (key, &crops)).unwrap_err().to_string();
+        assert!(refused.contains("4 x 4") && refused.contains("proxy_transform"), "{refused}");
+        assert_eq!(score(PassTransform::Statistics, &crops), 2.0 / 3.0);
     }
 
     #[test]
