@@ -39,8 +39,8 @@ use super::recipe::Recipe;
 use crate::data::TaskView;
 use crate::learning::Prompting;
 use crate::learning::prompting::{ComponentPart, Components};
-use crate::model::backbone_config;
-use crate::model::{Parameter, ParameterSet, prompts};
+use crate::methods::parts::sample_cost::of_prefix;
+use crate::model::{Parameter, ParameterSet, backbone_config, prompts};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientState, Method, ModelFacts, PolicyError, RunContext, WireForm};
@@ -272,6 +272,14 @@ impl ModelAdaptation for CodaPrompt {
             (_, PoolForm::Fixed) => 0..self.sizes.pool as usize,
         };
         RowSelection { pool, ..query.rows(query.view.rows.clone()) }
+    }
+
+    /// A prefix in each block, the sum of the components up to this task, and the weight of each by attention and
+    /// key.
+    fn prompt_multiplications(&self, model: &ModelFacts, task: usize) -> f64 {
+        let (used, rows) = (self.own_rows(model, task).end, self.sizes.prompt_len as usize);
+        let sum = used * (rows + 2) * model.backbone.dim();
+        self.blocks(model).len() as f64 * (of_prefix(model, rows) + sum as f64)
     }
 
     fn prompting(

@@ -31,8 +31,8 @@ use crate::learning::Prompting;
 use crate::learning::prompting::{
     EXPERT_KEYS, Expert, ExpertLayout, Experts, expert_name, general_name,
 };
-use crate::model::backbone_config;
-use crate::model::{Parameter, ParameterSet};
+use crate::methods::parts::sample_cost::of_prefix;
+use crate::model::{Parameter, ParameterSet, backbone_config};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientState, Metrics, ModelFacts, Participant, PolicyError, RunContext, WireForm,
@@ -161,6 +161,13 @@ impl ModelAdaptation for DualPrompt {
             _ => 0..self.pool as usize,
         };
         RowSelection { head, pool, only_trained }
+    }
+
+    /// Prefixes of one expert and of all tasks, and the similarities with all keys.
+    fn prompt_multiplications(&self, model: &ModelFacts, _task: usize) -> f64 {
+        let (general, experts) = self.blocks(model);
+        let rows = 2 * (general.len() * self.g_len as usize + experts.len() * self.e_len as usize);
+        of_prefix(model, rows) + (self.pool as usize * model.backbone.dim()) as f64
     }
 
     fn prompting(

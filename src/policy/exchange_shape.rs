@@ -38,8 +38,13 @@ impl ModelFacts {
     /// Returns `multiplications` in sample passes: a forward and a backward through backbone and head, taken as three
     /// forwards.
     pub fn passes(&self, multiplications: f64) -> f64 {
-        let head = (self.backbone.dim() * self.classes) as f64;
-        multiplications / (3.0 * (self.backbone.multiplications() + head))
+        multiplications / (3.0 * self.forward())
+    }
+
+    /// Returns the multiplications of a forward pass of one sample through the backbone and a linear head of all
+    /// classes.
+    pub fn forward(&self) -> f64 {
+        self.backbone.multiplications() + (self.backbone.dim() * self.classes) as f64
     }
 
     /// Returns a prefix prompt of `length` rows for the first `blocks` blocks, as many as there are.

@@ -3,11 +3,13 @@
 //! Most methods do not implement [`Method`] themselves: they average parameters, and the base of those methods does it
 //! for them.
 
+use crate::data::TaskView;
 use std::sync::Arc;
 
 use super::{
-    Aggregate, ExchangeFacts, Failure, Message, MessageSpec, MethodProfile, Participant, Phase,
-    PolicyError, Predictor, RoundContext, RunContext, Stage, one_participant_per_client,
+    Aggregate, ExchangeFacts, Failure, Message, MessageSpec, MethodProfile, ModelFacts,
+    Participant, Phase, PolicyError, Predictor, RoundContext, RunContext, SampleCost, Stage,
+    one_participant_per_client,
 };
 use crate::data::Shard;
 use crate::learning::TrainingPlan;
@@ -68,6 +70,35 @@ pub trait Method: Send + Sync {
             RoundWork::Participant { samples, plan, .. } => samples as f64 * f64::from(plan.epochs),
             RoundWork::Server { .. } => 0.0,
         }
+    }
+
+    /// Returns the multiplications of a sample in a phase of a task. By default everything trains.
+    fn sample_cost(&self, model: &ModelFacts, view: &TaskView, phase: usize) -> SampleCost {
+        let _ = (view, phase);
+        SampleCost::whole(model)
+    }
+
+    /// Returns the multiplications of a piece of work in a round, for counts of floating-point operations; virtual time
+    /// does not depend on them.
+    ///
+    /// By default they are those of [`cost`](Method::cost), where a training pass of a participant's sample costs what
+    /// `sample`, its [`sample_cost`](Method::sample_cost), says, and all else as many passes where everything trains.
+    fn multiplications(
+        &self,
+        model: &ModelFacts,
+        round: &RoundContext,
+        work: &RoundWork<'_>,
+        sample: &SampleCost,
+    ) -> f64 {
+        let (passes, usual) = (self.cost(round, work), 3.0 * model.forward());
+        let RoundWork::Participant { participant, samples, plan } = *work else {
+            return passes * usual;
+        };
+        let still = TrainingPlan { epochs: 0, ..plan.clone() };
+        let still = RoundWork::Participant { participant, samples, plan: &still };
+        let trained =
+            (passes - self.cost(round, &still)).min(samples as f64 * f64::from(plan.epochs));
+        (passes - trained) * usual + trained * sample.training()
     }
 
     /// Trains the clients of a pack. Returns one result per member, in order; each member fails alone.

@@ -3,12 +3,13 @@
 //! Tests watch methods so, and `fedcast single-task` participants one client alone. Layouts, aggregation, services and
 //! sizes are always those inside.
 
+use crate::data::TaskView;
 use std::sync::Arc;
 
 use super::{
     Aggregate, ClientResult, ExchangeFacts, Failure, Member, Message, MessageKind, MessageSpec,
-    Method, MethodProfile, Participant, Phase, PolicyError, Predictor, RoundContext, RoundWork,
-    RunContext, Server, Stage,
+    Method, MethodProfile, ModelFacts, Participant, Phase, PolicyError, Predictor, RoundContext,
+    RoundWork, RunContext, SampleCost, Server, Stage,
 };
 use crate::numerics::streams::StreamKey;
 use crate::quantity::ClientId;
@@ -90,6 +91,20 @@ impl<H: MethodWrapper> Method for Wrapped<H> {
 
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
         self.0.inner().cost(round, work)
+    }
+
+    fn sample_cost(&self, model: &ModelFacts, view: &TaskView, phase: usize) -> SampleCost {
+        self.0.inner().sample_cost(model, view, phase)
+    }
+
+    fn multiplications(
+        &self,
+        model: &ModelFacts,
+        round: &RoundContext,
+        work: &RoundWork<'_>,
+        sample: &SampleCost,
+    ) -> f64 {
+        self.0.inner().multiplications(model, round, work, sample)
     }
 
     fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {

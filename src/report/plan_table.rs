@@ -213,15 +213,37 @@ fn one_client(plan: &Plan) -> String {
 
 fn totals(plan: &Plan) -> String {
     let total = &plan.total;
+    let job = total.client_flops / total.training_jobs.max(1) as f64;
     format!(
         "rounds        {}\ntraining      {} jobs, {} sample passes (a forward and a backward each)\n\
+         computing     {} at clients, {} a job on average; {} at the server; {} an answer\n\
          virtual time  {:.1} s {}\n",
         total.rounds,
         grouped(total.training_jobs),
         grouped(total.sample_passes.round() as u64),
+        flops(total.client_flops),
+        flops(job),
+        flops(total.server_flops),
+        flops(plan.inference_flops),
         total.virtual_s,
         if plan.faults { "with the faults of the scenario" } else { "if every client answers" }
     )
+}
+
+/// Renders floating-point operations with three digits and the prefix of a power of 1,000.
+fn flops(count: f64) -> String {
+    let prefixes = ["", "k", "M", "G", "T", "P", "E"];
+    // What rounds to 1,000 has the next prefix.
+    let power = (0..prefixes.len() - 1)
+        .find(|power| count < 999.5 * 1000f64.powi(*power as i32))
+        .unwrap_or(prefixes.len() - 1);
+    let scaled = count / 1000f64.powi(power as i32);
+    let digits = match scaled {
+        _ if power == 0 || scaled >= 99.95 => 0,
+        _ if scaled >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.digits$} {}FLOP", prefixes[power])
 }
 
 /// Renders the estimated cost of the run on this machine, printed below the plan.

@@ -51,12 +51,13 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
         sized.rules.faults = FaultRules::default();
     }
     let counts = holders.counts(task_sequence, class_sizes)?;
-    let tally = Arc::new(Mutex::new(PlanTally::new(Arc::clone(&terms.method), task_sequence)));
+    let tally = Arc::new(Mutex::new(PlanTally::new(terms)));
     let seen = Arc::clone(&tally);
     let seated = move |participant: PlannedParticipant<'_>| {
         seen.lock().seat(&participant);
     };
     dry_run(sized, counts, seated, Box::new(Listener(Arc::clone(&tally))))?;
+    let inference_flops = tally.lock().inference_flops();
     let (one_client, total, phases) = tally.lock().finish();
     let backbone = &facts.backbone;
     let held = terms.method.profile().memory_footprint.map(|MemoryFootprint { server, client }| {
@@ -84,6 +85,7 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
         faults: faults == Faults::On,
         phases,
         one_client,
+        inference_flops,
         held,
         total,
     })

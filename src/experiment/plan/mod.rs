@@ -7,6 +7,7 @@
 mod blueprint;
 mod frame;
 mod tally;
+mod work_count;
 
 use std::collections::BTreeMap;
 
@@ -48,6 +49,8 @@ pub struct Plan {
     pub phases: Vec<PlannedPhase>,
     /// Uploads of one client over the whole run, by phase.
     pub one_client: Vec<OneClient>,
+    /// Floating-point operations of an answer to one sample after the last task, with the pass for its query.
+    pub inference_flops: f64,
     /// Bytes held between rounds, if the method reports them beforehand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
@@ -124,6 +127,8 @@ pub struct PlannedPhase {
     pub samples: u64,
     /// Passes that their participants make, as [`Total::sample_passes`] counts them.
     pub sample_passes: f64,
+    /// Floating-point operations of their participants together.
+    pub client_flops: f64,
     /// Assets to clients that lack them.
     pub assets: FrameRange,
     /// Frames to clients, without assets.
@@ -143,6 +148,8 @@ pub struct PlannedPhase {
     pub down_at_most: bool,
     /// Computation of the server, in sample passes.
     pub server_passes: f64,
+    /// Computation of the server, in floating-point operations, aggregation not counted.
+    pub server_flops: f64,
     /// Virtual seconds of all rounds together.
     pub virtual_s: f64,
 }
@@ -169,6 +176,11 @@ pub struct Total {
     pub sample_passes: f64,
     /// Computation of the server, in sample passes.
     pub server_passes: f64,
+    /// Floating-point operations of all clients: two for a multiplication and its addition, of products and
+    /// convolutions alone, as if nothing were kept between passes.
+    pub client_flops: f64,
+    /// Floating-point operations of the server, aggregation not counted.
+    pub server_flops: f64,
     /// Entries of the journal, without those of tests and failures.
     pub entries: u64,
     /// Bytes to clients.

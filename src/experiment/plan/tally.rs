@@ -5,18 +5,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::frame::FrameRange;
+use super::work_count::WorkCount;
 use super::{OneClient, PlannedPhase, Total};
-use crate::data::TaskSequence;
 use crate::federation::{
-    Direction, Entry, Event, EventSink, FrameBytes, PlannedParticipant, SinkError,
+    Direction, Entry, Event, EventSink, FrameBytes, PlannedParticipant, RunSpec, SinkError,
 };
-use crate::policy::{Method, ParticipantKind, RoundContext, RoundWork, UploadSize};
+use crate::policy::{ParticipantKind, RoundContext, UploadSize};
 use crate::quantity::{ClientId, TaskId, VirtualTime};
 
 /// Sums over a run in progress.
 pub(super) struct PlanTally {
-    /// Method, which reports the computation of the server.
-    method: Arc<dyn Method>,
+    work: WorkCount,
     /// The round whose participants opened last.
     round: Option<RoundContext>,
     /// New and seen classes of every task.
@@ -32,6 +31,7 @@ struct SampledWork {
     participants: u64,
     samples: u64,
     passes: f64,
+    flops: f64,
     up_size: UploadSize,
     down_at_most: bool,
 }
@@ -48,11 +48,11 @@ struct PhaseTally {
 type Uploads = BTreeMap<ClientId, Vec<Arc<FrameBytes>>>;
 
 impl PlanTally {
-    pub fn new(method: Arc<dyn Method>, task_sequence: &TaskSequence) -> PlanTally {
-        let classes =
-            task_sequence.tasks.iter().map(|view| (view.rows.len(), view.seen())).collect();
+    pub fn new(terms: &RunSpec) -> PlanTally {
+        let tasks = terms.task_sequence.tasks.iter();
+        let classes = tasks.map(|view| (view.rows.len(), view.seen())).collect();
         let (phases, asked, total) = (Vec::new(), BTreeMap::new(), Total::default());
-        PlanTally { method, round: None, classes, phases, asked, total }
+        PlanTally { work: WorkCount::new(terms), round: None, classes, phases, asked, total }
     }
 
     /// Adds a participant of a round that opens. Load clients train nothing.
@@ -68,8 +68,11 @@ impl PlanTally {
         if participant.participant.kind != ParticipantKind::LoadClient {
             asked.samples += participant.samples as u64;
             asked.passes += participant.passes;
+            let flops = self.work.of_client(participant);
+            asked.flops += flops;
             self.total.training_jobs += 1;
             self.total.sample_passes += participant.passes;
+            self.total.client_flops += flops;
         }
     }
 
@@ -87,6 +90,7 @@ impl PlanTally {
                     participants: 0,
                     samples: 0,
                     sample_passes: 0.0,
+                    client_flops: 0.0,
                     assets: FrameRange::default(),
                     down: FrameRange::default(),
                     up: FrameRange::default(),
@@ -95,6 +99,7 @@ impl PlanTally {
                     up_size: UploadSize::Static,
                     down_at_most: false,
                     server_passes: 0.0,
+                    server_flops: 0.0,
                     virtual_s: 0.0,
                 };
                 let (task, index, uploads) = (*task, *phase, Uploads::new());
@@ -102,13 +107,14 @@ impl PlanTally {
             }
             Event::RoundClosed { aggregated, .. } => {
                 self.total.rounds += 1;
-                let updates = *aggregated as usize;
-                let work =
-                    |round: &RoundContext| self.method.cost(round, &RoundWork::Server { updates });
-                let server_passes = self.round.as_ref().map_or(0.0, work);
+                let (updates, work) = (*aggregated as usize, &mut self.work);
+                let of_server = self.round.as_ref().map(|round| work.of_server(round, updates));
+                let (passes, flops) = of_server.unwrap_or_default();
                 let Some(PhaseTally { began, row, .. }) = self.phases.last_mut() else { return };
-                row.server_passes += server_passes;
-                self.total.server_passes += server_passes;
+                row.server_passes += passes;
+                row.server_flops += flops;
+                self.total.server_passes += passes;
+                self.total.server_flops += flops;
                 row.virtual_s = VirtualTime(at.0 - began.0).as_seconds();
             }
             Event::FrameCharged { task, phase, client, direction, bytes, asset, .. } => {
@@ -143,6 +149,11 @@ impl PlanTally {
         range.add(bytes);
     }
 
+    /// Returns the floating-point operations of an answer after the last task.
+    pub fn inference_flops(&self) -> f64 {
+        self.work.of_answer()
+    }
+
     /// Returns the client that uploads most in phases of each name, the sums, and the phases.
     pub fn finish(&mut self) -> (Vec<OneClient>, Total, Vec<PlannedPhase>) {
         let phases = std::mem::take(&mut self.phases);
@@ -154,12 +165,13 @@ impl PlanTally {
             for (client, frames) in uploads {
                 of_name.entry(client).or_default().extend(frames);
             }
-            let SampledWork { participants, samples, passes, up_size, down_at_most } =
+            let SampledWork { participants, samples, passes, flops, up_size, down_at_most } =
                 asked.remove(&(task, index)).unwrap_or_default();
             PlannedPhase {
                 participants,
                 samples,
                 sample_passes: passes,
+                client_flops: flops,
                 up_size,
                 down_at_most,
                 ..row

@@ -14,7 +14,8 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::{
     AssetSpec, ClientResult, ClientState, CohortRule, ExchangeFacts, Failure, Member, Message,
     MessageKind, MessageSpec, Method, MethodProfile, ModelFacts, Participant, Phase, PolicyError,
-    Predictor, Role, RoundContext, RoundWork, RunContext, Server, Stage, TensorSpec, kind_of,
+    Predictor, Role, RoundContext, RoundWork, RunContext, SampleCost, Server, Stage, TensorSpec,
+    kind_of,
 };
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, BodyShape, Kind, MetaWriter, NamedTensor, Saved, Section, WireError};
@@ -352,6 +353,10 @@ impl<C: AveragingMethod> Method for Averager<C> {
             }
             RoundWork::Server { updates } => parts.server.work(model, round, updates),
         }
+    }
+
+    fn sample_cost(&self, model: &ModelFacts, view: &TaskView, _phase: usize) -> SampleCost {
+        self.parts().adaptation.sample_cost(model, view.task.index())
     }
 
     fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {

@@ -66,6 +66,7 @@ mod reports;
 mod server;
 mod state;
 
+use crate::data::TaskView;
 use std::sync::Arc;
 
 pub use affinity::{Histogram, Scores, affinity};
@@ -85,7 +86,7 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientResult, ClientState, CohortRule, ExchangeFacts, Failure, Member, Message, MessageKind,
     MessageSpec, Method, MethodProfile, ModelFacts, Phase, PolicyError, RoundContext, RoundWork,
-    RunContext, Server, Stage,
+    RunContext, SampleCost, Server, Stage,
 };
 use crate::wire::{Body, Saved, WireError};
 
@@ -221,6 +222,10 @@ impl Method for C2Prompt {
             None if participant.view.task != round.stage.task => 0.0,
             None => samples as f64 * f64::from(self.config.compensation_epochs),
         }
+    }
+
+    fn sample_cost(&self, model: &ModelFacts, view: &TaskView, phase: usize) -> SampleCost {
+        self.powder.sample_cost(model, view, phase)
     }
 
     fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {

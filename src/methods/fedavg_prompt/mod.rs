@@ -24,6 +24,7 @@ use super::parts::{AveragingMethod, ModelAdaptation, Parts, TrainingSettings};
 use super::prompted::prompt_has_halves;
 use crate::data::TaskView;
 use crate::learning::{Prompting, QueryView};
+use crate::methods::parts::sample_cost::of_prefix;
 use crate::model::{HeadKind, LinearHead, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{ClientState, ModelFacts, PolicyError, RunContext};
@@ -92,6 +93,12 @@ impl ModelAdaptation for FedAvgPrompt {
     fn requirements(&self) -> Vec<Requirement> {
         let instead = "use `method.name = \"fedavg\"`";
         vec![Requirement::blocks("a pool of prompts", instead)]
+    }
+
+    /// A prefix in each block, the sum of all prompts of its pool, and the weight of each by its key.
+    fn prompt_multiplications(&self, model: &ModelFacts, _task: usize) -> f64 {
+        let PoolShape { blocks, pool, length, dim } = self.pools(model);
+        blocks as f64 * (of_prefix(model, length) + (pool * (length + 1) * dim) as f64)
     }
 
     fn prompting(

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::sample_cost::{of_parameters, of_prefix};
 use crate::data::{Loader, TaskView};
 use crate::learning::{Classifier, Prompting, QueryView};
 use crate::methods::averaging::{Parameters, Requirement, RowPurpose, RowSelection};
@@ -10,8 +11,10 @@ use crate::methods::head_form::HeadForm;
 use crate::model::{BatchNormMode, ParameterSet};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Metrics, ModelFacts, Participant, PolicyError, Predictor, Restriction, RunContext, WireForm,
+    Metrics, ModelFacts, Participant, PolicyError, Predictor, Restriction, RunContext, SampleCost,
+    WireForm, kind_of,
 };
+use crate::wire::Kind;
 
 /// Parameters that train: a whole network, a head, a prompt, low-rank pairs, adapters.
 pub trait ModelAdaptation {
@@ -51,6 +54,22 @@ pub trait ModelAdaptation {
     ) -> Option<Arc<dyn Prompting>> {
         let _ = (model, task, trains);
         None
+    }
+
+    /// Returns the multiplications that prompts add to a forward pass of a sample, without its query. By default they
+    /// are prefixes, a matrix for each block.
+    fn prompt_multiplications(&self, model: &ModelFacts, task: usize) -> f64 {
+        let _ = task;
+        let parameters = self.parameters(model);
+        let prompts = parameters.iter().filter(|one| kind_of(&one.name) == Kind::Prompt);
+        prompts.map(|one| of_prefix(model, one.shape[0])).sum()
+    }
+
+    /// Returns the multiplications of a sample in a task, for counts of floating-point operations.
+    fn sample_cost(&self, model: &ModelFacts, task: usize) -> SampleCost {
+        let asks_queries = self.prompting(model, task, false).is_some();
+        let prompts = self.prompt_multiplications(model, task);
+        of_parameters(model, &self.parameters(model), prompts, asks_queries)
     }
 
     /// Returns settings of the training of a task.

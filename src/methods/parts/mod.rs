@@ -24,6 +24,7 @@ mod local_training;
 mod local_update;
 mod previous_model;
 mod roles;
+pub(in crate::methods) mod sample_cost;
 mod server_update;
 mod shared_model;
 mod transform_upload;

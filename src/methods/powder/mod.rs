@@ -57,6 +57,7 @@ mod table;
 #[cfg(test)]
 mod vectors;
 
+use crate::data::TaskView;
 use std::sync::Arc;
 
 pub use config::{Downlink, PowderConfig, Similarity, SourceTasks};
@@ -79,7 +80,7 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientResult, CohortRule, ExchangeFacts, Failure, Member, Message, MessageKind, MessageSpec,
     Method, MethodProfile, ModelFacts, Phase, PolicyError, RoundContext, RoundWork, RunContext,
-    Server, Stage,
+    SampleCost, Server, Stage,
 };
 
 /// The method: its settings and what of the model it must know.
@@ -226,6 +227,20 @@ impl Method for Powder {
             }
         }
         Ok(update)
+    }
+
+    /// Every client task that has begun answers, after one pass for the query.
+    fn sample_cost(&self, model: &ModelFacts, view: &TaskView, _phase: usize) -> SampleCost {
+        let (below, adapted) =
+            (model.backbone.multiplications(), self.shape.multiplications(model));
+        let head = (self.shape.dim * view.rows.len()) as f64;
+        let forward = below + adapted + head;
+        let (blocks, block) =
+            (model.backbone.blocks(), model.backbone.block_cost(model.backbone.tokens()));
+        let through = blocks.saturating_sub(self.shape.blocks.start) as f64;
+        let backward = through * (block.products + 2.0 * block.attention) + 2.0 * (adapted + head);
+        let begun = (model.clients * (view.task.index() + 1)) as f64;
+        SampleCost { forward, backward, inference: below + begun * forward }
     }
 
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {

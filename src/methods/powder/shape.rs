@@ -54,6 +54,21 @@ impl ClientTaskShape {
         }
     }
 
+    /// Returns the multiplications that a client task's prompts add to a forward pass: the sum of mixtures, the weight
+    /// of each by attention and key, and tokens or a prefix in each block.
+    pub(super) fn multiplications(&self, model: &ModelFacts) -> f64 {
+        let ClientTaskShape { components, length, dim, .. } = *self;
+        let (backbone, tokens) = (&model.backbone, model.backbone.tokens());
+        let block = |tokens| backbone.block_cost(tokens).total();
+        let (mixed, prompts) = match self.form {
+            ClientTaskForm::Tokens => {
+                (self.top * components, block(tokens + length) - block(tokens))
+            }
+            ClientTaskForm::Prefixes => (components, (tokens * length * dim) as f64),
+        };
+        self.blocks.len() as f64 * (prompts + (mixed * (length + 2) * dim) as f64)
+    }
+
     /// Returns the blocks and parts with a number to draw at.
     pub(super) fn parts(&self) -> impl Iterator<Item = (u64, usize, ComponentPart)> + use<> {
         let parts = |block| ComponentPart::ALL.into_iter().map(move |part| (block, part));

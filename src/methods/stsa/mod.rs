@@ -38,6 +38,7 @@ mod tests;
 #[cfg(test)]
 mod vectors;
 
+use crate::data::TaskView;
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
@@ -63,7 +64,7 @@ use crate::numerics::symmetric::packed_len;
 use crate::policy::{
     Capability, ClientResult, CohortRule, ExchangeFacts, Failure, Member, MemoryFootprint,
     MessageKind, MessageSpec, Method, MethodProfile, ModelFacts, Phase, PolicyError, Restriction,
-    RoundContext, RoundWork, RunContext, Server, Stage,
+    RoundContext, RoundWork, RunContext, SampleCost, Server, Stage,
 };
 
 /// The method: its settings and what of the model it must know.
@@ -171,6 +172,36 @@ impl Method for Stsa {
         match *work {
             RoundWork::Participant { samples, .. } => samples as f64 / 3.0,
             RoundWork::Server { .. } => 0.0,
+        }
+    }
+
+    /// An answer is a score of random features.
+    fn sample_cost(&self, model: &ModelFacts, _view: &TaskView, _phase: usize) -> SampleCost {
+        let forward = model.backbone.multiplications() + (self.dim * self.width()) as f64;
+        let inference = forward + (self.width() * self.classes) as f64;
+        SampleCost { forward, backward: 0.0, inference }
+    }
+
+    /// A client's random features and, of the exact variant, the triangle of their Gram matrix; at the server its
+    /// Cholesky factor and two triangular systems for each class.
+    fn multiplications(
+        &self,
+        _model: &ModelFacts,
+        round: &RoundContext,
+        work: &RoundWork<'_>,
+        sample: &SampleCost,
+    ) -> f64 {
+        let width = self.width();
+        match *work {
+            RoundWork::Participant { samples, .. } => {
+                let exact = matches!(self.config.variant, Variant::Exact { .. });
+                let products = if exact { packed_len(width) as f64 } else { 0.0 };
+                samples as f64 * (sample.forward + products)
+            }
+            RoundWork::Server { .. } => {
+                let (width, seen) = (width as f64, round.stage.view.seen() as f64);
+                width.powi(3) / 3.0 + width * width * seen
+            }
         }
     }
 

@@ -10,27 +10,68 @@ impl BackboneConfig {
     /// activations are left out, as is a head. Of raw pixels none.
     pub fn multiplications(&self) -> f64 {
         match self {
-            BackboneConfig::Vit(vit) => of_vit(vit),
+            BackboneConfig::Vit(vit) => patches(vit) + self.in_blocks(),
             BackboneConfig::ResNet(network) => of_resnet(network),
             BackboneConfig::DeepResNet(network) => of_deep_resnet(network),
-            BackboneConfig::Bert(bert) => {
-                transformer(bert.layers, bert.length, bert.hidden, bert.intermediate)
-            }
+            BackboneConfig::Bert(_) => self.in_blocks(),
             BackboneConfig::Pixels(_) => 0.0,
         }
     }
+
+    /// Returns the number of blocks of a transformer; 0 for others.
+    pub fn blocks(&self) -> usize {
+        match self {
+            BackboneConfig::Vit(vit) => vit.depth,
+            BackboneConfig::Bert(bert) => bert.layers,
+            _ => 0,
+        }
+    }
+
+    /// Returns the number of tokens of a sample, with the class token; 0 if the backbone is no transformer.
+    pub fn tokens(&self) -> usize {
+        match self {
+            BackboneConfig::Vit(vit) => vit.tokens(),
+            BackboneConfig::Bert(bert) => bert.length,
+            _ => 0,
+        }
+    }
+
+    /// Returns the multiplications of a block with this number of tokens; none if the backbone is no transformer.
+    pub fn block_cost(&self, tokens: usize) -> BlockCost {
+        let (dim, hidden) = match self {
+            BackboneConfig::Vit(vit) => (vit.dim, vit.mlp),
+            BackboneConfig::Bert(bert) => (bert.hidden, bert.intermediate),
+            _ => return BlockCost::default(),
+        };
+        BlockCost {
+            products: (tokens * (4 * dim * dim + 2 * dim * hidden)) as f64,
+            attention: (2 * tokens * tokens * dim) as f64,
+        }
+    }
+
+    fn in_blocks(&self) -> f64 {
+        self.blocks() as f64 * self.block_cost(self.tokens()).total()
+    }
 }
 
-/// Returns the cost of projections, attention and perceptrons of `layers` layers.
-fn transformer(layers: usize, tokens: usize, dim: usize, hidden: usize) -> f64 {
-    let products = tokens * (4 * dim * dim + 2 * dim * hidden);
-    let attention = 2 * tokens * tokens * dim;
-    layers as f64 * (products + attention) as f64
+/// Multiplications of one block of a transformer.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BlockCost {
+    /// Products with weights: projections and perceptron.
+    pub products: f64,
+    /// Products of tokens: scores and weighted values.
+    pub attention: f64,
 }
 
-fn of_vit(vit: &VitConfig) -> f64 {
-    let patches = (vit.tokens() - 1) * vit.patch_values() * vit.dim;
-    patches as f64 + transformer(vit.depth, vit.tokens(), vit.dim, vit.mlp)
+impl BlockCost {
+    /// Returns their sum.
+    pub fn total(self) -> f64 {
+        self.products + self.attention
+    }
+}
+
+fn patches(vit: &VitConfig) -> f64 {
+    ((vit.tokens() - 1) * vit.patch_values() * vit.dim) as f64
 }
 
 fn of_resnet(network: &ResNetConfig) -> f64 {

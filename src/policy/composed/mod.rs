@@ -26,8 +26,9 @@ use self::features::FrozenFeatures;
 use self::server::ComposedServer;
 use super::{
     Asset, AssetSpec, Capability, ClientResult, ExchangeFacts, Failure, Member, MemoryFootprint,
-    Message, MessageKind, MessageSpec, Method, MethodProfile, Participant, Phase, PolicyError,
-    Predictor, Restriction, RoundContext, RoundWork, RunContext, Server, Stage, predictor_on,
+    Message, MessageKind, MessageSpec, Method, MethodProfile, ModelFacts, Participant, Phase,
+    PolicyError, Predictor, Restriction, RoundContext, RoundWork, RunContext, SampleCost, Server,
+    Stage, predictor_on,
 };
 use crate::data::TaskView;
 use crate::numerics::streams::StreamKey;
@@ -101,6 +102,16 @@ impl Composed {
             None => (false, phase),
             Some(phase) => (true, phase),
         }
+    }
+
+    /// Returns the round as its method counts phases, and true if that is the second one.
+    fn round_of(&self, round: &RoundContext, work: &RoundWork<'_>) -> (bool, RoundContext) {
+        let view = match work {
+            RoundWork::Participant { participant, .. } => &participant.view,
+            RoundWork::Server { .. } => &round.stage.view,
+        };
+        let (second, phase) = self.stage(view, round.phase);
+        (second, RoundContext { phase, ..round.clone() })
     }
 
     fn method_of(&self, second: bool) -> &dyn Method {
@@ -301,12 +312,24 @@ impl Method for Composed {
     }
 
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
-        let view = match work {
-            RoundWork::Participant { participant, .. } => &participant.view,
-            RoundWork::Server { .. } => &round.stage.view,
-        };
-        let (second, phase) = self.stage(view, round.phase);
-        self.method_of(second).cost(&RoundContext { phase, ..round.clone() }, work)
+        let (second, round) = self.round_of(round, work);
+        self.method_of(second).cost(&round, work)
+    }
+
+    fn sample_cost(&self, model: &ModelFacts, view: &TaskView, phase: usize) -> SampleCost {
+        let (second, phase) = self.stage(view, phase);
+        self.method_of(second).sample_cost(model, view, phase)
+    }
+
+    fn multiplications(
+        &self,
+        model: &ModelFacts,
+        round: &RoundContext,
+        work: &RoundWork<'_>,
+        sample: &SampleCost,
+    ) -> f64 {
+        let (second, round) = self.round_of(round, work);
+        self.method_of(second).multiplications(model, &round, work, sample)
     }
 
     fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {

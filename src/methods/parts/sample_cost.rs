@@ -1,0 +1,94 @@
+//! Multiplications of one sample, from the parameters that train.
+//!
+//! ```text
+//! forward    backbone + T (low-rank pairs, adapters) + prompts + module + head,   T tokens
+//! backward   2 forward                                                  if the backbone trains
+//!            blocks from the first adapted one, by their inputs,
+//!            + 2 (pairs, adapters, prompts, module, head)               if something below the head does
+//!            head                                                       else
+//! ```
+//! A frozen block passes on the gradient of its inputs: its weights multiply once, both factors of attention have one.
+
+use std::collections::BTreeSet;
+
+use crate::methods::averaging::{AveragedParameter, Parameters};
+use crate::model::{BackboneConfig, is_adapter, is_lora};
+use crate::policy::{ModelFacts, SampleCost, kind_of};
+use crate::wire::Kind;
+
+/// Returns the cost of a sample where these parameters train.
+///
+/// `prompts` are the multiplications of prompts in a forward pass; `asks_queries` adds the pass for a query to an
+/// answer.
+pub fn of_parameters(
+    model: &ModelFacts,
+    parameters: &Parameters,
+    prompts: f64,
+    asks_queries: bool,
+) -> SampleCost {
+    let (backbone, mut sizes) = (&model.backbone, Sizes::default());
+    let own: BTreeSet<String> =
+        backbone.parameter_shapes().into_iter().map(|(name, _)| name).collect();
+    parameters.iter().for_each(|parameter| sizes.add(parameter, &own));
+    let added = backbone.tokens() as f64 * sizes.per_token + prompts + sizes.module + sizes.head;
+    let forward = backbone.multiplications() + added;
+    let backward = match (sizes.whole, sizes.first_block) {
+        (true, _) => 2.0 * forward,
+        (false, Some(first)) => through(backbone, first) + 2.0 * added,
+        (false, None) if sizes.module > 0.0 => 2.0 * added,
+        (false, None) => added,
+    };
+    let queries = if asks_queries { backbone.multiplications() } else { 0.0 };
+    SampleCost { forward, backward, inference: forward + queries }
+}
+
+/// Returns the multiplications of a prefix in a forward pass: of every row each token's, as key or as value.
+pub fn of_prefix(model: &ModelFacts, rows: usize) -> f64 {
+    (model.backbone.tokens() * rows * model.backbone.dim()) as f64
+}
+
+/// Returns the multiplications of the gradient of inputs, from the last block to this one.
+fn through(backbone: &BackboneConfig, first: usize) -> f64 {
+    let (blocks, block) = (backbone.blocks(), backbone.block_cost(backbone.tokens()));
+    blocks.saturating_sub(first) as f64 * (block.products + 2.0 * block.attention)
+}
+
+/// Scalars of parameters, by what a sample does with each.
+#[derive(Default)]
+struct Sizes {
+    /// True if the backbone trains.
+    whole: bool,
+    /// First block that is adapted.
+    first_block: Option<usize>,
+    /// Weights that meet every token.
+    per_token: f64,
+    /// Weights between backbone and head.
+    module: f64,
+    head: f64,
+}
+
+impl Sizes {
+    fn add(
+        &mut self,
+        AveragedParameter { name, shape, .. }: &AveragedParameter,
+        own: &BTreeSet<String>,
+    ) {
+        let weights = if shape.len() < 2 { 0.0 } else { shape.iter().product::<usize>() as f64 };
+        match kind_of(name) {
+            Kind::Head => self.head += weights,
+            Kind::Prompt => self.adapts(name),
+            _ if is_lora(name) || is_adapter(name) => {
+                self.adapts(name);
+                self.per_token += weights;
+            }
+            _ if own.contains(name) => self.whole = true,
+            _ => self.module += weights,
+        }
+    }
+
+    /// Notes the block in a parameter's name; without one, it is the first.
+    fn adapts(&mut self, name: &str) {
+        let block = name.split('.').find_map(|part| part.parse().ok()).unwrap_or(0);
+        self.first_block = Some(self.first_block.map_or(block, |first| first.min(block)));
+    }
+}
