@@ -1,6 +1,7 @@
 //! Catalogue of metrics with fixed names: source, title, unit, and which direction is better.
 
 use super::metric::{Better, Unit};
+use crate::experiment::plan::Total;
 
 /// Source of a metric in a run's files.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,14 +24,33 @@ pub(super) enum MetricSource {
     Clients(&'static str),
     /// Number of distinct clients that were sampled.
     ClientsSampled,
-    /// Sample passes, predicted from the scenario because runs do not count them.
-    Passes,
+    /// Computation, predicted from the scenario because runs do not count it.
+    Planned(PlannedWork),
     /// Wall seconds of all processes of the run.
     Wall,
     /// Peak memory of the largest process of the run.
     Memory,
     /// Cost until the accuracy on all classes seen first reached this value.
     Until(CostUnit, f64),
+}
+
+/// Sum of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PlannedWork {
+    SamplePasses,
+    ClientFlops,
+    ServerFlops,
+}
+
+impl PlannedWork {
+    /// Returns the sum in the totals of a plan.
+    pub fn of(self, total: &Total) -> f64 {
+        match self {
+            PlannedWork::SamplePasses => total.sample_passes,
+            PlannedWork::ClientFlops => total.client_flops,
+            PlannedWork::ServerFlops => total.server_flops,
+        }
+    }
 }
 
 /// Unit of the cost of reaching an accuracy.
@@ -64,9 +84,9 @@ const fn of(
 pub(super) const KNOWN: &[Known] = {
     use Better::{Higher, Lower, Neither};
     use MetricSource::{
-        Clients, ClientsSampled, Frames, Memory, Passes, Rounds, Silent, Summary, Wall, Wasted,
+        Clients, ClientsSampled, Frames, Memory, Planned, Rounds, Silent, Summary, Wall, Wasted,
     };
-    use Unit::{Bytes, Count, Megabytes, Number, Points, Seconds, Share};
+    use Unit::{Bytes, Count, Flops, Megabytes, Number, Points, Seconds, Share};
     &[
         of("faa", "final average accuracy", Share, Higher, Summary("/accuracy/faa")),
         of("micro", "accuracy on all test samples", Share, Higher, Summary("/accuracy/micro")),
@@ -213,7 +233,27 @@ pub(super) const KNOWN: &[Known] = {
             Neither,
             Clients("samples_trained"),
         ),
-        of("sample_passes", "sample passes (planned)", Count, Lower, Passes),
+        of(
+            "sample_passes",
+            "sample passes (planned)",
+            Count,
+            Lower,
+            Planned(PlannedWork::SamplePasses),
+        ),
+        of(
+            "client_flops",
+            "floating-point operations of clients (planned)",
+            Flops,
+            Lower,
+            Planned(PlannedWork::ClientFlops),
+        ),
+        of(
+            "server_flops",
+            "floating-point operations of the server (planned)",
+            Flops,
+            Lower,
+            Planned(PlannedWork::ServerFlops),
+        ),
         of("failed", "sampled clients that sent nothing", Count, Lower, Summary("/failed")),
         of("rejected", "uploads rejected", Count, Lower, Summary("/rejected")),
         of("client_memory", "bytes that clients keep", Bytes, Lower, Summary("/memory/bytes")),

@@ -30,6 +30,8 @@ pub enum Unit {
     Seconds,
     /// Megabytes (10^6 bytes), shown unscaled.
     Megabytes,
+    /// Floating-point operations, shown in TFLOP (10^12).
+    Flops,
     /// Count, such as rounds, clients or sample passes; no symbol.
     Count,
     /// Number without a unit: an entropy, a cosine, a fraction as a server reports it.
@@ -42,6 +44,7 @@ impl Unit {
         match self {
             Unit::Share | Unit::Points => 100.0,
             Unit::Bytes => 1e-6,
+            Unit::Flops => 1e-12,
             Unit::Seconds | Unit::Megabytes | Unit::Count | Unit::Number => 1.0,
         }
     }
@@ -58,6 +61,7 @@ impl Unit {
             Unit::Points => "points",
             Unit::Bytes | Unit::Megabytes => "MB",
             Unit::Seconds => "s",
+            Unit::Flops => "TFLOP",
             Unit::Count | Unit::Number => "",
         }
     }
@@ -74,6 +78,11 @@ pub struct Metric {
 }
 
 impl Metric {
+    /// Returns true if the metric is predicted from the scenario: a run has none of its own.
+    pub fn is_planned(&self) -> bool {
+        matches!(self.source, MetricSource::Planned(_))
+    }
+
     /// Returns the metric of this name.
     ///
     /// # Errors
@@ -178,7 +187,7 @@ impl Metric {
     /// Formats a value in its shown unit without symbol; all values of a metric have the same decimals.
     pub fn show(&self, value: f64) -> String {
         let decimals = match self.unit {
-            Unit::Share | Unit::Points | Unit::Seconds => 2,
+            Unit::Share | Unit::Points | Unit::Seconds | Unit::Flops => 2,
             Unit::Bytes | Unit::Number => 3,
             Unit::Megabytes | Unit::Count => 1,
         };

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::catalogue::{CostUnit, MetricSource};
 use super::{Metric, ResultsError, Sheet, Spread};
 use crate::experiment::assemble::blueprint;
-use crate::experiment::plan::{Faults, plan};
+use crate::experiment::plan::{Faults, Total, plan};
 use crate::experiment::{DirectoryError, Manifest, Status, names, read_manifest};
 use crate::files::{self, FileKind};
 use crate::methods::Registry;
@@ -33,7 +33,7 @@ pub struct RunRecord {
     pub scenario: toml::Table,
     /// Content of `summary.json`, once the run has ended.
     pub summary: Option<Value>,
-    passes: OnceLock<Option<f64>>,
+    planned: OnceLock<Option<Total>>,
     methods: Registry,
 }
 
@@ -94,7 +94,7 @@ impl RunRecord {
 
     /// Reads the run at `path`, of a method of the registry.
     ///
-    /// Only the planned work of the run (`sample_passes`) needs the method itself.
+    /// Only the planned work of the run (`sample_passes` and the like) needs the method itself.
     ///
     /// # Errors
     /// Fails if there is no run, or if one of its files is damaged.
@@ -119,7 +119,7 @@ impl RunRecord {
             scenario_text,
             scenario,
             summary: json(&path.join(names::SUMMARY))?,
-            passes: OnceLock::new(),
+            planned: OnceLock::new(),
             methods: methods.clone(),
         })
     }
@@ -197,7 +197,9 @@ impl RunRecord {
             }
             MetricSource::Told(event, name) => self.told(event, name),
             MetricSource::ClientsSampled => clients_sampled(tables.clients()?),
-            MetricSource::Passes => *self.passes.get_or_init(|| self.planned_passes()),
+            MetricSource::Planned(work) => {
+                self.planned.get_or_init(|| self.planned()).as_ref().map(|total| work.of(total))
+            }
             MetricSource::Wall => {
                 self.manifest.cost.wall_s.or_else(|| self.number("/wall/total_s"))
             }
@@ -247,12 +249,12 @@ impl RunRecord {
         Spread::of(&said.collect::<Vec<_>>()).map(|spread| spread.mean)
     }
 
-    fn planned_passes(&self) -> Option<f64> {
+    fn planned(&self) -> Option<Total> {
         let methods = &self.methods;
         let name = &self.manifest.scenario.name;
         let loaded = Scenario::from_toml(&self.scenario_text, name, &self.path, &[], methods);
         let scenario = loaded.ok()?.scenario;
-        Some(plan(&blueprint(&scenario, methods).ok()?, Faults::Off).ok()?.total.sample_passes)
+        Some(plan(&blueprint(&scenario, methods).ok()?, Faults::Off).ok()?.total)
     }
 }
 

@@ -17,6 +17,7 @@ mod fedhaf;
 mod fedproto;
 mod fisher_values;
 mod fishers;
+mod flops;
 mod frozen;
 mod gaussians;
 mod glfc;

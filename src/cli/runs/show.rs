@@ -68,7 +68,7 @@ fn render(run: &RunRecord) -> String {
     let changed = row.changed.map_or_else(String::new, |at| format!(", last written {at}"));
     line("on disk", format!("{}{changed}", Bytes(row.size_bytes)));
     for metric in Metric::all() {
-        if metric.name() != "sample_passes"
+        if !metric.is_planned()
             && let Some(value) = run.figure(&metric)
         {
             let name = metric.name();

@@ -41,6 +41,7 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
             Unit::Points => "percentage points (in summary.json and tables a fraction)",
             Unit::Bytes => "MB (in summary.json and tables bytes)",
             Unit::Megabytes => "MB",
+            Unit::Flops => "TFLOP (in summary.json and tables FLOP)",
             Unit::Seconds => "s",
             Unit::Count | Unit::Number => "",
         };

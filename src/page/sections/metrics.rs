@@ -37,7 +37,7 @@ pub(super) fn label(metric: &Metric) -> Label {
         Unit::Points => Label::Points,
         Unit::Bytes => Label::Bytes,
         Unit::Seconds => Label::Seconds,
-        Unit::Megabytes | Unit::Count | Unit::Number => Label::Number,
+        Unit::Flops | Unit::Megabytes | Unit::Count | Unit::Number => Label::Number,
     }
 }
 
