@@ -274,8 +274,7 @@ impl ModelAdaptation for CodaPrompt {
         RowSelection { pool, ..query.rows(query.view.rows.clone()) }
     }
 
-    /// A prefix in each block, the sum of the components up to this task, and the weight of each by attention and
-    /// key.
+    /// A prefix in each block, the sum of its components so far, and the weight of each.
     fn prompt_multiplications(&self, model: &ModelFacts, task: usize) -> f64 {
         let (used, rows) = (self.own_rows(model, task).end, self.sizes.prompt_len as usize);
         let sum = used * (rows + 2) * model.backbone.dim();

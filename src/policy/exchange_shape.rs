@@ -41,8 +41,9 @@ impl ModelFacts {
         multiplications / (3.0 * self.forward())
     }
 
-    /// Returns the multiplications of a forward pass of one sample through the backbone and a linear head of all
-    /// classes.
+    /// Returns the multiplications of a forward pass of one sample.
+    ///
+    /// It goes through the backbone and a linear head of all classes.
     pub fn forward(&self) -> f64 {
         self.backbone.multiplications() + (self.backbone.dim() * self.classes) as f64
     }

@@ -78,10 +78,9 @@ pub trait Method: Send + Sync {
         SampleCost::whole(model)
     }
 
-    /// Returns the multiplications of a piece of work in a round, for counts of floating-point operations; virtual time
-    /// does not depend on them.
+    /// Returns the multiplications of a piece of work in a round, for counts of floating-point operations.
     ///
-    /// By default they are those of [`cost`](Method::cost), where a training pass of a participant's sample costs what
+    /// Virtual time does not depend on them. By default they are those of [`cost`](Method::cost), where a training pass of a participant's sample costs what
     /// `sample`, its [`sample_cost`](Method::sample_cost), says, and all else as many passes where everything trains.
     fn multiplications(
         &self,

@@ -78,7 +78,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Returns true if the metric is predicted from the scenario: a run has none of its own.
+    /// Returns true if the metric is predicted from the scenario.
     pub fn is_planned(&self) -> bool {
         matches!(self.source, MetricSource::Planned(_))
     }

@@ -174,7 +174,7 @@ fn near(found: f64, wanted: usize) {
 }
 
 #[test]
-fn a_round_is_its_training_passes_and_what_stands_beside_them() {
+fn rounds_are_training_passes_and_other_work() {
     let all = BACKBONE + HEAD;
     let [client, server] = work(&built(FedAvg::default(), &vit()), 1);
     near(client, 40 * 3 * 3 * all);

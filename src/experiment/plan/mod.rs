@@ -49,7 +49,9 @@ pub struct Plan {
     pub phases: Vec<PlannedPhase>,
     /// Uploads of one client over the whole run, by phase.
     pub one_client: Vec<OneClient>,
-    /// Floating-point operations of an answer to one sample after the last task, with the pass for its query.
+    /// Floating-point operations of an answer to one sample after the last task.
+    ///
+    /// It includes the pass for a query.
     pub inference_flops: f64,
     /// Bytes held between rounds, if the method reports them beforehand.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -40,7 +40,7 @@ impl WorkCount {
         OPERATIONS * self.method.multiplications(&self.model, context, &work, &sample)
     }
 
-    /// Returns the sample passes and the operations of the server as a round with this number of updates closes.
+    /// Returns the sample passes and the operations of the server as a round closes.
     pub fn of_server(&mut self, round: &RoundContext, updates: usize) -> (f64, f64) {
         let (sample, work) =
             (self.of_sample(&round.stage.view, round.phase), RoundWork::Server { updates });

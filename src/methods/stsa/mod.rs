@@ -182,8 +182,10 @@ impl Method for Stsa {
         SampleCost { forward, backward: 0.0, inference }
     }
 
-    /// A client's random features and, of the exact variant, the triangle of their Gram matrix; at the server its
-    /// Cholesky factor and two triangular systems for each class.
+    /// Random features at a client; a linear system at the server.
+    ///
+    /// The exact variant adds the triangle of a client's Gram matrix. The server computes its Cholesky factor and two
+    /// triangular systems for each class.
     fn multiplications(
         &self,
         _model: &ModelFacts,

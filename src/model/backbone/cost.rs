@@ -36,7 +36,9 @@ impl BackboneConfig {
         }
     }
 
-    /// Returns the multiplications of a block with this number of tokens; none if the backbone is no transformer.
+    /// Returns the multiplications of a block with this number of tokens.
+    ///
+    /// There are none if the backbone is no transformer.
     pub fn block_cost(&self, tokens: usize) -> BlockCost {
         let (dim, hidden) = match self {
             BackboneConfig::Vit(vit) => (vit.dim, vit.mlp),
