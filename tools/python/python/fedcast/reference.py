@@ -1,0 +1,28 @@
+"""The data dictionary."""
+
+import json
+
+from . import _fedcast
+
+
+def columns(file=None):
+    """Explain the columns of the files of runs and studies, as ``fedcast columns`` does.
+
+    Parameters
+    ----------
+    file : str, optional
+        Name of a file, such as ``rounds.csv``; all files by default.
+
+    Returns
+    -------
+    list of dict
+        Of a file its columns, each with ``name``, ``type``, ``unit`` and ``meaning``; otherwise the files with ``name``,
+        ``about`` and ``columns``.
+    """
+    files = json.loads(_fedcast.columns())
+    if file is None:
+        return files
+    for known in files:
+        if known["name"] == file:
+            return known["columns"]
+    raise KeyError(f"{file}: there are {', '.join(known['name'] for known in files)}")
