@@ -1,16 +1,16 @@
 //! Long work on a thread without the GIL, watched by the thread that called from Python.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use fedcast::federation::Interrupt;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::errors::Failure;
-use crate::report::RoundReport;
 
 /// Interval at which Python's signals are checked.
 const LOOK: Duration = Duration::from_millis(50);
@@ -18,9 +18,15 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Stack of the thread: that of a main thread, on which the program computes.
 const STACK: usize = 16 << 20;
 
+/// Report for a callable of Python.
+pub trait Report: Send {
+    /// Returns the dictionary that the callable gets.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>>;
+}
+
 /// Callable of the user, and the reports for it.
-pub struct Audience {
-    pub reports: Mutex<Receiver<RoundReport>>,
+pub struct Audience<R> {
+    pub reports: Mutex<Receiver<R>>,
     pub callback: Option<Py<PyAny>>,
 }
 
@@ -31,10 +37,10 @@ pub struct Audience {
 ///
 /// # Errors
 /// Fails with the exception of a signal or of the callback, or with that of the failure.
-pub fn attend<T: Send>(
+pub fn attend<T: Send, R: Report>(
     py: Python<'_>,
     interrupt: &Interrupt,
-    audience: Audience,
+    audience: Audience<R>,
     work: impl FnOnce() -> Result<T, Failure> + Send,
 ) -> PyResult<T> {
     let (ended, raised) = py.detach(|| {
@@ -61,7 +67,7 @@ pub fn attend<T: Send>(
 }
 
 /// Passes reports on until the work has ended; returns the first exception.
-fn watch(audience: &Audience, interrupt: &Interrupt) -> Option<PyErr> {
+fn watch<R: Report>(audience: &Audience<R>, interrupt: &Interrupt) -> Option<PyErr> {
     // Nobody else listens; the lock makes the receiver one that threads may share.
     let reports = audience.reports.lock().unwrap_or_else(PoisonError::into_inner);
     let mut raised = None;

@@ -7,9 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::{Float64Builder, Int64Builder, StringBuilder};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use fedcast::report::column::{CellType, Column};
+use fedcast::results::{Table, TableCell};
+use fedcast::study;
 
 use crate::errors::Failure;
 
@@ -83,11 +85,48 @@ pub fn read_csv(path: &Path, columns: &[Column]) -> Result<RecordBatch, Failure>
     let mut row = csv::StringRecord::new();
     while reader.read_record(&mut row).map_err(|error| damaged(error.to_string()))? {
         for ((cells, column), cell) in cells.iter_mut().zip(columns).zip(&row) {
-            let misfit = || format!("`{cell}` in column `{}` is no {}", column.name, column.cells.word());
+            let misfit =
+                || format!("`{cell}` in column `{}` is no {}", column.name, column.cells.word());
             cells.push(cell).ok_or_else(|| damaged(misfit()))?;
         }
     }
     let schema = Schema::new(columns.iter().map(field).collect::<Vec<_>>());
     let arrays = cells.into_iter().map(Cells::finish).collect();
     RecordBatch::try_new(Arc::new(schema), arrays).map_err(|error| damaged(error.to_string()))
+}
+
+/// Returns the columns of a table of a study, which the dictionary describes as `study/<file>`.
+///
+/// # Errors
+/// Fails if the table has rows of several lengths, which the program does not write.
+pub fn from_table(table: &Table) -> Result<RecordBatch, Failure> {
+    let known: Vec<&Column> = study::files().iter().flat_map(|file| file.columns).collect();
+    let mut fields = Vec::new();
+    let mut arrays: Vec<ArrayRef> = Vec::new();
+    for (at, (name, cells)) in table.columns().iter().enumerate() {
+        let found = known.iter().find(|column| column.name == name);
+        let (unit, meaning) = found.map_or(("", ""), |column| (column.unit, column.meaning));
+        let values = table.rows().iter().map(|row| row.get(at));
+        let (array, of): (ArrayRef, _) = match cells {
+            CellType::Int => {
+                let int =
+                    |cell| if let Some(TableCell::Integer(n)) = cell { Some(*n) } else { None };
+                (Arc::new(values.map(int).collect::<Int64Array>()), DataType::Int64)
+            }
+            CellType::Float => {
+                let float =
+                    |cell| if let Some(TableCell::Number(x)) = cell { Some(*x) } else { None };
+                (Arc::new(values.map(float).collect::<Float64Array>()), DataType::Float64)
+            }
+            CellType::Text => {
+                let text =
+                    |cell| if let Some(TableCell::Text(t)) = cell { Some(&t[..]) } else { None };
+                (Arc::new(values.map(text).collect::<StringArray>()), DataType::Utf8)
+            }
+        };
+        fields.push(described(Field::new(name, of, true), unit, meaning));
+        arrays.push(array);
+    }
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays);
+    batch.map_err(|error| Failure::recording(error.to_string()))
 }

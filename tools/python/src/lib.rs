@@ -9,8 +9,10 @@ mod command;
 mod errors;
 mod journal;
 mod report;
+mod rule;
 mod runs;
 mod scenario;
+mod study;
 mod table;
 mod values;
 
@@ -20,13 +22,15 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _fedcast {
     #[pymodule_export]
-    use super::command::{columns, main};
+    use super::command::{columns, main, set_program};
     #[pymodule_export]
     use super::journal::events;
     #[pymodule_export]
     use super::runs::{fork, manifest, resume, run_table, summary, verify, what_if};
     #[pymodule_export]
     use super::scenario::Scenario;
+    #[pymodule_export]
+    use super::study::Study;
     #[pymodule_export]
     use super::table::Table;
 }

@@ -6,6 +6,8 @@ use fedcast::federation::{Direction, Entry, Event, EventSink, SinkError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::attend::Report;
+
 /// State of a run after a round closed or the model was evaluated; rounds and tasks count from 1.
 #[derive(Clone, Debug, Default)]
 pub struct RoundReport {
@@ -20,9 +22,8 @@ pub struct RoundReport {
     accuracy: Option<f64>,
 }
 
-impl RoundReport {
-    /// Returns the report as keyword arguments of `fedcast.Progress`.
-    pub fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+impl Report for RoundReport {
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let of = PyDict::new(py);
         of.set_item("event", self.event)?;
         of.set_item("task", self.task)?;

@@ -9,7 +9,6 @@ use fedcast::experiment::ranks::ComputeResources;
 use fedcast::experiment::{self, ForkOptions, Provenance, Resumed, Run, Verified, VerifyOptions};
 use fedcast::experiment::{hold_for_tables, read_manifest, read_summary, what_if_scenario};
 use fedcast::federation::{EndReason, EventSink, Interrupt};
-use fedcast::methods::Registry;
 use fedcast::report::tables::{TableFiles, copy_tables};
 use fedcast::report::{self, Executed, Shared, Timing, dictionary};
 use fedcast::scenario::Scenario;
@@ -20,6 +19,7 @@ use crate::attend::{Audience, attend};
 use crate::columns::read_csv;
 use crate::errors::Failure;
 use crate::report::{Reporter, RoundReport};
+use crate::rule::Rule;
 use crate::table::Table;
 use crate::values::to_overrides;
 
@@ -87,18 +87,22 @@ pub fn resume(
     workers: Option<u32>,
     force: bool,
     callback: Option<Py<PyAny>>,
+    rule: Option<Py<PyAny>>,
 ) -> PyResult<Ended> {
-    compute(py, callback, |call| {
+    let rule = Rule::new(rule);
+    let ended = compute(py, callback, |call| {
         let crew = ComputeResources { workers, ranks: None };
-        let resumed = experiment::resume(&path, &Registry::builtin(), crew, force)?;
+        let resumed = experiment::resume(&path, &rule.registry(), crew, force)?;
         let Resumed { run, scenario, notices, replayed } = resumed;
+        rule.require(&scenario)?;
         call.execute(run, &scenario, replayed, notices)
-    })
+    });
+    ended.map_err(|error| rule.explain(py, error))
 }
 
 /// Fork a run after a task and execute the new run.
 #[pyfunction]
-#[pyo3(signature = (path, after_task, overrides, out, recompute, force, workers, callback))]
+#[pyo3(signature = (path, after_task, overrides, out, recompute, force, workers, callback, rule))]
 #[expect(clippy::too_many_arguments, reason = "they are the options of `fedcast fork`")]
 pub fn fork(
     py: Python<'_>,
@@ -110,17 +114,21 @@ pub fn fork(
     force: bool,
     workers: Option<u32>,
     callback: Option<Py<PyAny>>,
+    rule: Option<Py<PyAny>>,
 ) -> PyResult<Ended> {
+    let rule = Rule::new(rule);
     let overrides = to_overrides(overrides)?;
     let command = py.import("sys")?.getattr("argv")?.extract()?;
-    let provenance = Provenance { command, overrides: overrides.clone(), origin: None };
+    let requires = read_manifest(&path).ok().and_then(|manifest| manifest.provenance.requires);
+    let provenance = Provenance { command, overrides: overrides.clone(), origin: None, requires };
     let options = ForkOptions { after_task, overrides, out, recompute, force, workers, provenance };
-    compute(py, callback, |call| {
+    let ended = compute(py, callback, |call| {
         let interrupt = call.interrupt.clone();
-        let forked = experiment::fork(&path, &Registry::builtin(), &options, interrupt)?;
+        let forked = experiment::fork(&path, &rule.registry(), &options, interrupt)?;
         let Resumed { run, scenario, notices, replayed } = forked;
         call.execute(run, &scenario, replayed, notices)
-    })
+    });
+    ended.map_err(|error| rule.explain(py, error))
 }
 
 /// Execute a run again and compare every entry; returns the result as JSON.
@@ -131,11 +139,13 @@ pub fn verify(
     workers: Option<u32>,
     from_round: Option<u32>,
     callback: Option<Py<PyAny>>,
+    rule: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    compute(py, callback, |call| {
+    let rule = Rule::new(rule);
+    let verified = compute(py, callback, |call| {
         let options = VerifyOptions { workers, ranks: None, from_round };
         let progress: Box<dyn EventSink> = Box::new(Reporter::new(call.reports, 0));
-        let methods = Registry::builtin();
+        let methods = rule.registry();
         let verified =
             experiment::verify(&path, &methods, options, Some(progress), call.interrupt)?;
         let Verified { entries, digests, partial, replayed, notices } = verified;
@@ -144,7 +154,8 @@ pub fn verify(
             "notes": notices,
         });
         Ok(found.to_string())
-    })
+    });
+    verified.map_err(|error| rule.explain(py, error))
 }
 
 /// Time a recorded run again with other links, speeds or closing rules; returns both timings as JSON.
@@ -155,10 +166,10 @@ pub fn what_if(
     overrides: Option<&Bound<'_, PyDict>>,
     out: Option<PathBuf>,
 ) -> PyResult<String> {
-    let overrides = to_overrides(overrides)?;
+    let (rule, overrides) = (Rule::new(None), to_overrides(overrides)?);
     compute(py, None, |call| {
         drop(call);
-        let methods = Registry::builtin();
+        let methods = rule.registry();
         let manifest = read_manifest(&path)?;
         let mut recorded = Timing::default();
         experiment::replay(&path, &mut [&mut recorded])?;
@@ -203,11 +214,12 @@ pub fn run_table(py: Python<'_>, path: PathBuf, file: &str) -> PyResult<Table> {
     let read = || {
         let known = dictionary::file(file).filter(|known| known.name.ends_with(".csv"));
         let known = known.ok_or_else(|| {
-            Failure::usage(format!("a run has no table `{file}`\n  help: `fedcast columns` lists them"))
+            Failure::usage(format!(
+                "a run has no table `{file}`\n  help: `fedcast columns` lists them"
+            ))
         })?;
         read_csv(&path.join(known.name), known.columns)
     };
     let read = py.detach(read).map_err(|failure| failure.to_exception(py));
     Ok(Table::from(read?))
 }
-

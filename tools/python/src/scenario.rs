@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use fedcast::experiment::assemble::{blueprint, divide};
 use fedcast::experiment::plan::{Faults, plan};
 use fedcast::experiment::{Origin, Provenance, Run, RunOptions, default_directory};
-use fedcast::methods::Registry;
 use fedcast::scenario::{Loaded, Override};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::Failure;
+use crate::rule::Rule;
 use crate::runs::{Ended, RunCall, compute};
 use crate::values::{to_overrides, to_table};
 
@@ -18,7 +18,7 @@ use crate::values::{to_overrides, to_table};
 #[pyclass(frozen, module = "fedcast._fedcast")]
 pub struct Scenario {
     loaded: Loaded,
-    methods: Registry,
+    rule: Rule,
     overrides: Vec<String>,
     file: Option<PathBuf>,
 }
@@ -35,11 +35,17 @@ fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
 impl Scenario {
     /// Read a scenario file.
     #[staticmethod]
-    fn load(py: Python<'_>, path: PathBuf, overrides: Option<&Bound<'_, PyDict>>) -> PyResult<Scenario> {
-        let (methods, overrides) = (Registry::builtin(), to_overrides(overrides)?);
+    fn load(
+        py: Python<'_>,
+        path: PathBuf,
+        overrides: Option<&Bound<'_, PyDict>>,
+        rule: Option<Py<PyAny>>,
+    ) -> PyResult<Scenario> {
+        let (rule, overrides) = (Rule::new(rule), to_overrides(overrides)?);
+        let methods = rule.registry();
         let loaded = fedcast::scenario::Scenario::load(&path, &changes(&overrides), &methods);
         let loaded = loaded.map_err(|error| Failure::from(error).to_exception(py))?;
-        Ok(Scenario { loaded, methods, overrides, file: Some(path) })
+        Ok(Scenario { loaded, rule, overrides, file: Some(path) })
     }
 
     /// Read a dictionary as if it were the file `folder/name.toml`.
@@ -50,14 +56,16 @@ impl Scenario {
         name: &str,
         folder: PathBuf,
         overrides: Option<&Bound<'_, PyDict>>,
+        rule: Option<Py<PyAny>>,
     ) -> PyResult<Scenario> {
         let text = to_table(table)?.to_string();
-        let (methods, overrides) = (Registry::builtin(), to_overrides(overrides)?);
+        let (rule, overrides) = (Rule::new(rule), to_overrides(overrides)?);
+        let methods = rule.registry();
         let changes = changes(&overrides);
         let loaded =
             fedcast::scenario::Scenario::from_toml(&text, name, &folder, &changes, &methods);
         let loaded = loaded.map_err(|error| Failure::from(error).to_exception(py))?;
-        Ok(Scenario { loaded, methods, overrides, file: None })
+        Ok(Scenario { loaded, rule, overrides, file: None })
     }
 
     /// Label of the scenario.
@@ -78,6 +86,12 @@ impl Scenario {
         default_directory(&self.loaded.scenario)
     }
 
+    /// Name of the method.
+    #[getter]
+    fn method(&self) -> &str {
+        &self.loaded.scenario.method.name
+    }
+
     /// Effective scenario: TOML with every default written out.
     fn to_toml(&self) -> String {
         self.loaded.scenario.to_effective_toml()
@@ -95,7 +109,7 @@ impl Scenario {
     /// Plan the run and return the plan as JSON.
     fn plan(&self, py: Python<'_>, faults: bool) -> PyResult<String> {
         let planned = py.detach(|| {
-            let blueprint = blueprint(&self.loaded.scenario, &self.methods)?;
+            let blueprint = blueprint(&self.loaded.scenario, &self.rule.registry())?;
             let planned = plan(&blueprint, if faults { Faults::On } else { Faults::Off })?;
             let mut planned = serde_json::to_value(&planned)
                 .map_err(|error| Failure::usage(error.to_string()))?;
@@ -117,12 +131,16 @@ impl Scenario {
     ) -> PyResult<Ended> {
         let command = py.import("sys")?.getattr("argv")?.extract()?;
         let origin = self.file.as_deref().and_then(|file: &Path| Origin::of(file));
-        let provenance = Provenance { command, overrides: self.overrides.clone(), origin };
+        let requires = self.rule.object_of(&self.loaded.scenario);
+        let provenance =
+            Provenance { command, overrides: self.overrides.clone(), origin, requires };
         let options = RunOptions { workers, ranks: None, out, force, provenance };
-        compute(py, callback, |call: RunCall| {
+        let ended = compute(py, callback, |call: RunCall| {
             let scenario = &self.loaded.scenario;
-            let run = Run::prepare(scenario, &self.methods, &options)?;
+            self.rule.require(scenario)?;
+            let run = Run::prepare(scenario, &self.rule.registry(), &options)?;
             call.execute(run, scenario, 0, Vec::new())
-        })
+        });
+        ended.map_err(|error| self.rule.explain(py, error))
     }
 }
