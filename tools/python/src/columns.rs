@@ -109,19 +109,16 @@ pub fn from_table(table: &Table) -> Result<RecordBatch, Failure> {
         let values = table.rows().iter().map(|row| row.get(at));
         let (array, of): (ArrayRef, _) = match cells {
             CellType::Int => {
-                let int =
-                    |cell| if let Some(TableCell::Integer(n)) = cell { Some(*n) } else { None };
-                (Arc::new(values.map(int).collect::<Int64Array>()), DataType::Int64)
+                let column: Int64Array = values.map(as_integer).collect();
+                (Arc::new(column), DataType::Int64)
             }
             CellType::Float => {
-                let float =
-                    |cell| if let Some(TableCell::Number(x)) = cell { Some(*x) } else { None };
-                (Arc::new(values.map(float).collect::<Float64Array>()), DataType::Float64)
+                let column: Float64Array = values.map(as_number).collect();
+                (Arc::new(column), DataType::Float64)
             }
             CellType::Text => {
-                let text =
-                    |cell| if let Some(TableCell::Text(t)) = cell { Some(&t[..]) } else { None };
-                (Arc::new(values.map(text).collect::<StringArray>()), DataType::Utf8)
+                let column: StringArray = values.map(as_text).collect();
+                (Arc::new(column), DataType::Utf8)
             }
         };
         fields.push(described(Field::new(name, of, true), unit, meaning));
@@ -129,4 +126,16 @@ pub fn from_table(table: &Table) -> Result<RecordBatch, Failure> {
     }
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays);
     batch.map_err(|error| Failure::recording(error.to_string()))
+}
+
+fn as_integer(cell: Option<&TableCell>) -> Option<i64> {
+    if let Some(TableCell::Integer(number)) = cell { Some(*number) } else { None }
+}
+
+fn as_number(cell: Option<&TableCell>) -> Option<f64> {
+    if let Some(TableCell::Number(number)) = cell { Some(*number) } else { None }
+}
+
+fn as_text(cell: Option<&TableCell>) -> Option<&str> {
+    if let Some(TableCell::Text(text)) = cell { Some(text) } else { None }
 }

@@ -65,12 +65,12 @@ impl Rule {
         Some(format!("the Python object `{class}`; without it the run cannot be computed again"))
     }
 
-    /// Checks that there is an object if the scenario's method needs it.
+    /// Checks that there is an object if the method of this name needs it.
     ///
     /// # Errors
     /// Fails with advice if it is missing.
-    pub fn require(&self, scenario: &Scenario) -> Result<(), Failure> {
-        match scenario.method.name == NAME && self.object.is_none() {
+    pub fn require(&self, method: &str) -> Result<(), Failure> {
+        match method == NAME && self.object.is_none() {
             true => Err(Failure::usage(MISSING)),
             false => Ok(()),
         }

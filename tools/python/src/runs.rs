@@ -91,10 +91,10 @@ pub fn resume(
 ) -> PyResult<Ended> {
     let rule = Rule::new(rule);
     let ended = compute(py, callback, |call| {
+        rule.require(&read_manifest(&path)?.method)?;
         let crew = ComputeResources { workers, ranks: None };
         let resumed = experiment::resume(&path, &rule.registry(), crew, force)?;
         let Resumed { run, scenario, notices, replayed } = resumed;
-        rule.require(&scenario)?;
         call.execute(run, &scenario, replayed, notices)
     });
     ended.map_err(|error| rule.explain(py, error))
@@ -123,6 +123,7 @@ pub fn fork(
     let provenance = Provenance { command, overrides: overrides.clone(), origin: None, requires };
     let options = ForkOptions { after_task, overrides, out, recompute, force, workers, provenance };
     let ended = compute(py, callback, |call| {
+        rule.require(&read_manifest(&path)?.method)?;
         let interrupt = call.interrupt.clone();
         let forked = experiment::fork(&path, &rule.registry(), &options, interrupt)?;
         let Resumed { run, scenario, notices, replayed } = forked;
@@ -143,6 +144,7 @@ pub fn verify(
 ) -> PyResult<String> {
     let rule = Rule::new(rule);
     let verified = compute(py, callback, |call| {
+        rule.require(&read_manifest(&path)?.method)?;
         let options = VerifyOptions { workers, ranks: None, from_round };
         let progress: Box<dyn EventSink> = Box::new(Reporter::new(call.reports, 0));
         let methods = rule.registry();

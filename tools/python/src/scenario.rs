@@ -137,7 +137,7 @@ impl Scenario {
         let options = RunOptions { workers, ranks: None, out, force, provenance };
         let ended = compute(py, callback, |call: RunCall| {
             let scenario = &self.loaded.scenario;
-            self.rule.require(scenario)?;
+            self.rule.require(&scenario.method.name)?;
             let run = Run::prepare(scenario, &self.rule.registry(), &options)?;
             call.execute(run, scenario, 0, Vec::new())
         });

@@ -55,17 +55,20 @@ class WhatIf:
 class Run:
     """A run directory. Make one with `Scenario.run` or `open`."""
 
-    def __init__(self, path):
+    def __init__(self, path, rule=None):
         self._path = pathlib.Path(path)
+        self._rule = rule
 
     @classmethod
-    def open(cls, path):
+    def open(cls, path, *, rule=None):
         """Open a run directory.
 
         Parameters
         ----------
         path : str or os.PathLike
             The directory.
+        rule : object, optional
+            Object of the method ``python``, to resume, verify or fork a run of it.
 
         Returns
         -------
@@ -77,7 +80,7 @@ class Run:
             If it is no run directory.
         """
         _fedcast.manifest(os.fspath(path))
-        return cls(path)
+        return cls(path, rule)
 
     @property
     def path(self):
@@ -162,7 +165,8 @@ class Run:
         Run
             This run.
         """
-        return ended(_fedcast.resume(str(self._path), workers, force, listener(progress)))
+        found = _fedcast.resume(str(self._path), workers, force, listener(progress), self._rule)
+        return ended(found, self._rule)
 
     def verify(self, *, workers=None, from_round=None, progress=False):
         """Execute the run again and compare every event and number.
@@ -183,7 +187,8 @@ class Run:
         DivergedError
             At the first difference.
         """
-        found = _fedcast.verify(str(self._path), workers, from_round, listener(progress))
+        hear = listener(progress)
+        found = _fedcast.verify(str(self._path), workers, from_round, hear, self._rule)
         return Verified(**json.loads(found))
 
     def what_if(self, overrides, out=None):
@@ -232,16 +237,16 @@ class Run:
         """
         out = None if out is None else os.fspath(out)
         return ended(_fedcast.fork(str(self._path), after_task, overrides, out, recompute, force,
-                                    workers, listener(progress)))
+                                   workers, listener(progress), self._rule), self._rule)
 
     def __repr__(self):
         return f"<fedcast.Run {self._path}>"
 
 
-def ended(native):
+def ended(native, rule=None):
     """Return the run of a native result, with its notes as warnings."""
     for note in native.notes:
         warnings.warn(note, stacklevel=3)
     if native.learned_nothing:
         warnings.warn("no update was aggregated: the model did not learn", stacklevel=3)
-    return Run(native.directory)
+    return Run(native.directory, rule)

@@ -4,18 +4,21 @@ import json
 import os
 
 from . import _fedcast
+from . import arrays as _arrays
 from .progress import listener
+from .rule import describe
 from .run import ended
 
 
 class Scenario:
     """Everything that a run depends on, read and checked; make one with `load` or `from_dict`."""
 
-    def __init__(self, native):
+    def __init__(self, native, rule=None):
         self._native = native
+        self._rule = rule
 
     @classmethod
-    def load(cls, path, overrides=None):
+    def load(cls, path, overrides=None, *, data=None, splits=None, rule=None):
         """Read a scenario file.
 
         Parameters
@@ -24,6 +27,15 @@ class Scenario:
             The file.
         overrides : dict, optional
             Values by the dotted paths of their keys, as after ``--set``: ``{"federation.clients": 100}``.
+        data : dict, optional
+            Own data, ``{"train": (x, y), "test": (x, y)}``: arrays or tensors, ``x`` of ``uint8`` (n, side, side[, 3]) or
+            floats (n, width) or (n, channels, height, width), ``y`` of integers. They replace ``[data]`` but its
+            transforms; their hash is the last component of ``data.path``.
+        splits : sequence, optional
+            Own division of the training samples: an array of sample indices per client, or per client one such array
+            per task, whose classes must be those of the task.
+        rule : object, optional
+            Object with ``aggregate(round, updates)`` for ``method.name = "python"``.
 
         Returns
         -------
@@ -34,29 +46,51 @@ class Scenario:
         ScenarioError
             If the scenario is invalid; ``line``, ``column`` and ``help`` are those of the first error.
         """
-        return cls(_fedcast.Scenario.load(os.fspath(path), overrides))
+        own = _own(data, splits, rule)
+        # The transforms of the file remain; what else it says of data does not fit other data.
+        return cls(_fedcast.Scenario.load(os.fspath(path), {**own, **(overrides or {})}, rule), rule)
 
     @classmethod
-    def from_dict(cls, table, overrides=None, *, name="scenario", folder="."):
+    def from_dict(cls, table, overrides=None, *, name="scenario", folder=".", splits=None):
         """Read a scenario from a dictionary.
 
         Parameters
         ----------
         table : dict
-            Keys and tables of a scenario file; ``schema`` is that of this version unless it is given.
+            Keys and tables of a scenario file; ``schema`` is that of this version unless it is given. ``data`` may be
+            own data, ``{"train": (x, y), "test": (x, y)}``, and ``method`` may have the object of a rule:
+            ``{"name": "python", "rule": Median()}``.
         overrides : dict, optional
             As of `load`.
         name : str, default "scenario"
             Label of the scenario, and the name of the file in errors.
         folder : str or os.PathLike, default "."
             Folder at which relative paths start.
+        splits : sequence, optional
+            As of `load`.
 
         Returns
         -------
         Scenario
         """
         table = {"schema": 2, **table}
-        return cls(_fedcast.Scenario.from_dict(table, name, os.path.abspath(folder), overrides))
+        data, method = table.get("data"), table.get("method")
+        arrays = isinstance(data, dict) and isinstance(data.get("train"), (tuple, list))
+        if arrays:
+            own = {part: data[part] for part in ("train", "test") if part in data}
+            rest = {key: value for key, value in data.items() if key not in own}
+            table["data"] = {**_arrays.store(own), **rest}
+        rule = method.get("rule") if isinstance(method, dict) else None
+        rule = None if isinstance(rule, str) else rule
+        if rule is not None:
+            named, digest = describe(rule)
+            table["method"] = {**method, "rule": named, "digest": digest}
+        if splits is not None:
+            labels = data["train"][1] if arrays else None
+            for key, value in _arrays.split(splits, labels).items():
+                table[key] = {**table.get(key, {}), **value} if key == "federation" else value
+        native = _fedcast.Scenario.from_dict(table, name, os.path.abspath(folder), overrides, rule)
+        return cls(native, rule)
 
     @property
     def name(self):
@@ -136,7 +170,23 @@ class Scenario:
             After Ctrl-C.
         """
         out = None if out is None else os.fspath(out)
-        return ended(self._native.run(out, workers, force, listener(progress)))
+        return ended(self._native.run(out, workers, force, listener(progress)), self._rule)
 
     def __repr__(self):
         return f"<fedcast.Scenario {self.name} {self.hash[:8]}>"
+
+
+def _own(data, splits, rule):
+    """Return overrides for own data, splits and the object of a rule."""
+    own = {}
+    if data is not None:
+        own = {f"data.{key}": value for key, value in _arrays.store(data).items()}
+    if splits is not None:
+        labels = data["train"][1] if data is not None else None
+        keys = _arrays.split(splits, labels)
+        own["federation.clients"] = keys.pop("federation")["clients"]
+        own.update(keys)
+    if rule is not None:
+        own["method.name"] = "python"
+        own["method.rule"], own["method.digest"] = describe(rule)
+    return own

@@ -26,7 +26,7 @@ pub fn to_arrays<'py>(py: Python<'py>, set: &ParameterSet) -> PyResult<Bound<'py
         })?;
         let flat = from_buffer.call1((bytes, &dtype))?;
         let shape = parameter.shape.clone();
-        arrays.set_item(name, flat.call_method1("reshape", (shape,))?)?;
+        arrays.set_item(&**name, flat.call_method1("reshape", (shape,))?)?;
     }
     Ok(arrays)
 }
