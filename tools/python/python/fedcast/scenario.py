@@ -47,8 +47,7 @@ class Scenario:
             If the scenario is invalid; ``line``, ``column`` and ``help`` are those of the first error.
         """
         own = _own(data, splits, rule)
-        # The transforms of the file remain; what else it says of data does not fit other data.
-        return cls(_fedcast.Scenario.load(os.fspath(path), {**own, **(overrides or {})}, rule), rule)
+        return cls(_fedcast.Scenario.load(os.fspath(path), {**(overrides or {}), **own}, rule), rule)
 
     @classmethod
     def from_dict(cls, table, overrides=None, *, name="scenario", folder=".", splits=None):
