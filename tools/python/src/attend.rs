@@ -66,6 +66,19 @@ pub fn attend<T: Send, R: Report>(
     }
 }
 
+/// Runs short work without the GIL; a panic in it is a failure.
+///
+/// # Errors
+/// Fails with the exception of the failure.
+pub fn without_gil<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T, Failure> + Send,
+) -> PyResult<T> {
+    let ended = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    let ended = ended.unwrap_or_else(|panic| Err(Failure::panicked(&*panic)));
+    ended.map_err(|failure| failure.to_exception(py))
+}
+
 /// Passes reports on until the work has ended; returns the first exception.
 fn watch<R: Report>(audience: &Audience<R>, interrupt: &Interrupt) -> Option<PyErr> {
     // Nobody else listens; the lock makes the receiver one that threads may share.

@@ -16,6 +16,7 @@ use fedcast::experiment::names;
 use pyo3::prelude::*;
 
 use self::rows::Rows;
+use crate::attend::without_gil;
 use crate::errors::Failure;
 use crate::table::Table;
 
@@ -25,8 +26,7 @@ const BLOCK: usize = 4 << 20;
 /// Read the journal of a run.
 #[pyfunction]
 pub fn events(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
-    let read = py.detach(|| read(&path.join(names::EVENTS)));
-    let batches = read.map_err(|failure| failure.to_exception(py))?;
+    let batches = without_gil(py, || read(&path.join(names::EVENTS)))?;
     Ok(Table::new(Rows::schema(), batches))
 }
 

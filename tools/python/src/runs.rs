@@ -15,7 +15,7 @@ use fedcast::scenario::Scenario;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::attend::{Audience, attend};
+use crate::attend::{Audience, attend, without_gil};
 use crate::columns::read_csv;
 use crate::errors::Failure;
 use crate::report::{Reporter, RoundReport};
@@ -200,14 +200,13 @@ pub fn what_if(
 /// Return `manifest.json`.
 #[pyfunction]
 pub fn manifest(py: Python<'_>, path: PathBuf) -> PyResult<String> {
-    let found = read_manifest(&path).map(|manifest| manifest.to_json());
-    found.map_err(|error| Failure::from(error).to_exception(py))
+    without_gil(py, || Ok(read_manifest(&path)?.to_json()))
 }
 
 /// Return `summary.json`.
 #[pyfunction]
 pub fn summary(py: Python<'_>, path: PathBuf) -> PyResult<String> {
-    read_summary(&path).map_err(|error| Failure::from(error).to_exception(py))
+    without_gil(py, || Ok(read_summary(&path)?))
 }
 
 /// Read a CSV table of a run.
@@ -222,6 +221,5 @@ pub fn run_table(py: Python<'_>, path: PathBuf, file: &str) -> PyResult<Table> {
         })?;
         read_csv(&path.join(known.name), known.columns)
     };
-    let read = py.detach(read).map_err(|failure| failure.to_exception(py));
-    Ok(Table::from(read?))
+    Ok(Table::from(without_gil(py, read)?))
 }

@@ -9,6 +9,7 @@ use fedcast::scenario::{Loaded, Override};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::attend::without_gil;
 use crate::errors::Failure;
 use crate::rule::Rule;
 use crate::runs::{Ended, RunCall, compute};
@@ -43,8 +44,9 @@ impl Scenario {
     ) -> PyResult<Scenario> {
         let (rule, overrides) = (Rule::new(rule), to_overrides(overrides)?);
         let methods = rule.registry();
-        let loaded = fedcast::scenario::Scenario::load(&path, &changes(&overrides), &methods);
-        let loaded = loaded.map_err(|error| Failure::from(error).to_exception(py))?;
+        let changes = changes(&overrides);
+        let loaded =
+            without_gil(py, || Ok(fedcast::scenario::Scenario::load(&path, &changes, &methods)?))?;
         Ok(Scenario { loaded, rule, overrides, file: Some(path) })
     }
 
@@ -62,9 +64,10 @@ impl Scenario {
         let (rule, overrides) = (Rule::new(rule), to_overrides(overrides)?);
         let methods = rule.registry();
         let changes = changes(&overrides);
-        let loaded =
-            fedcast::scenario::Scenario::from_toml(&text, name, &folder, &changes, &methods);
-        let loaded = loaded.map_err(|error| Failure::from(error).to_exception(py))?;
+        let loaded = without_gil(py, || {
+            let read = fedcast::scenario::Scenario::from_toml;
+            Ok(read(&text, name, &folder, &changes, &methods)?)
+        })?;
         Ok(Scenario { loaded, rule, overrides, file: None })
     }
 
@@ -99,24 +102,22 @@ impl Scenario {
 
     /// Draw the partition and return notes as JSON.
     fn check(&self, py: Python<'_>) -> PyResult<String> {
-        let checked = py.detach(|| {
+        without_gil(py, || {
             divide(&self.loaded.scenario)?;
             json(&self.loaded.notes())
-        });
-        checked.map_err(|failure: Failure| failure.to_exception(py))
+        })
     }
 
     /// Plan the run and return the plan as JSON.
     fn plan(&self, py: Python<'_>, faults: bool) -> PyResult<String> {
-        let planned = py.detach(|| {
+        without_gil(py, || {
             let blueprint = blueprint(&self.loaded.scenario, &self.rule.registry())?;
             let planned = plan(&blueprint, if faults { Faults::On } else { Faults::Off })?;
             let mut planned = serde_json::to_value(&planned)
                 .map_err(|error| Failure::usage(error.to_string()))?;
             planned["notes"] = blueprint.notes.into();
             Ok(planned.to_string())
-        });
-        planned.map_err(|failure: Failure| failure.to_exception(py))
+        })
     }
 
     /// Run the scenario; see `fedcast.Scenario.run`.

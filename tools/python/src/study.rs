@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
 
-use arrow_array::RecordBatch;
 use fedcast::federation::Interrupt;
 use fedcast::methods::Registry;
 use fedcast::results;
@@ -17,7 +16,7 @@ use fedcast::study::{
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::attend::{Audience, Report, attend};
+use crate::attend::{Audience, Report, attend, without_gil};
 use crate::columns::from_table;
 use crate::errors::Failure;
 use crate::table::Table;
@@ -72,11 +71,11 @@ impl Study {
         py: Python<'_>,
         make: impl FnOnce(&Outcomes) -> Result<results::Table, Failure> + Send,
     ) -> PyResult<Table> {
-        let made: Result<RecordBatch, Failure> = py.detach(|| {
+        let made = without_gil(py, || {
             let (_, outcomes) = self.read()?;
             from_table(&make(&outcomes)?)
         });
-        Ok(Table::from(made.map_err(|failure| failure.to_exception(py))?))
+        Ok(Table::from(made?))
     }
 }
 
@@ -98,7 +97,7 @@ impl Study {
             let overrides = overrides(&study, &changes)?;
             Ok(Study { study, directory, overrides, methods: Registry::builtin() })
         };
-        load().map_err(|failure| failure.to_exception(py))
+        without_gil(py, load)
     }
 
     /// Label of the study.
@@ -118,8 +117,7 @@ impl Study {
         &self,
         py: Python<'_>,
     ) -> PyResult<Vec<(String, u64, &'static str, PathBuf, Option<String>)>> {
-        let read = py.detach(|| self.read()).map_err(|failure| failure.to_exception(py));
-        let (_, outcomes) = read?;
+        let (_, outcomes) = without_gil(py, || self.read())?;
         let cells = outcomes.all.iter().map(|outcome| {
             let error = match &outcome.state {
                 CellState::Failed(failure) => Some(failure.error.clone()),

@@ -4,6 +4,8 @@ Arrays are written once, to ``<cache>/arrays/<hash>``. The hash of their content
 and so a part of the scenario's hash: a run on arrays is resumed, verified and repeated like any other.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import pathlib
@@ -11,11 +13,12 @@ import shutil
 import struct
 import tempfile
 import zlib
+from typing import Any, Dict, Optional, Sequence
 
 import numpy as np
 
 
-def store(data):
+def store(data: Dict[str, Any]) -> Dict[str, Any]:
     """Write arrays and return the ``[data]`` keys that read them.
 
     Parameters
@@ -55,7 +58,7 @@ def store(data):
     return {"source": "table", "path": str(path), "width": x[0].size}
 
 
-def split(splits, labels=None):
+def split(splits: Sequence[Any], labels: Optional[Any] = None) -> Dict[str, Any]:
     """Write a division of training samples and return the keys of a scenario that use it.
 
     Parameters
@@ -105,7 +108,7 @@ def split(splits, labels=None):
     return keys
 
 
-def folder():
+def folder() -> pathlib.Path:
     """Return the folder of arrays: ``FEDCAST_CACHE`` or the user's caches, ``arrays`` in it."""
     cache = os.environ.get("FEDCAST_CACHE")
     if not cache:
@@ -176,7 +179,7 @@ def _images(into, name, part):
     pyarrow.parquet.write_table(table, into / f"{name}.parquet")
 
 
-def png(image):
+def png(image: np.ndarray) -> bytes:
     """Return an image of shape (height, width) or (height, width, 1 or 3) as PNG, without loss."""
     height, width = image.shape[:2]
     color = 2 if image.ndim == 3 and image.shape[2] == 3 else 0

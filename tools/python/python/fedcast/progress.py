@@ -1,8 +1,10 @@
 """Progress of a run."""
 
+from __future__ import annotations
+
 import sys
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Callable, Dict, Optional, Union
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,10 @@ class Progress:
     accuracy: Optional[float]
 
 
-def listener(progress):
+Listener = Union[bool, None, Callable[[Progress], object]]
+
+
+def listener(progress: Listener) -> Optional[Callable[[Dict[str, Any]], object]]:
     """Return the callable that hears the native reports, or None.
 
     Parameters
@@ -52,7 +57,7 @@ def listener(progress):
     return lambda report: hear(Progress(**report))
 
 
-def _print(now):
+def _print(now: Progress) -> None:
     accuracy = "" if now.accuracy is None else f"  accuracy {100 * now.accuracy:.2f} %"
     if now.event == "round_closed":
         line = f"task {now.task}/{now.tasks}  round {now.round}  {now.aggregated} aggregated"

@@ -1,11 +1,14 @@
 """The data dictionary."""
 
+from __future__ import annotations
+
 import json
+from typing import Any, Dict, List, Optional
 
 from . import _fedcast
 
 
-def columns(file=None):
+def columns(file: Optional[str] = None) -> List[Dict[str, Any]]:
     """Explain the columns of the files of runs and studies, as ``fedcast columns`` does.
 
     Parameters

@@ -1,9 +1,11 @@
 """A server rule in Python: what the method ``python`` calls when a round closes."""
 
+from __future__ import annotations
+
 import hashlib
 import inspect
 from dataclasses import dataclass
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -66,7 +68,7 @@ class Round:
     metrics: Dict[str, float]
 
 
-def weighted_mean(updates, name):
+def weighted_mean(updates: List[Update], name: str) -> np.ndarray:
     """Return the mean of a parameter over updates, weighted by their samples.
 
     Parameters
@@ -83,7 +85,7 @@ def weighted_mean(updates, name):
     return np.average([update.parameters[name] for update in updates], axis=0, weights=weights)
 
 
-def describe(rule):
+def describe(rule: object) -> Tuple[str, str]:
     """Return the name of a rule's class and a digest of its code and values.
 
     Parameters

@@ -1,13 +1,18 @@
 """Runs: their results, and what can be done with a recorded one."""
 
+from __future__ import annotations
+
 import json
 import os
 import pathlib
 import warnings
 from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Union
 
 from . import _fedcast
-from .progress import listener
+from .progress import Listener, listener
+
+StrPath = Union[str, "os.PathLike[str]"]
 
 
 @dataclass(frozen=True)
@@ -29,10 +34,10 @@ class Verified:
     """
 
     entries: int
-    digests: dict
+    digests: Dict[str, str]
     partial: bool
     replayed: int
-    notes: list
+    notes: List[str]
 
 
 @dataclass(frozen=True)
@@ -47,20 +52,20 @@ class WhatIf:
         Digests that a run of the changed scenario would have.
     """
 
-    recorded: dict
-    retimed: dict
-    digests: dict
+    recorded: Dict[str, Any]
+    retimed: Dict[str, Any]
+    digests: Dict[str, str]
 
 
 class Run:
     """A run directory. Make one with `Scenario.run` or `open`."""
 
-    def __init__(self, path, rule=None):
+    def __init__(self, path: StrPath, rule: Optional[object] = None):
         self._path = pathlib.Path(path)
         self._rule = rule
 
     @classmethod
-    def open(cls, path, *, rule=None):
+    def open(cls, path: StrPath, *, rule: Optional[object] = None) -> Run:
         """Open a run directory.
 
         Parameters
@@ -83,31 +88,31 @@ class Run:
         return cls(path, rule)
 
     @property
-    def path(self):
+    def path(self) -> pathlib.Path:
         """Directory of the run, a `pathlib.Path`."""
         return self._path
 
     @property
-    def manifest(self):
+    def manifest(self) -> Dict[str, Any]:
         """Content of ``manifest.json``: scenario, inputs, machine and status."""
         return json.loads(_fedcast.manifest(str(self._path)))
 
     @property
-    def status(self):
+    def status(self) -> str:
         """``running``, ``done``, ``interrupted`` or ``failed``."""
         return self.manifest["status"]
 
     @property
-    def digests(self):
+    def digests(self) -> Optional[Dict[str, str]]:
         """Digests of events and numbers; None unless the run is done."""
         return self.manifest.get("digests")
 
     @property
-    def summary(self):
+    def summary(self) -> Dict[str, Any]:
         """Content of ``summary.json``: accuracy, forgetting, bytes, times."""
         return json.loads(_fedcast.summary(str(self._path)))
 
-    def table(self, name):
+    def table(self, name: str) -> _fedcast.Table:
         """Return a CSV table of the run.
 
         Parameters
@@ -123,23 +128,23 @@ class Run:
         name = name if name.endswith(".csv") else f"{name}.csv"
         return _fedcast.run_table(str(self._path), name)
 
-    def rounds(self):
+    def rounds(self) -> _fedcast.Table:
         """Return ``rounds.csv``: accuracy, loss, virtual time and bytes, one row per round."""
         return self.table("rounds")
 
-    def messages(self):
+    def messages(self) -> _fedcast.Table:
         """Return ``bytes.csv``: exact bytes by round, client, direction, outcome and kind."""
         return self.table("bytes")
 
-    def matrix(self):
+    def matrix(self) -> _fedcast.Table:
         """Return ``matrix.csv``: accuracy on every task after every task."""
         return self.table("matrix")
 
-    def clients(self):
+    def clients(self) -> _fedcast.Table:
         """Return ``clients.csv``: device, link, work and traffic of every client that was ever sampled."""
         return self.table("clients")
 
-    def events(self):
+    def events(self) -> _fedcast.Table:
         """Return the journal, one row per event.
 
         Returns
@@ -150,7 +155,9 @@ class Run:
         """
         return _fedcast.events(str(self._path))
 
-    def resume(self, *, workers=None, force=False, progress=False):
+    def resume(
+        self, *, workers: Optional[int] = None, force: bool = False, progress: Listener = False
+    ) -> Run:
         """Continue a run that was killed, interrupted or failed, from its last checkpoint.
 
         Parameters
@@ -168,7 +175,13 @@ class Run:
         found = _fedcast.resume(str(self._path), workers, force, listener(progress), self._rule)
         return ended(found, self._rule)
 
-    def verify(self, *, workers=None, from_round=None, progress=False):
+    def verify(
+        self,
+        *,
+        workers: Optional[int] = None,
+        from_round: Optional[int] = None,
+        progress: Listener = False,
+    ) -> Verified:
         """Execute the run again and compare every event and number.
 
         Parameters
@@ -191,7 +204,7 @@ class Run:
         found = _fedcast.verify(str(self._path), workers, from_round, hear, self._rule)
         return Verified(**json.loads(found))
 
-    def what_if(self, overrides, out=None):
+    def what_if(self, overrides: Dict[str, Any], out: Optional[StrPath] = None) -> WhatIf:
         """Time the recorded exchanges again, without computing anything.
 
         Parameters
@@ -213,8 +226,17 @@ class Run:
         out = None if out is None else os.fspath(out)
         return WhatIf(**json.loads(_fedcast.what_if(str(self._path), overrides, out)))
 
-    def fork(self, after_task, overrides=None, out=None, *, recompute=False, force=False,
-             workers=None, progress=False):
+    def fork(
+        self,
+        after_task: int,
+        overrides: Optional[Dict[str, Any]] = None,
+        out: Optional[StrPath] = None,
+        *,
+        recompute: bool = False,
+        force: bool = False,
+        workers: Optional[int] = None,
+        progress: Listener = False,
+    ) -> Run:
         """Continue the run from the end of a task with other settings, as a new run.
 
         Parameters
@@ -236,14 +258,14 @@ class Run:
             The new run.
         """
         out = None if out is None else os.fspath(out)
-        return ended(_fedcast.fork(str(self._path), after_task, overrides, out, recompute, force,
-                                   workers, listener(progress), self._rule), self._rule)
+        options = (recompute, force, workers, listener(progress), self._rule)
+        return ended(_fedcast.fork(str(self._path), after_task, overrides, out, *options), self._rule)
 
     def __repr__(self):
         return f"<fedcast.Run {self._path}>"
 
 
-def ended(native, rule=None):
+def ended(native: _fedcast.Ended, rule: Optional[object] = None) -> Run:
     """Return the run of a native result, with its notes as warnings."""
     for note in native.notes:
         warnings.warn(note, stacklevel=3)

@@ -1,24 +1,36 @@
 """Scenarios."""
 
+from __future__ import annotations
+
 import json
 import os
+import pathlib
+from typing import Any, Dict, List, Optional, Sequence
 
 from . import _fedcast
 from . import arrays as _arrays
-from .progress import listener
+from .progress import Listener, listener
 from .rule import describe
-from .run import ended
+from .run import Run, StrPath, ended
 
 
 class Scenario:
     """Everything that a run depends on, read and checked; make one with `load` or `from_dict`."""
 
-    def __init__(self, native, rule=None):
+    def __init__(self, native: _fedcast.Scenario, rule: Optional[object] = None):
         self._native = native
         self._rule = rule
 
     @classmethod
-    def load(cls, path, overrides=None, *, data=None, splits=None, rule=None):
+    def load(
+        cls,
+        path: StrPath,
+        overrides: Optional[Dict[str, Any]] = None,
+        *,
+        data: Optional[Dict[str, Any]] = None,
+        splits: Optional[Sequence[Any]] = None,
+        rule: Optional[object] = None,
+    ) -> Scenario:
         """Read a scenario file.
 
         Parameters
@@ -28,7 +40,8 @@ class Scenario:
         overrides : dict, optional
             Values by the dotted paths of their keys, as after ``--set``: ``{"federation.clients": 100}``.
         data : dict, optional
-            Own data, ``{"train": (x, y), "test": (x, y)}``: arrays or tensors, ``x`` of ``uint8`` (n, side, side[, 3]) or
+            Own data, ``{"train": (x, y), "test": (x, y)}``: arrays or tensors, ``x`` of
+            ``uint8`` (n, side, side[, 3]) or
             floats (n, width) or (n, channels, height, width), ``y`` of integers. They replace ``[data]`` but its
             transforms; their hash is the last component of ``data.path``.
         splits : sequence, optional
@@ -50,7 +63,15 @@ class Scenario:
         return cls(_fedcast.Scenario.load(os.fspath(path), {**(overrides or {}), **own}, rule), rule)
 
     @classmethod
-    def from_dict(cls, table, overrides=None, *, name="scenario", folder=".", splits=None):
+    def from_dict(
+        cls,
+        table: Dict[str, Any],
+        overrides: Optional[Dict[str, Any]] = None,
+        *,
+        name: str = "scenario",
+        folder: StrPath = ".",
+        splits: Optional[Sequence[Any]] = None,
+    ) -> Scenario:
         """Read a scenario from a dictionary.
 
         Parameters
@@ -92,25 +113,25 @@ class Scenario:
         return cls(native, rule)
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Label of the scenario."""
         return self._native.name
 
     @property
-    def hash(self):
+    def hash(self) -> str:
         """Digest of the effective scenario; runs of one hash have the same digests."""
         return self._native.hash
 
     @property
-    def directory(self):
+    def directory(self) -> pathlib.Path:
         """Directory of a run by default, ``runs/<name>-<hash>-s<seed>``."""
         return self._native.directory
 
-    def to_toml(self):
+    def to_toml(self) -> str:
         """Return the scenario as TOML with every default written out."""
         return self._native.to_toml()
 
-    def check(self):
+    def check(self) -> List[str]:
         """Draw the partition where class sizes are known, and return notes.
 
         Returns
@@ -125,7 +146,7 @@ class Scenario:
         """
         return [note["message"] for note in json.loads(self._native.check())]
 
-    def plan(self, faults=False):
+    def plan(self, faults: bool = False) -> Dict[str, Any]:
         """Predict bytes, virtual time and jobs without data, weights or training.
 
         Parameters
@@ -140,7 +161,14 @@ class Scenario:
         """
         return json.loads(self._native.plan(faults))
 
-    def run(self, out=None, *, workers=None, force=False, progress=False):
+    def run(
+        self,
+        out: Optional[StrPath] = None,
+        *,
+        workers: Optional[int] = None,
+        force: bool = False,
+        progress: Listener = False,
+    ) -> Run:
         """Run the scenario into a directory.
 
         The GIL is released. Ctrl-C, or an exception of the callback, ends the run after its current event; the directory

@@ -1,13 +1,15 @@
 """Studies: many runs from one file."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 import sys
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from . import _fedcast
-from .run import Run
+from .run import Run, StrPath
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Cell:
     error: Optional[str]
 
     @property
-    def run(self):
+    def run(self) -> Run:
         """Run of the cell, a `Run`."""
         return Run.open(self.path)
 
@@ -69,11 +71,17 @@ class CellProgress:
 class Study:
     """A grid of changes to a scenario, each with several seeds; make one with `load`."""
 
-    def __init__(self, native):
+    def __init__(self, native: _fedcast.Study):
         self._native = native
 
     @classmethod
-    def load(cls, path, overrides=None, *, out=None):
+    def load(
+        cls,
+        path: StrPath,
+        overrides: Optional[Dict[str, Any]] = None,
+        *,
+        out: Optional[StrPath] = None,
+    ) -> Study:
         """Read a study file.
 
         Parameters
@@ -98,20 +106,27 @@ class Study:
         return cls(_fedcast.Study.load(os.fspath(path), overrides, out))
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Label of the study."""
         return self._native.name
 
     @property
-    def path(self):
+    def path(self) -> pathlib.Path:
         """Directory of the study, a `pathlib.Path`."""
         return pathlib.Path(self._native.directory)
 
-    def cells(self):
+    def cells(self) -> List[Cell]:
         """Return the cells with their states, a list of `Cell`."""
         return [Cell(*cell[:3], pathlib.Path(cell[3]), cell[4]) for cell in self._native.cells()]
 
-    def run(self, jobs=None, *, only=(), retry_failed=False, progress=False):
+    def run(
+        self,
+        jobs: Optional[int] = None,
+        *,
+        only: Union[str, Sequence[str]] = (),
+        retry_failed: bool = False,
+        progress: Union[bool, None, Callable[[CellProgress], object]] = False,
+    ) -> Study:
         """Run the cells that are left, each in a process of this interpreter.
 
         Runs that exist are kept, unfinished ones are resumed. A cell that fails does not end the study: `cells` says
@@ -143,19 +158,19 @@ class Study:
         self._native.run(jobs, list(only), retry_failed, _listener(progress))
         return self
 
-    def table(self):
+    def table(self) -> _fedcast.Table:
         """Return the main table: mean and standard deviation over seeds of every metric, one row per point."""
         return self._native.table()
 
-    def cells_table(self):
+    def cells_table(self) -> _fedcast.Table:
         """Return one row per run: axes, seeds, status, every metric, bytes by kind, digests."""
         return self._native.cells_table()
 
-    def rounds(self):
+    def rounds(self) -> _fedcast.Table:
         """Return the rounds of all complete runs, with their axes."""
         return self._native.rounds()
 
-    def paired(self):
+    def paired(self) -> _fedcast.Table:
         """Return the differences from the baseline, paired by seed."""
         return self._native.paired()
 
