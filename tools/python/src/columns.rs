@@ -1,6 +1,5 @@
 //! CSV tables of a run or study as Arrow columns, typed by the data dictionary.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -65,7 +64,7 @@ pub fn field(column: &Column) -> Field {
 pub fn described(field: Field, unit: &str, meaning: &str) -> Field {
     let metadata = [("unit", unit), ("meaning", meaning)];
     let metadata = metadata.map(|(key, text)| (key.to_owned(), text.to_owned()));
-    field.with_metadata(HashMap::from(metadata))
+    field.with_metadata(metadata)
 }
 
 /// Reads a CSV file whose columns are these.

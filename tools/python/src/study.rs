@@ -31,6 +31,9 @@ pub struct Study {
     methods: Registry,
 }
 
+/// Label, seed, state, run directory and error of a cell.
+type CellRow = (String, u64, &'static str, PathBuf, Option<String>);
+
 /// Event of a cell for a callback.
 struct CellReport {
     event: &'static str,
@@ -113,10 +116,7 @@ impl Study {
     }
 
     /// Label, seed, state and directory of every cell.
-    fn cells(
-        &self,
-        py: Python<'_>,
-    ) -> PyResult<Vec<(String, u64, &'static str, PathBuf, Option<String>)>> {
+    fn cells(&self, py: Python<'_>) -> PyResult<Vec<CellRow>> {
         let (_, outcomes) = without_gil(py, || self.read())?;
         let cells = outcomes.all.iter().map(|outcome| {
             let error = match &outcome.state {
