@@ -20,6 +20,7 @@ pip install maturin numpy pyarrow pandas matplotlib pytest 2>"$folder/pip" ||
     unchecked "pip cannot install its tools: $(tail -n 1 "$folder/pip")"
 # Dependencies are those of the tests of the workspace, which are compiled already.
 "$folder/venv/bin/maturin" build --quiet --profile "${FEDCAST_PYTHON_PROFILE:-dev}" --out "$folder/wheels"
+(cd ../.. && cargo clippy --quiet -p fedcast-python -- -D warnings)
 pip install --no-deps "$folder"/wheels/fedcast-*.whl
 # Away from the sources: the installed package is tested.
 mkdir "$folder/run"

@@ -48,7 +48,7 @@ enum Of {
     Word(&'static [&'static str]),
 }
 
-/// Names, types, units and meanings; `fedcast.columns("events")` prints them.
+/// Names, types, units and meanings, which are the metadata of the fields.
 const COLUMNS: &[(&str, Of, &str, &str)] = &[
     ("seq", Of::Int, "", "number of the entry, from 0"),
     ("at", Of::Int, "ns", "virtual time"),
