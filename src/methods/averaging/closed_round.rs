@@ -1,6 +1,6 @@
 //! State of the server as a round closes.
 
-use super::{ParameterVectors, RowPurpose, local_trajectory};
+use super::{ParameterVectors, RowPurpose};
 use crate::methods::parts::SharedModel;
 use crate::model::ParameterSet;
 use crate::policy::{Aggregate, KeptUpload, ModelFacts, PolicyError, RoundContext, RunContext};
@@ -29,7 +29,10 @@ impl ClosedRound<'_> {
     /// # Errors
     /// When the upload does not fit what was sent.
     pub fn trained(&self, kept: &KeptUpload) -> Result<ParameterSet, PolicyError> {
-        Ok(local_trajectory(&self.shared, self.model, kept)?.1)
+        let view = &kept.meta.participant.view;
+        let of = |purpose| ParameterVectors::of(&self.shared, self.model, view, purpose);
+        let from = of(RowPurpose::Down).padded(&kept.sent.parameters);
+        Ok(of(RowPurpose::Up).put(&from, &kept.update.parameters)?)
     }
 
     /// Returns the vectors that clients of the round send.
