@@ -3,7 +3,7 @@
 use super::{ParameterVectors, RowPurpose};
 use crate::methods::parts::SharedModel;
 use crate::model::ParameterSet;
-use crate::policy::{Aggregate, ModelFacts, RoundContext, RunContext};
+use crate::policy::{Aggregate, KeptUpload, ModelFacts, PolicyError, RoundContext, RunContext};
 
 /// A round that closes, for the server's own step after the mean.
 pub struct ClosedRound<'a> {
@@ -22,6 +22,19 @@ pub struct ClosedRound<'a> {
 }
 
 impl ClosedRound<'_> {
+    /// Returns the parameters that the client of a kept upload has after its training.
+    ///
+    /// Head rows that the upload does not carry are those of its download.
+    ///
+    /// # Errors
+    /// When the upload does not fit what was sent.
+    pub fn trained(&self, kept: &KeptUpload) -> Result<ParameterSet, PolicyError> {
+        let view = &kept.meta.participant.view;
+        let of = |purpose| ParameterVectors::of(&self.shared, self.model, view, purpose);
+        let from = of(RowPurpose::Down).padded(&kept.sent.parameters);
+        Ok(of(RowPurpose::Up).put(&from, &kept.update.parameters)?)
+    }
+
     /// Returns the vectors that clients of the round send.
     pub(in crate::methods) fn beside(&self) -> ParameterVectors {
         ParameterVectors::of(&self.shared, self.model, &self.round.stage.view, RowPurpose::Up)
