@@ -80,7 +80,9 @@ impl Cost {
     }
 }
 
-/// Returns the BLAKE3 digest of the file of this process's program, if the build is optimized: others are large, and
+/// Returns the BLAKE3 digest of the file of this process's program.
+///
+/// Builds that are not optimized have none: their files are large, and
 /// change with every test.
 pub(super) fn program() -> Option<String> {
     if cfg!(debug_assertions) {
