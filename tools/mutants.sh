@@ -37,7 +37,7 @@ while IFS= read -r line; do
     fi
 done <src/lib.rs >"$copy/src/lib.rs"
 rm -rf "$copy/src/main.rs"
-sed -e '/^# Three programs hold/,$d' -e '/^readme = /d' \
+sed -e '/^# Three programs hold/,$d' -e '/^readme = /d' -e 's/, "tools\/python"//' \
     -e 's/^opt-level = 1$/opt-level = 0/' -e 's/^debug = "line-tables-only"$/debug = false/' \
     Cargo.toml >"$copy/Cargo.toml"
 # Examples of the documentation are not run: without them the library is compiled once.

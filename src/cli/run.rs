@@ -152,7 +152,7 @@ fn begin(args: &RunArgs, methods: &Registry, ranks: Option<Ranks>) -> Result<Exi
 pub(super) fn provenance(overrides: &Overrides, origin: Option<Origin>) -> Provenance {
     let words = std::env::args_os().skip(1);
     let command = words.map(|word| word.to_string_lossy().into()).collect();
-    Provenance { command, overrides: overrides.all(), origin }
+    Provenance { command, overrides: overrides.all(), origin, requires: None }
 }
 
 /// Resumes, reports or refuses a run that exists in the directory, by `--resume` and `--force`.

@@ -14,13 +14,12 @@ use super::interrupt::on_interrupt;
 use super::stderr::print_status;
 use super::{Exit, OutputFormat, print, print_text};
 use crate::experiment::plan::Plan;
-use crate::federation::Interrupt;
 use crate::methods::Registry;
-use crate::scenario::{DeviceName, Scenario};
+use crate::scenario::Scenario;
 use crate::study::{
-    Cell, CellState, Invalid, Only, Outcome, Outcomes, PreparedCell, ProcessPool, Queue,
-    RunSection, Shard, ShardChoice, StopReason, Study, StudyDirectory, StudyError, StudyEvent,
-    StudyForecast, StudyProgress, first_errors, overrides, prepare, tables,
+    Cell, CellState, Invalid, Only, Outcome, Outcomes, PreparedCell, ProcessPool, Queue, Shard,
+    ShardChoice, StopReason, Study, StudyDirectory, StudyError, StudyEvent, StudyForecast,
+    StudyProgress, first_errors, overrides, prepare, tables,
 };
 
 /// Run a study: a grid of changes to a scenario, each with several seeds
@@ -112,7 +111,7 @@ pub fn execute(args: &StudyArgs, methods: &Registry) -> Result<Exit, CliError> {
     let wanted: Vec<bool> = cells.iter().map(|prepared| is_wanted(&prepared.cell)).collect();
     invalid.retain(|invalid| is_wanted(&invalid.cell));
     let outcomes = Outcomes::read(&study, &cells, &directory, methods);
-    let crew = crew(args, &study, &cells);
+    let crew = ProcessPool::of(&study, &cells, args.jobs);
     let session = Session { args, study, directory, cells, wanted, outcomes, crew, methods };
     if args.plan {
         return session.plan(&invalid);
@@ -149,19 +148,6 @@ fn shard(args: &StudyArgs, study: &Study) -> Result<Option<Shard>, StudyError> {
     }
 }
 
-/// Returns the pool of processes: one per core by default, or one if cells use GPUs.
-fn crew(args: &StudyArgs, study: &Study, cells: &[PreparedCell]) -> ProcessPool {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let on_gpus = cells.iter().any(|prepared| {
-        prepared.scenario.devices.names.iter().any(|device| *device != DeviceName::Cpu)
-    });
-    let auto = if on_gpus { 1 } else { cores.min(cells.len()).max(1) };
-    let jobs = args.jobs.or(study.run.jobs).map_or(auto, |jobs| jobs as usize);
-    let workers = (!on_gpus).then(|| (cores / jobs).max(1));
-    let RunSection { on_error, limit, single_task, .. } = study.run;
-    ProcessPool { jobs, workers, single_task, on_error, limit, stop: Interrupt::default() }
-}
-
 impl Session<'_> {
     fn plan(&self, invalid: &[Invalid]) -> Result<Exit, CliError> {
         let Session { study, cells, wanted, outcomes, crew, methods, .. } = self;
@@ -189,7 +175,7 @@ impl Session<'_> {
     }
 
     fn run(mut self) -> Result<Exit, CliError> {
-        self.refuse_foreign()?;
+        self.outcomes.refuse_foreign(&self.directory, &self.wanted)?;
         let order = self.study.run.order;
         let retry = self.args.retry_failed;
         let queue =
@@ -242,21 +228,6 @@ impl Session<'_> {
         outcomes.refresh(directory);
         tables::write(study, directory, outcomes)?;
         self.tell(halt)
-    }
-
-    /// Returns an error if a cell's directory holds a run of another scenario, which may still be needed.
-    fn refuse_foreign(&self) -> Result<(), StudyError> {
-        let outcomes = self.outcomes.all.iter().zip(&self.wanted).filter(|(_, wanted)| **wanted);
-        let mut foreign = outcomes.filter_map(|(outcome, _)| match &outcome.state {
-            CellState::Foreign(found) => Some((self.directory.run(&outcome.cell), found.clone())),
-            _ => None,
-        });
-        match foreign.next() {
-            None => Ok(()),
-            Some((path, found)) => {
-                Err(StudyError::OtherScenario { path, found, more: foreign.count() })
-            }
-        }
     }
 
     /// Prints the progress of the study and returns the exit code.

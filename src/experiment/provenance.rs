@@ -22,6 +22,9 @@ pub struct Provenance {
     /// The scenario file as it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// Object outside the directory that any computation of the run needs, such as a rule in Python.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requires: Option<String>,
 }
 
 /// A scenario file.

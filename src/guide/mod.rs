@@ -11,6 +11,7 @@
 //! | [running] | runs: results, files, exit codes, resume, verify, what if, fork |
 //! | [running_studies] | many runs from one file: grid, seeds, shards, tables |
 //! | [comparing] | comparisons and lists of runs, one HTML page of a study |
+//! | [python] | runs, results, own data and a server rule from Python |
 //! | [outputs] | files of a run for other programs: tables, their columns, trackers, models |
 //! | [clusters] | studies in job arrays of a scheduler, requeued jobs |
 //! | [mpi] | one run on several machines |
@@ -74,6 +75,10 @@ pub mod outputs {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("performance.md")]
 pub mod performance {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("python.md")]
+pub mod python {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("reliability.md")]

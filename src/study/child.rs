@@ -4,11 +4,12 @@
 //! stops it, and a parent that is killed leaves no child running. Its own process group keeps the terminal's Ctrl-C
 //! from reaching it a second time.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -22,6 +23,16 @@ use crate::files::Disk;
 
 /// Environment variable that makes a process stop, as on Ctrl-C, when its standard input closes.
 pub const LEASH: &str = "FEDCAST_LEASH";
+
+/// Program of the processes and its first arguments; by default this process's own program.
+static PROGRAM: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
+
+/// Sets the program that runs cells, where this process is no program of fedcast but an interpreter that loaded it.
+///
+/// The program is called with `arguments` before those of `fedcast run`. Only the first call has an effect.
+pub fn run_cells_by(program: PathBuf, arguments: Vec<OsString>) {
+    let _ = PROGRAM.set((program, arguments));
+}
 
 /// Interval at which a parent that waits for a child checks for an interrupt.
 const LOOK: Duration = Duration::from_millis(50);
@@ -111,7 +122,14 @@ fn settle(
 fn start(arguments: &[&OsStr], log: &Path) -> io::Result<(Child, u64)> {
     let mut log = OpenOptions::new().create(true).append(true).open(log)?;
     let said = log.seek(SeekFrom::End(0))?;
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = match PROGRAM.get() {
+        Some((program, first)) => {
+            let mut command = Command::new(program);
+            command.args(first);
+            command
+        }
+        None => Command::new(std::env::current_exe()?),
+    };
     command.args(arguments).env(LEASH, "1");
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
     #[cfg(unix)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::directory::{CellFailure, CellState, StudyDirectory};
 use super::prepare::PreparedCell;
-use super::{Cell, Pace, Point, Study};
+use super::{Cell, Pace, Point, Study, StudyError};
 use crate::methods::Registry;
 use crate::results::{Metric, RunRecord};
 use crate::scenario::ExpectedSection;
@@ -88,6 +88,28 @@ impl Outcomes {
         let mut outcomes = Outcomes { all, metrics: study.metrics(), methods: methods.clone() };
         outcomes.refresh(directory);
         outcomes
+    }
+
+    /// Returns an error if the directory of a wanted cell holds a run of another scenario, which may still be needed.
+    ///
+    /// # Errors
+    /// [`StudyError::OtherScenario`] with the first of them.
+    pub fn refuse_foreign(
+        &self,
+        directory: &StudyDirectory,
+        wanted: &[bool],
+    ) -> Result<(), StudyError> {
+        let outcomes = self.all.iter().zip(wanted).filter(|(_, wanted)| **wanted);
+        let mut foreign = outcomes.filter_map(|(outcome, _)| match &outcome.state {
+            CellState::Foreign(found) => Some((directory.run(&outcome.cell), found.clone())),
+            _ => None,
+        });
+        match foreign.next() {
+            None => Ok(()),
+            Some((path, found)) => {
+                Err(StudyError::OtherScenario { path, found, more: foreign.count() })
+            }
+        }
     }
 
     /// Reads every cell again that was not done.

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use super::child::{self, Ended};
 use super::directory::{CellState, StudyDirectory};
 use super::prepare::PreparedCell;
-use super::{Limit, OnError};
+use super::{Limit, OnError, RunSection, Study};
 use crate::experiment::DirectoryError;
 use crate::federation::Interrupt;
+use crate::scenario::DeviceName;
 
 /// Processes and workers that run cells; they change no result.
 #[derive(Clone, Debug)]
@@ -61,6 +62,21 @@ const LOOK: Duration = Duration::from_millis(50);
 const MEASURE: Duration = Duration::from_secs(10);
 
 impl ProcessPool {
+    /// Returns the pool for the cells of a study: `jobs` processes, or else those that the study sets.
+    ///
+    /// By default there is one process per core, or one alone if cells use GPUs.
+    pub fn of(study: &Study, cells: &[PreparedCell], jobs: Option<u32>) -> ProcessPool {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let on_gpus = cells.iter().any(|prepared| {
+            prepared.scenario.devices.names.iter().any(|device| *device != DeviceName::Cpu)
+        });
+        let auto = if on_gpus { 1 } else { cores.min(cells.len()).max(1) };
+        let jobs = jobs.or(study.run.jobs).map_or(auto, |jobs| jobs as usize);
+        let workers = (!on_gpus).then(|| (cores / jobs).max(1));
+        let RunSection { on_error, limit, single_task, .. } = study.run;
+        ProcessPool { jobs, workers, single_task, on_error, limit, stop: Interrupt::default() }
+    }
+
     /// Runs the cells in this order and passes every event to `report`, on this thread.
     ///
     /// # Errors

@@ -64,7 +64,7 @@ pub mod tables;
 pub use axes::{Axis, AxisArm, Pick};
 pub use cell::{Cell, Point};
 pub use cell_settings::CellSettings;
-pub use child::{Ended, LEASH};
+pub use child::{Ended, LEASH, run_cells_by};
 pub use collect::{Outcome, Outcomes};
 pub use compare::{Baseline, Compare};
 pub use dictionary::files;

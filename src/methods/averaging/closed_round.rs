@@ -1,9 +1,9 @@
 //! State of the server as a round closes.
 
-use super::{ParameterVectors, RowPurpose};
+use super::{ParameterVectors, RowPurpose, local_trajectory};
 use crate::methods::parts::SharedModel;
 use crate::model::ParameterSet;
-use crate::policy::{Aggregate, ModelFacts, RoundContext, RunContext};
+use crate::policy::{Aggregate, KeptUpload, ModelFacts, PolicyError, RoundContext, RunContext};
 
 /// A round that closes, for the server's own step after the mean.
 pub struct ClosedRound<'a> {
@@ -22,6 +22,16 @@ pub struct ClosedRound<'a> {
 }
 
 impl ClosedRound<'_> {
+    /// Returns the parameters that the client of a kept upload has after its training.
+    ///
+    /// Head rows that the upload does not carry are those of its download.
+    ///
+    /// # Errors
+    /// When the upload does not fit what was sent.
+    pub fn trained(&self, kept: &KeptUpload) -> Result<ParameterSet, PolicyError> {
+        Ok(local_trajectory(&self.shared, self.model, kept)?.1)
+    }
+
     /// Returns the vectors that clients of the round send.
     pub(in crate::methods) fn beside(&self) -> ParameterVectors {
         ParameterVectors::of(&self.shared, self.model, &self.round.stage.view, RowPurpose::Up)

@@ -50,8 +50,8 @@ pub fn write(
         put(&format!("{name}.csv"), table.to_csv().as_bytes())?;
         Ok(put(&format!("{name}.parquet"), &table.to_parquet()?)?)
     };
-    both("cells", &cells::table(study, outcomes))?;
-    both("rounds", &rounds::table(study, outcomes)?)?;
+    both("cells", &cells_table(study, outcomes))?;
+    both("rounds", &rounds_table(study, outcomes)?)?;
     let table = MainTable::of(study, outcomes);
     put(TABLE_FILE, table.to_table().to_csv().as_bytes())?;
     put("table.tex", table.to_tex().as_bytes())?;
@@ -61,6 +61,24 @@ pub fn write(
     put("table.md", markdown.as_bytes())?;
     put("paired.csv", paired::table(study, &differences).to_csv().as_bytes())?;
     Ok(())
+}
+
+/// Returns the rows of `cells.csv`: one per run.
+pub fn cells_table(study: &Study, outcomes: &Outcomes) -> Table {
+    cells::table(study, outcomes)
+}
+
+/// Returns the rows of `rounds.csv`: the rounds of all complete runs.
+///
+/// # Errors
+/// Fails if a run's tables cannot be read.
+pub fn rounds_table(study: &Study, outcomes: &Outcomes) -> Result<Table, StudyError> {
+    Ok(rounds::table(study, outcomes)?)
+}
+
+/// Returns the rows of `paired.csv`: differences from the baseline, paired by seed.
+pub fn paired_table(study: &Study, outcomes: &Outcomes) -> Table {
+    paired::table(study, &differences(study, outcomes))
 }
 
 /// Returns the columns that identify the point of a row.
