@@ -97,7 +97,9 @@ pub(super) fn program() -> Option<String> {
     Some(hasher.finalize().to_hex().to_string())
 }
 
-/// Returns the commit that this program was built from, if its build named one (`tools/release/commit.rs`).
+/// Returns the commit that this program was built from, if its build named one.
+///
+/// Its build script is `tools/release/commit.rs`.
 pub fn commit() -> Option<String> {
     option_env!("FEDCAST_COMMIT").filter(|commit| !commit.is_empty()).map(str::to_string)
 }

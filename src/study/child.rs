@@ -27,7 +27,7 @@ pub const LEASH: &str = "FEDCAST_LEASH";
 /// Program of the processes and its first arguments; by default this process's own program.
 static PROGRAM: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
 
-/// Sets the program that runs cells, where this process is no program of fedcast but an interpreter that loaded it.
+/// Sets the program that runs cells, for processes that are no program of fedcast.
 ///
 /// The program is called with `arguments` before those of `fedcast run`. Only the first call has an effect.
 pub fn run_cells_by(program: PathBuf, arguments: Vec<OsString>) {

@@ -90,7 +90,7 @@ impl Outcomes {
         outcomes
     }
 
-    /// Returns an error if the directory of a wanted cell holds a run of another scenario, which may still be needed.
+    /// Returns an error if the directory of a wanted cell holds a run of another scenario.
     ///
     /// # Errors
     /// [`StudyError::OtherScenario`] with the first of them.
