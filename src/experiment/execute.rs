@@ -16,7 +16,7 @@ use super::machine::Machine;
 use super::manifest::{FORMAT, Level, Manifest, ScenarioId, Seeds, Status};
 use super::models::Models;
 use super::partition::{Holding, holdings};
-use super::provenance::{Cost, Provenance, commit};
+use super::provenance::{Cost, Provenance, commit, program};
 use super::ranks::{ComputeResources, RankEntry, RankRoster, Ranks};
 use super::recorder::Recorder;
 use super::run_directory::{RunDirectory, names};
@@ -101,6 +101,7 @@ pub(super) fn manifest(
         format: FORMAT,
         fedcast: env!("CARGO_PKG_VERSION").to_string(),
         commit: commit(),
+        program: program(),
         status: Status::Running,
         error: None,
         scenario: ScenarioId { name: scenario.name.clone(), hash: scenario.hash() },

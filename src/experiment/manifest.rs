@@ -122,9 +122,14 @@ pub struct Manifest {
     pub format: u32,
     /// Version of fedcast that wrote the manifest.
     pub fedcast: String,
-    /// Commit that fedcast was built from, if the build set FEDCAST_COMMIT.
+    /// Commit that fedcast was built from, with `-dirty` if sources differed from it.
+    ///
+    /// Builds that are not optimized have none, unless `FEDCAST_COMMIT` was set.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub commit: Option<String>,
+    /// BLAKE3 digest of the file of the process's program, of optimized builds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub program: Option<String>,
     /// `running`, `done`, `interrupted` or `failed`; a `running` run whose lock is free was killed.
     pub status: Status,
     /// Reason for the failure.
@@ -232,6 +237,7 @@ mod tests {
             format: FORMAT,
             fedcast: "0.1.0".into(),
             commit: None,
+            program: None,
             status: Status::Running,
             error: None,
             scenario: ScenarioId { name: "tiny".into(), hash: "00ff".into() },

@@ -83,7 +83,23 @@ impl Cost {
     }
 }
 
-/// Returns the commit that this program was built from, if the build set `FEDCAST_COMMIT`.
+/// Returns the BLAKE3 digest of the file of this process's program.
+///
+/// Builds that are not optimized have none: their files are large, and
+/// change with every test.
+pub(super) fn program() -> Option<String> {
+    if cfg!(debug_assertions) {
+        return None;
+    }
+    let file = std::fs::File::open(std::env::current_exe().ok()?).ok()?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(file).ok()?;
+    Some(hasher.finalize().to_hex().to_string())
+}
+
+/// Returns the commit that this program was built from, if its build named one.
+///
+/// Its build script is `tools/release/commit.rs`.
 pub fn commit() -> Option<String> {
     option_env!("FEDCAST_COMMIT").filter(|commit| !commit.is_empty()).map(str::to_string)
 }
