@@ -1,36 +1,42 @@
 //! Allocator that reports failed allocations and ends the program with exit code 20.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
+
+#[cfg(target_env = "musl")]
+use mimalloc::MiMalloc as Below;
+#[cfg(not(target_env = "musl"))]
+use std::alloc::System as Below;
 
 use super::{Exit, stderr::print_status};
 use crate::quantity::Bytes;
 
 /// Global allocator of the `fedcast` binary: the system's, with an error message on failure.
 ///
-/// Without it, a failed allocation aborts the process without advice.
+/// Without it, a failed allocation aborts the process without advice. With musl it is mimalloc: musl's own takes four
+/// fifths of a training.
 pub struct ReportingAllocator;
 
 #[allow(unsafe_code)]
-// SAFETY: every call is passed to the system's allocator unchanged, and its result is returned.
+// SAFETY: every call is passed to another allocator unchanged, and its result is returned.
 unsafe impl GlobalAlloc for ReportingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
-        given(unsafe { System.alloc(layout) }, layout.size())
+        given(unsafe { Below.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
-        given(unsafe { System.alloc_zeroed(layout) }, layout.size())
+        given(unsafe { Below.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller's promise.
-        given(unsafe { System.realloc(place, layout, size) }, size)
+        given(unsafe { Below.realloc(place, layout, size) }, size)
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         // SAFETY: the caller's promise.
-        unsafe { System.dealloc(place, layout) }
+        unsafe { Below.dealloc(place, layout) }
     }
 }
 
