@@ -52,7 +52,7 @@ pub fn differentiable_moments(x: &Tensor) -> Result<Tensor> {
         bail!("the moments of an empty batch {:?} are not defined", x.shape());
     }
     if served(&[x]) {
-        return x.contiguous()?.apply_op1(Moments { channels });
+        return x.contiguous()?.apply_op1(ChannelMomentsOp { channels });
     }
     let (mean, variance) = composed_moments(x, channels)?;
     Tensor::stack(&[mean, variance], 0)
@@ -70,11 +70,11 @@ fn composed_moments(x: &Tensor, channels: usize) -> Result<(Tensor, Tensor)> {
     Ok((mean, variance))
 }
 
-struct Moments {
+struct ChannelMomentsOp {
     channels: usize,
 }
 
-impl CustomOp1 for Moments {
+impl CustomOp1 for ChannelMomentsOp {
     fn name(&self) -> &'static str {
         "moments"
     }
