@@ -88,8 +88,10 @@ pub use input_hook::{InputHook, LinearLayer};
 pub use lora::{
     Factor, LoraBlock, LoraPair, LoraPlace, LoraShape, is_lora, lora_name, lora_pairs, loras_of,
 };
+#[cfg(test)]
+pub(crate) use norm::NORM_EPS;
 pub use norm::NormInput;
-pub(crate) use norm::{NORM_EPS, Norm, Running};
+pub(crate) use norm::{Norm, Running};
 pub use parameters::{Parameter, ParameterSet, Variables};
 pub use prompt_tokens::{Pooling, PromptPosition, PromptTokens};
 pub use prototype_head::PrototypeHead;
