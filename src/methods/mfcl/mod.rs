@@ -25,8 +25,8 @@
 //!   content's term (`content_temperature`). It has no other values.
 //! * It has one more term, of the size of features, with weight 0 and of a batch's last image alone; it is left out.
 //! * Its Tiny-ImageNet has three upsamplings, SuperImageNet five of 64 channels and a noise of 200.
-//! * Its clients draw class distributions of their own (`partition.kind = "lda"`), and its learning rate falls
-//!   exponentially from round to round.
+//! * Its clients draw class distributions of their own (`partition.kind = "lda"`). Its learning rate is
+//!   `0.1 * 0.1^(r / R)` in round `r` of `R`: a `multi-step` schedule of rounds with a milestone in every round.
 //!
 //! Networks without batch norms have no statistics to agree with: a transformer trains, but its generator knows less.
 
