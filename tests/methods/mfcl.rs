@@ -7,7 +7,7 @@ use fedcast::methods::HeadForm;
 use fedcast::methods::averaging::ClientWeighting;
 use fedcast::methods::fedavg::FedAvg;
 use fedcast::methods::mfcl::{GeneratorStart, Mfcl};
-use fedcast::model::{Backbone, ResNet, ResNetConfig};
+use fedcast::model::{Backbone, Parameter, ParameterSet, ResNet, ResNetConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{Asset, Method, parameters_of};
 use fedcast::wire::{Body, Kind, MetaReader};
@@ -74,6 +74,15 @@ fn digests(run: &Engine, task: usize) -> Vec<u64> {
     generators(run, task).iter().map(|one| one.as_ref().expect("a generator").digest()).collect()
 }
 
+/// Returns true if these are the same parameters, of whose head the first ones may have fewer rows.
+fn is_start_of(some: Option<&ParameterSet>, all: Option<&ParameterSet>) -> bool {
+    let (Some(some), Some(all)) = (some, all) else { return some.is_none() && all.is_none() };
+    let starts = |(name, part): (&Arc<str>, &Parameter)| {
+        all.get(name).is_some_and(|whole| whole.values.starts_with(&part.values))
+    };
+    some.len() == all.len() && some.iter().all(starts)
+}
+
 /// MFCL card, invariant 7, and weights of zero: bit for bit, whatever the weight decay.
 #[test]
 fn without_replay_it_is_fedavg() {
@@ -89,7 +98,7 @@ fn without_replay_it_is_fedavg() {
 #[test]
 fn a_task_has_one_generator_and_one_old_model() {
     let mut run = engine(replaying(), 3);
-    let mut left = None;
+    let mut left: Option<ParameterSet> = None;
     for task in 0..3 {
         let begun = run.exchanges.len();
         let shards = deal(&run.lab, &run.view(task), 2);
@@ -101,7 +110,7 @@ fn a_task_has_one_generator_and_one_old_model() {
                 _ => assert_eq!(kinds, [Kind::Weights, Kind::Generator]),
             }
             let told = exchange.assets.first().map(|asset| parameters_of(&asset.body).unwrap());
-            assert_eq!(told, left, "task {task}");
+            assert!(is_start_of(told.as_ref(), left.as_ref()), "task {task}");
         }
         left = Some(parameters_of(&own(&run)).unwrap());
     }
