@@ -12,6 +12,7 @@
 //! features of a class -> Herding -> samples a client keeps           (herding)
 //! features, class Gaussians -> losses of a compensation prompt     (compensation)
 //! a gradient that was sent -> Matching -> an image              (gradient_matching)
+//! a classifier alone -> losses of a generator -> images           (inversion)
 //! features drawn on the server -> HeadTraining::run -> Head        (head_training)
 //! Loader -> evaluate(scorer) -> Tally -> AccuracyMatrix -> FAA     (evaluation, client_task_answers, metrics)
 //! ```
@@ -31,6 +32,7 @@ pub mod gradient_matching;
 pub mod head_training;
 mod herding;
 mod input_moments;
+pub mod inversion;
 mod local_training;
 pub mod losses;
 pub mod metrics;

@@ -42,6 +42,7 @@ mod local_fisher;
 pub mod lorm;
 pub mod low_rank;
 pub mod lwf;
+pub mod mfcl;
 pub mod oracle;
 pub mod parts;
 pub mod pilora;

@@ -9,7 +9,7 @@ mod keys;
 
 use clap::ValueEnum;
 
-pub(crate) use self::keys::TrainableKeys;
+pub(crate) use self::keys::{Setting, TrainableKeys};
 use super::HeadForm;
 use super::averaging::{
     AveragingConfig, ClientWeighting, OldLogits, Parameters, Requirement, RowSelection, ServerState,

@@ -25,7 +25,9 @@ use candle_core::{DType, Device, Tensor, Var};
 pub use config::{BackboneConfig, PixelShape};
 
 use super::ops::{Precision, SampleGroups};
-use super::{Adaptation, Bert, DeepResNet, DeviceSpec, ModelError, ParameterSet, ResNet, Vit};
+use super::{
+    Adaptation, Bert, DeepResNet, DeviceSpec, ModelError, NormInput, ParameterSet, ResNet, Vit,
+};
 
 /// A feature extractor, frozen or over variables.
 #[derive(Clone, Debug)]
@@ -223,6 +225,18 @@ impl Backbone {
                 }
                 Ok(pixels.flatten_from(1)?)
             }
+        }
+    }
+
+    /// Returns features of `pixels` and the inputs of batch norms, of which other networks than
+    /// [`ResNet`](Backbone::ResNet) show none.
+    ///
+    /// # Errors
+    /// When the pixels do not fit.
+    pub fn tapped_features(&self, pixels: &Tensor) -> Result<(Tensor, Vec<NormInput>), ModelError> {
+        match self {
+            Backbone::ResNet(network) => network.tapped_features(pixels),
+            _ => Ok((self.features(pixels, &Adaptation::none())?, Vec::new())),
         }
     }
 

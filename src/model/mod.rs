@@ -8,6 +8,7 @@
 //! * [`Bert`]: an encoder of token sequences, frozen only;
 //! * [`DeepResNet`]: ResNet-50 and ResNet-152 with pretrained weights, frozen only;
 //! * [`LinearHead`] and [`CosineHead`]: the classifiers on top of the features;
+//! * [`ImageGenerator`]: images from noise, for methods that replay without data;
 //! * [`ParameterSet`]: named parameters at rest, which is what messages, checkpoints and
 //!   digests hold. Tensors never travel between threads, parameter sets do.
 //!
@@ -46,6 +47,7 @@ pub mod footprint;
 mod from_scenario;
 mod frozen;
 mod frozen_weights;
+pub mod generator;
 mod gpu_memory;
 mod head;
 mod input_hook;
@@ -79,12 +81,16 @@ pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
 pub use error::ModelError;
 pub use from_scenario::backbone_config;
 pub use frozen::{FROZEN_BATCH, FrozenPart, in_frozen_batches};
+pub use generator::{ImageGenerator, ImageGeneratorConfig};
 pub use gpu_memory::{GpuMemory, peak_gpu_memory_mb};
 pub use head::{HeadStart, LinearHead};
 pub use input_hook::{InputHook, LinearLayer};
 pub use lora::{
     Factor, LoraBlock, LoraPair, LoraPlace, LoraShape, is_lora, lora_name, lora_pairs, loras_of,
 };
+#[cfg(test)]
+pub(crate) use norm::NORM_EPS;
+pub use norm::NormInput;
 pub(crate) use norm::{Norm, Running};
 pub use parameters::{Parameter, ParameterSet, Variables};
 pub use prompt_tokens::{Pooling, PromptPosition, PromptTokens};

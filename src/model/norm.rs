@@ -10,7 +10,7 @@ use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments
 /// Share of a batch in the running statistics, as PyTorch's default.
 const MOMENTUM: f64 = 0.1;
 /// Epsilon, as PyTorch's default.
-const EPS: f64 = 1e-5;
+pub(crate) const NORM_EPS: f64 = 1e-5;
 
 /// Running statistics of a batch norm. Clones of a network share it.
 #[derive(Clone, Debug)]
@@ -41,6 +41,17 @@ impl Running {
     }
 }
 
+/// Input of a batch norm in a forward pass, and the running moments that the norm has.
+#[derive(Clone, Debug)]
+pub struct NormInput {
+    /// `(b, h, w, c)`, part of the graph of the pass.
+    pub input: Tensor,
+    /// `(c)`.
+    pub running_mean: Tensor,
+    /// `(c)`, unbiased.
+    pub running_variance: Tensor,
+}
+
 /// Scale and shift of every channel, and the statistics.
 #[derive(Clone, Debug)]
 pub(crate) struct Norm {
@@ -49,12 +60,21 @@ pub(crate) struct Norm {
     pub running: Arc<Mutex<Running>>,
     /// True if it uses the moments of the batch and moves the running ones; false: it uses the latter.
     pub trains: bool,
+    /// Added to the variance.
+    pub eps: f64,
 }
 
 impl Norm {
+    /// Returns this input with the running moments as they are now.
+    pub fn seen(&self, input: &Tensor) -> NormInput {
+        let running = self.running.lock();
+        let (running_mean, running_variance) = (running.mean.clone(), running.variance.clone());
+        NormInput { input: input.clone(), running_mean, running_variance }
+    }
+
     /// Normalizes `x` `(.., c)`, adds the shortcut, and rectifies if asked to.
     pub fn forward(&self, x: &Tensor, shortcut: Option<&Tensor>, rectify: bool) -> Result<Tensor> {
-        let affine = ChannelAffine { weight: &self.weight, bias: &self.bias, eps: EPS };
+        let affine = ChannelAffine { weight: &self.weight, bias: &self.bias, eps: self.eps };
         let mut running = self.running.lock();
         if self.trains {
             let moments = ops::channel_moments(x)?;

@@ -69,6 +69,8 @@ fn assets_of_a_task_are_sent_once_per_client() {
         ("baselines/lwf-cifar100-beta0.5", 9 * 10),
         ("baselines/ewc-cifar100-beta0.5", 2 * 9 * 10),
         ("stsa/table1-cifar100-fed-lwf", 9 * 5),
+        // The old model and the generator.
+        ("stsa/table1-cifar100-mfcl", 2 * 9 * 5),
     ] {
         let found = asset_frames(&plan(&format!("scenarios/{file}.toml"), &[])).0;
         assert_eq!(found, frames, "{file}");

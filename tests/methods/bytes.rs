@@ -19,6 +19,7 @@ use fedcast::methods::hgp::{Hgp, Learns};
 use fedcast::methods::l2p::L2p;
 use fedcast::methods::lorm::Lorm;
 use fedcast::methods::lwf::Lwf;
+use fedcast::methods::mfcl::{GeneratorSettings, Mfcl};
 use fedcast::methods::parts::AveragingMethod;
 use fedcast::methods::pilora::{Compete, PiLora};
 use fedcast::methods::regmean::RegMean;
@@ -294,6 +295,36 @@ fn controlled_methods_send_the_bytes_of_their_cards() {
     assert_eq!(held(built(by_server, &vit)), (203, 0));
     assert_eq!(held(built(GradMa { memory_clients: 30, ..GradMa::default() }, &vit)), (32, 0));
     assert_eq!(held(built(GradMa { memory_clients: 300, ..GradMa::default() }, &vit)), (102, 0));
+}
+
+/// MFCL card, section 4: a model of 44.88 MB both ways and, once per task, the old one and a generator of 33.70 MB.
+#[test]
+fn mfcl_sends_the_bytes_of_its_card() {
+    let resnet = cifar100(BackboneConfig::ResNet(Default::default()), WireForm::Full);
+    let moments = 4 * (9_600 + 20);
+    let model = |rows: u64| 4 * (11_168_832 + 513 * rows) + moments;
+    // Eight running moments of norms of 128, 128, 64 and 3 channels.
+    let generator = 4 * (8_423_939 + 2 * (128 + 128 + 64 + 3));
+    let first = on_model(&resnet, 1, Mfcl::default());
+    assert_eq!((payload(&first.down), payload(&first.up)), (model(10), model(10) + 4));
+    assert!(first.assets.is_empty(), "nothing is replayed in the first task");
+    let last = on_model(&resnet, 10, Mfcl::default());
+    assert_eq!((payload(&last.down), payload(&last.up)), (model(100), model(100) + 4));
+    let assets: Vec<u64> = last.assets.iter().map(payload).collect();
+    assert_eq!(assets, [model(90), generator]);
+    let mb = |bytes: u64| (bytes as f64 / 1e4).round() / 100.0;
+    // The card's 44.88 MB are the model without its running moments.
+    assert_eq!((mb(model(100) - moments), mb(generator)), (44.88, 33.7));
+    let tiny = Mfcl {
+        generator: GeneratorSettings { upsamplings: 3, ..Mfcl::default().generator },
+        ..Mfcl::default()
+    };
+    // Images of 32 pixels begin at 4 x 4: a quarter of the linear layer, and one more convolution.
+    let fewer = (1_000 + 1) * 128 * 48;
+    let more = 128 * 128 * 9 + 128 + 4 * 128;
+    assert_eq!(payload(&on_model(&resnet, 2, tiny).assets[1]), generator + 4 * more - 4 * fewer);
+    let plain = Mfcl { ft_weight: 0.0, kd_weight: 0.0, ..Mfcl::default() };
+    assert!(on_model(&resnet, 10, plain).assets.is_empty());
 }
 
 /// STSA card, section 4: 1,189,632 adapter parameters and a head of 10 x 768 + 1, each way; up with the

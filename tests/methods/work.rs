@@ -29,6 +29,7 @@ use fedcast::methods::icarl::{Icarl, Keeps};
 use fedcast::methods::l2p::L2p;
 use fedcast::methods::lorm::Lorm;
 use fedcast::methods::lwf::Lwf;
+use fedcast::methods::mfcl::Mfcl;
 use fedcast::methods::oracle::{Oracle, Site};
 use fedcast::methods::pip::Pip;
 use fedcast::methods::powder::{Powder, PowderConfig};
@@ -96,6 +97,34 @@ fn passes(multiplications: usize) -> f64 {
 
 fn near(found: f64, wanted: f64) {
     assert!((found - wanted).abs() <= 1e-9 * wanted.abs(), "{found} instead of {wanted}");
+}
+
+#[test]
+fn mfcl_trains_on_generated_images_and_its_server_makes_the_generator() {
+    let mfcl = |repeat_moments| {
+        let mut method = Mfcl { synthetic_batch: 12, repeat_moments, ..Mfcl::default() };
+        method.generator.latent = 5;
+        method.generator.width = 4;
+        (method.generator.steps, method.generator.batch) = (7, 10);
+        built(method, &facts())
+    };
+    // Images of 8 x 8 begin at 2 x 2: a linear layer, two convolutions of 4 channels and one to a single channel.
+    let generator = 5 * 4 * 4 + 9 * (4 * 4 * 16 + 4 * 4 * 64 + 4 * 64);
+    let (method, once) = (mfcl(true), mfcl(false));
+    let trained = |method: &Arc<dyn Method>, task| client(method, &round(method, task, 0, 1), 40);
+    near(trained(&method, 0), 2.0 * 40.0);
+    // Two epochs of five batches, with twelve images in each of the ten steps.
+    let images = 10.0 * 12.0;
+    let generated = passes(10 * 12 * generator);
+    near(trained(&method, 1), (2.0 * 40.0 + images) * 5.0 / 3.0 + generated);
+    near(trained(&once, 2), (2.0 * 40.0 + images) * 4.0 / 3.0 + generated);
+    let server =
+        |task, round_in_phase| server_passes(&method, &round(&method, task, 0, round_in_phase), 3);
+    let made = 70.0 * 2.0 / 3.0 + passes(70 * 3 * generator);
+    near(server(0, 2), made);
+    near(server(1, 2), made);
+    // Not before a task's last round, and not for a task that does not come.
+    assert_eq!((server(0, 1), server(1, 0), server(2, 2)), (0.0, 0.0, 0.0));
 }
 
 #[test]

@@ -1,9 +1,12 @@
-//! Mean and variance of every channel of a batch, without a gradient.
+//! Mean and variance of every channel of a batch: without a gradient for batch norms, and with one for losses of them.
+//!
+//! With `m` the mean, `n` the number of rows and `g`, `h` the gradients of mean and variance, that of an entry is
+//! `(g + 2 (x - m) h) / n`.
 
-use candle_core::{D, Device, Result, Tensor, bail};
+use candle_core::{CpuStorage, CustomOp1, D, Device, Layout, Result, Shape, Tensor, bail};
 
 use super::stock;
-use super::storage::{lend, served, wide_type};
+use super::storage::{lend, served, tensor_like, values, wide_type};
 use crate::wide::add_rows;
 
 /// Moments of channels: those of a batch, or running ones.
@@ -39,11 +42,71 @@ pub fn channel_moments(x: &Tensor) -> Result<ChannelMoments> {
     }
 }
 
+/// Returns means and biased variances `(2, c)` of `x` `(.., c)` over all dimensions but the last, with a gradient.
+///
+/// # Errors
+/// When `x` is empty.
+pub fn differentiable_moments(x: &Tensor) -> Result<Tensor> {
+    let channels = x.dim(D::Minus1)?;
+    if x.elem_count() == 0 {
+        bail!("the moments of an empty batch {:?} are not defined", x.shape());
+    }
+    if served(&[x]) {
+        return x.contiguous()?.apply_op1(ChannelMomentsOp { channels });
+    }
+    let (mean, variance) = composed_moments(x, channels)?;
+    Tensor::stack(&[mean, variance], 0)
+}
+
 fn composition(x: &Tensor, channels: usize, rows: usize) -> Result<ChannelMoments> {
-    let x = x.detach().reshape((rows, channels))?.to_dtype(wide_type(x.dtype()))?;
+    let (mean, variance) = composed_moments(&x.detach(), channels)?;
+    Ok(ChannelMoments { mean, variance, rows })
+}
+
+fn composed_moments(x: &Tensor, channels: usize) -> Result<(Tensor, Tensor)> {
+    let x = x.reshape(((), channels))?.to_dtype(wide_type(x.dtype()))?;
     let mean = stock::mean(&x, 0)?;
     let variance = stock::mean(&x.broadcast_sub(&mean)?.sqr()?, 0)?;
-    Ok(ChannelMoments { mean, variance, rows })
+    Ok((mean, variance))
+}
+
+struct ChannelMomentsOp {
+    channels: usize,
+}
+
+impl CustomOp1 for ChannelMomentsOp {
+    fn name(&self) -> &'static str {
+        "moments"
+    }
+
+    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        let (mean, variance) = moments(values(x, layout)?, self.channels);
+        let both = mean.into_iter().chain(variance).map(|value| value as f32).collect();
+        Ok((CpuStorage::F32(both), (2, self.channels).into()))
+    }
+
+    fn bwd(&self, x: &Tensor, result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
+        let channels = self.channels;
+        let gradient = lend(x, |x| {
+            lend(result, |moments| {
+                lend(g, |g| {
+                    let share = 1.0 / (x.len() / channels) as f32;
+                    let scaled: Vec<f32> = g.iter().map(|g| g * share).collect();
+                    let (by_mean, by_variance) = scaled.split_at(channels);
+                    let mut gradient = Vec::with_capacity(x.len());
+                    for row in x.chunks_exact(channels) {
+                        let each =
+                            row.iter().zip(&moments[..channels]).zip(by_mean).zip(by_variance);
+                        gradient.extend(each.map(|(((x, mean), by_mean), by_variance)| {
+                            by_mean + 2.0 * (x - mean) * by_variance
+                        }));
+                    }
+                    Ok(gradient)
+                })
+            })
+        })?;
+        tensor_like(gradient, x).map(Some)
+    }
 }
 
 /// One pass: blocks that stay in the cache are centerd on their own mean, and joined in `f64`
@@ -83,8 +146,21 @@ fn moments(x: &[f32], channels: usize) -> (Vec<f64>, Vec<f64>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::draw;
+    use super::super::testing::{agrees_everywhere, draw, finite_difference};
     use super::*;
+
+    /// Both are the same numbers, and with a gradient.
+    #[test]
+    fn moments_with_a_gradient_are_the_same() -> Result<()> {
+        let x = draw("x", (5, 9, 7, 3));
+        let (both, alone) = (differentiable_moments(&x)?.to_vec2::<f32>()?, channel_moments(&x)?);
+        assert_eq!(both, [alone.mean.to_vec1::<f32>()?, alone.variance.to_vec1::<f32>()?]);
+        let x = draw("x", (2, 3, 2, 4));
+        agrees_everywhere(&[&x], |t| differentiable_moments(&t[0]));
+        finite_difference(&[&x], |t| differentiable_moments(&t[0]));
+        assert!(differentiable_moments(&draw("x", (0, 2))).is_err());
+        Ok(())
+    }
 
     #[test]
     fn agrees_with_the_definition_over_several_blocks() -> Result<()> {

@@ -12,9 +12,13 @@
 //! | [`gelu()`] | exact (erf) GELU | `x` |
 //! | [`quick_gelu()`] | `x s(1.702 x)` with the logistic function `s` | `x` |
 //! | [`relu()`] | `max(x, 0)`, slope 0 at 0 | `x` |
+//! | [`leaky_relu()`] | `x`, a fraction of it below 0 | `x` |
+//! | [`tanh()`] | hyperbolic tangent | `x` |
 //! | [`attention()`] | multi-head attention on packed q, k, v with an optional prefix | packed input and prefix |
 //! | [`conv2d()`] | convolution of channels-last images | `x` and weight where they are variables |
 //! | [`max_pool()`] | largest value of every window of channels-last images | `x` |
+//! | [`upsample()`] | channels-last images of twice the size | `x` |
+//! | [`differentiable_moments()`] | mean and variance of every channel | `x` |
 //! | [`batch_norm()`] | normalized channels, affine, residual, rectified | `x`, residual, and the affine where it is a variable |
 //! | [`cross_entropy()`] | mean softmax cross-entropy on a slice of columns | logits |
 //! | [`softmax()`] | rows of scores to probabilities | scores |
@@ -77,6 +81,7 @@ mod gelu;
 mod gpu;
 mod groups;
 mod layer_norm;
+mod leaky_relu;
 mod linear;
 #[allow(unsafe_code)]
 pub mod matrix;
@@ -88,9 +93,11 @@ mod softmax;
 mod stock;
 mod storage;
 mod sums;
+mod tanh;
 pub mod testing;
 mod unfold;
 mod unit_rows;
+mod upsample;
 mod winograd;
 mod with_gradient;
 
@@ -100,7 +107,7 @@ pub use affine::Affine;
 pub use attention::{attention, attention_at, grouped_attention, grouped_attention_at};
 pub use batch_norm::{BatchNormStatistics, ChannelAffine, batch_norm};
 pub use by_row::{scale_rows, shift_rows};
-pub use channel_moments::{ChannelMoments, channel_moments};
+pub use channel_moments::{ChannelMoments, channel_moments, differentiable_moments};
 pub use conv2d::conv2d;
 pub use cross_entropy::{cross_entropy, grouped_cross_entropy};
 pub use elementary::{exp, log};
@@ -108,6 +115,7 @@ pub use frozen::{Attended, frozen_attention, frozen_perceptron};
 pub use gelu::gelu;
 pub use groups::SampleGroups;
 pub use layer_norm::layer_norm;
+pub use leaky_relu::leaky_relu;
 pub use linear::{grouped_linear, grouped_linear_at, linear, linear_at};
 pub use matrix::Precision;
 pub use max_pool::max_pool;
@@ -116,4 +124,6 @@ pub use relu::relu;
 pub use softmax::softmax;
 pub use storage::{served, without_kernels};
 pub use sums::{mean, mean_all, sum, sum_all};
+pub use tanh::tanh;
 pub use unit_rows::unit_rows;
+pub use upsample::upsample;

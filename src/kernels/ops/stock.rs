@@ -27,6 +27,11 @@ pub(super) fn log(x: &Tensor) -> Result<Tensor> {
     x.log()
 }
 
+/// Takes the hyperbolic tangent of every entry.
+pub(super) fn tanh(x: &Tensor) -> Result<Tensor> {
+    x.tanh()
+}
+
 /// Turns rows of scores into probabilities.
 pub(super) fn softmax(x: &Tensor) -> Result<Tensor> {
     candle_nn::ops::softmax(x, D::Minus1)

@@ -6,7 +6,7 @@ use super::averager::is_closing;
 use super::previous::{self, previous};
 use super::row_selection::RowSelection;
 use super::{Averager, ClosedRound, RowPurpose, ServerState};
-use crate::methods::parts::{AveragingMethod, Parts, TaskStart};
+use crate::methods::parts::{AveragingMethod, Parts, TaskEnd, TaskStart};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
@@ -161,7 +161,8 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
             let left = cut.take(&self.base.parameters, &self.theta, |_| true)?;
             self.previous = Some(previous(stage.task, &left));
         }
-        self.base.parts().server.end_task(&mut self.memory, &self.theta, stage, ctx)
+        let end = TaskEnd { model: &self.base.model, stage, init: self.init };
+        self.base.parts().server.end_task(&mut self.memory, &self.theta, end, ctx)
     }
 
     fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {

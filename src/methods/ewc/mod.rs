@@ -42,7 +42,7 @@ use super::fedavg::FedAvg;
 use super::local_fisher::{FORM_SOURCE, local_fisher};
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, FinalExchange, LocalTraining, LocalUpdate,
-    ModelAdaptation, Parts, PreviousModel, ServerUpdate,
+    ModelAdaptation, Parts, PreviousModel, ServerUpdate, TaskEnd,
 };
 use super::task_labels::{LABELS_SOURCE, TaskLabels};
 use crate::data::TaskView;
@@ -50,8 +50,8 @@ use crate::learning::Classifier;
 use crate::learning::fisher::FisherForm;
 use crate::model::ParameterSet;
 use crate::policy::{
-    Asset, AssetSpec, ExchangeFacts, Metrics, Participant, PolicyError, RunContext, Stage,
-    StalenessRule, TensorSpec,
+    Asset, AssetSpec, ExchangeFacts, Metrics, Participant, PolicyError, RunContext, StalenessRule,
+    TensorSpec,
 };
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::{Kind, NamedTensor, Section};
@@ -218,7 +218,7 @@ impl ServerUpdate<Importance> for Ewc {
         &self,
         memory: &mut Importance,
         theta: &ParameterSet,
-        stage: &Stage,
+        TaskEnd { stage, .. }: TaskEnd<'_>,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         memory.end_task(theta, stage, self.fedavg.head_form);

@@ -88,13 +88,14 @@ use super::head_form::HeadForm;
 use super::herded::{choosing_work, exemplars_after};
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, ModelAdaptation,
-    Parts, PlainDownload, PreviousModel, ServerUpdate, TrainedRows, UploadExtras, Workload,
+    Parts, PlainDownload, PreviousModel, ServerUpdate, TaskEnd, TrainedRows, UploadExtras,
+    Workload,
 };
 use crate::learning::gradient_matching::LeNet;
 use crate::model::{Parameter, ParameterSet};
 use crate::policy::{
     Asset, AssetSpec, Capability, ExchangeFacts, Metrics, ModelFacts, Participant, PolicyError,
-    Restriction, RoundContext, RunContext, Stage, TensorSpec, UploadSize, parameter_sketches,
+    Restriction, RoundContext, RunContext, TensorSpec, UploadSize, parameter_sketches,
 };
 use crate::wire::{BodyShape, Dtype, Kind, NamedTensor, Section};
 
@@ -314,7 +315,7 @@ impl ServerUpdate<Seen> for Glfc {
         &self,
         memory: &mut Seen,
         theta: &ParameterSet,
-        stage: &Stage,
+        TaskEnd { stage, .. }: TaskEnd<'_>,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         if !self.has_proxy() {

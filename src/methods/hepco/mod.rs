@@ -33,11 +33,11 @@ use self::label_counts::{LabelCounts, teacher};
 use super::averaging::ClosedRound;
 use super::entry::MethodEntry;
 use super::fedavg_prompt::FedAvgPrompt;
-use super::parts::{AveragingMethod, Parts, ServerUpdate, TaskStart};
+use super::parts::{AveragingMethod, Parts, ServerUpdate, TaskEnd, TaskStart};
 use crate::model::ParameterSet;
 use crate::numerics::streams::Domain;
 use crate::policy::{
-    Capability, Metrics, ModelFacts, PolicyError, Restriction, RoundContext, RunContext, Stage,
+    Capability, Metrics, ModelFacts, PolicyError, Restriction, RoundContext, RunContext,
 };
 use crate::scenario::reader::Keys;
 
@@ -93,7 +93,7 @@ impl ServerUpdate<HepcoMemory> for Hepco {
         &self,
         memory: &mut HepcoMemory,
         theta: &ParameterSet,
-        _stage: &Stage,
+        _end: TaskEnd<'_>,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         let (parameters, counts) = (theta.clone(), memory.counts.clone());

@@ -3,7 +3,7 @@
 use super::Lorm;
 use super::memory::Tasks;
 use crate::methods::averaging::{ClosedRound, RowPurpose, is_closing};
-use crate::methods::parts::{ServerUpdate, TransformUpload};
+use crate::methods::parts::{ServerUpdate, TaskEnd, TransformUpload};
 use crate::methods::regression::{
     Layer, PRECISION, Unseen, answer_in_place_of, answers, inverse, values_of,
 };
@@ -11,7 +11,7 @@ use crate::model::{Factor, Parameter, ParameterSet, is_lora, lora_name};
 use crate::numerics::regression_mean::regression_mean;
 use crate::policy::{
     Capability, ExchangeFacts, MemoryFootprint, Message, MessageSpec, Metrics, ModelFacts,
-    PolicyError, Restriction, RoundContext, RunContext, Stage,
+    PolicyError, Restriction, RoundContext, RunContext,
 };
 use crate::wire::{Kind, NamedTensor, Section};
 
@@ -101,7 +101,7 @@ impl ServerUpdate<Tasks> for Lorm {
         &self,
         tasks: &mut Tasks,
         theta: &ParameterSet,
-        _stage: &Stage,
+        _end: TaskEnd<'_>,
         _lab: &RunContext,
     ) -> Result<(), PolicyError> {
         tasks.finish(theta.filter(is_lora));

@@ -40,7 +40,7 @@ pub use local_training::LocalTraining;
 pub use local_update::{LocalUpdate, PlainTraining};
 pub use previous_model::PreviousModel;
 pub use roles::Roles;
-pub use server_update::{PlainMean, ServerUpdate, TaskStart};
+pub use server_update::{PlainMean, ServerUpdate, TaskEnd, TaskStart};
 pub use shared_model::{SharedModel, TrainedRows};
 pub use transform_upload::TransformUpload;
 pub use upload_extras::{SampleCount, UploadExtras};

@@ -18,6 +18,17 @@ pub struct TaskStart<'a> {
     pub init: StreamKey,
 }
 
+/// End of a task at the server.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskEnd<'a> {
+    /// Dimensions of the model.
+    pub model: &'a ModelFacts,
+    /// The stage that ends.
+    pub stage: &'a Stage,
+    /// Address of initial draws.
+    pub init: StreamKey,
+}
+
 /// Step of the server after the mean (ServerUpdate of Reddi et al. 2021), and what it keeps for it.
 pub trait ServerUpdate<M> {
     /// Prepares the server's memory for a task, after the adaptation has prepared the parameters.
@@ -47,10 +58,10 @@ pub trait ServerUpdate<M> {
         &self,
         memory: &mut M,
         theta: &ParameterSet,
-        stage: &Stage,
+        end: TaskEnd<'_>,
         ctx: &RunContext,
     ) -> Result<(), PolicyError> {
-        let _ = (memory, theta, stage, ctx);
+        let _ = (memory, theta, end, ctx);
         Ok(())
     }
 

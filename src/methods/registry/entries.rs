@@ -8,8 +8,8 @@ use crate::methods::fedopt::ServerOptimizer;
 use crate::methods::{
     adapter, c2prompt, ccvr, cfed, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
     fedavg_prompt, fedavgm, feddc, fedhaf, fedlwf_2t, fedlwf_mc, fedopt, fedproto, fedprox,
-    fisheravg, glfc, gradma, hepco, hgp, icarl, joint, l2p, lorm, lwf, oracle, pilora, pip, powder,
-    regmean, scaffold, stsa,
+    fisheravg, glfc, gradma, hepco, hgp, icarl, joint, l2p, lorm, lwf, mfcl, oracle, pilora, pip,
+    powder, regmean, scaffold, stsa,
 };
 
 /// Returns the built-in methods, in the order in which they are shown.
@@ -28,6 +28,7 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         fedlwf_2t::entry().of_family(Distillation),
         lwf::entry().of_family(Distillation),
         fedlwf_mc::entry().of_family(Distillation),
+        mfcl::entry().of_family(Distillation),
         fedproto::entry().of_family(Statistics),
         ccvr::entry().of_family(Statistics),
         oracle::entry().of_family(Bounds),

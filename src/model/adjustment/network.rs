@@ -12,6 +12,7 @@ use clap::ValueEnum;
 
 use super::Residual;
 use super::shape::{HEAD_NORM, HIDDEN, LAYERS, SHORTCUT, of_module};
+use crate::model::norm::NORM_EPS;
 use crate::model::ops::{self, SampleGroups};
 use crate::model::resnet::is_buffer;
 use crate::model::{
@@ -291,6 +292,9 @@ impl Builder<'_> {
         }
         let weight = self.tensor(&format!("{norm}.weight"))?;
         let bias = self.tensor(&format!("{norm}.bias"))?;
-        Ok(LinearNorm { linear, norm: Norm { weight, bias, running, trains: batch } })
+        Ok(LinearNorm {
+            linear,
+            norm: Norm { weight, bias, running, trains: batch, eps: NORM_EPS },
+        })
     }
 }

@@ -2,8 +2,11 @@
 
 use candle_core::{Result, Tensor};
 
-use crate::model::norm::Norm;
+use crate::model::norm::{Norm, NormInput};
 use crate::model::ops;
+
+/// Collected inputs of batch norms, where they are wanted.
+pub(super) type Taps<'a> = Option<&'a mut Vec<NormInput>>;
 
 /// A convolution and its batch norm.
 #[derive(Clone, Debug)]
@@ -16,9 +19,18 @@ pub(super) struct ConvNorm {
 
 impl ConvNorm {
     /// `x` `(b, h, w, c)` to `(b, h', w', out)`.
-    pub fn forward(&self, x: &Tensor, shortcut: Option<&Tensor>, rectify: bool) -> Result<Tensor> {
+    pub fn forward(
+        &self,
+        x: &Tensor,
+        shortcut: Option<&Tensor>,
+        rectify: bool,
+        taps: Taps<'_>,
+    ) -> Result<Tensor> {
         let padding = self.weight.dim(3)? / 2;
         let x = ops::conv2d(x, &self.weight, self.stride, padding)?;
+        if let Some(taps) = taps {
+            taps.push(self.norm.seen(&x));
+        }
         self.norm.forward(&x, shortcut, rectify)
     }
 }
@@ -33,11 +45,12 @@ pub(super) struct ResidualBlock {
 
 impl ResidualBlock {
     /// `x` `(b, h, w, c)` to `(b, h', w', out)`.
-    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let hidden = self.first.forward(x, None, true)?;
-        match &self.downsample {
-            None => self.second.forward(&hidden, Some(x), true),
-            Some(unit) => self.second.forward(&hidden, Some(&unit.forward(x, None, false)?), true),
-        }
+    pub fn forward(&self, x: &Tensor, mut taps: Taps<'_>) -> Result<Tensor> {
+        let hidden = self.first.forward(x, None, true, taps.as_deref_mut())?;
+        let Some(unit) = &self.downsample else {
+            return self.second.forward(&hidden, Some(x), true, taps);
+        };
+        let shortcut = unit.forward(x, None, false, taps.as_deref_mut())?;
+        self.second.forward(&hidden, Some(&shortcut), true, taps)
     }
 }

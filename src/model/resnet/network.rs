@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 use candle_core::{DType, Tensor, Var};
 
 use super::ResNetConfig;
-use super::block::{ConvNorm, ResidualBlock};
+use super::block::{ConvNorm, ResidualBlock, Taps};
 use super::config::{BATCHES, MEAN, StemShape, VARIANCE, is_buffer};
-use crate::model::norm::{Norm, Running};
+use crate::model::norm::{NORM_EPS, Norm, NormInput, Running};
 use crate::model::parameters::{Parameter, ParameterSet, Variables};
 use crate::model::weights_file::{OpenWeights, WeightsSource};
 use crate::model::{DeviceSpec, ModelError, ops};
@@ -164,7 +164,7 @@ impl ResNet {
             running.insert(Arc::from(norm), Arc::clone(&state));
             let weight = named[&*format!("{norm}.weight")].clone();
             let bias = named[&*format!("{norm}.bias")].clone();
-            let norm = Norm { weight, bias, running: state, trains };
+            let norm = Norm { weight, bias, running: state, trains, eps: NORM_EPS };
             Ok(ConvNorm { weight: named[&*format!("{convolution}.weight")].clone(), norm, stride })
         };
         let stem = unit("conv1", "bn1", StemShape::of(config.stem).stride)?;
@@ -249,6 +249,20 @@ impl ResNet {
     /// # Errors
     /// When the pixels do not fit.
     pub fn features(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
+        self.pass(pixels, None)
+    }
+
+    /// Returns [`features`](ResNet::features), and the inputs of all batch norms in the order of the pass.
+    ///
+    /// # Errors
+    /// When the pixels do not fit.
+    pub fn tapped_features(&self, pixels: &Tensor) -> Result<(Tensor, Vec<NormInput>), ModelError> {
+        let mut inputs = Vec::with_capacity(self.running.len());
+        let features = self.pass(pixels, Some(&mut inputs))?;
+        Ok((features, inputs))
+    }
+
+    fn pass(&self, pixels: &Tensor, mut taps: Taps<'_>) -> Result<Tensor, ModelError> {
         let (_, channels, _, _) = pixels.dims4()?;
         if channels != self.config.channels {
             let reason = format!(
@@ -259,12 +273,12 @@ impl ResNet {
         }
         // Channels last from here on, as the convolutions want them.
         let mut x = pixels.to_dtype(self.place.compute)?.permute((0, 2, 3, 1))?.contiguous()?;
-        x = self.stem.forward(&x, None, true)?;
+        x = self.stem.forward(&x, None, true, taps.as_deref_mut())?;
         if let Some([kernel, stride, padding]) = StemShape::of(self.config.stem).pool {
             x = ops::max_pool(&x, kernel, stride, padding)?;
         }
         for block in &self.blocks {
-            x = block.forward(&x)?;
+            x = block.forward(&x, taps.as_deref_mut())?;
         }
         Ok(ops::mean(&x.to_dtype(DType::F32)?.flatten(1, 2)?, 1)?)
     }
@@ -481,6 +495,27 @@ mod tests {
         let wider = ResNetConfig { width: 8, ..config };
         let error = ResNet::load(&WeightsSource::at(&path), wider).unwrap_err().to_string();
         assert!(error.contains("resnet.safetensors") && error.contains("bn1.bias"), "{error}");
+        Ok(())
+    }
+
+    /// The inputs are those of the norms: their moments of one batch are what training moves the statistics to.
+    #[test]
+    fn taps_see_the_input_of_every_norm() -> Result<(), ModelError> {
+        let (config, set) = small();
+        let network = ResNet::from_parameters(config, &set)?;
+        let (features, inputs) = network.tapped_features(&images(3))?;
+        assert_eq!(features.to_vec2::<f32>()?, network.features(&images(3))?.to_vec2::<f32>()?);
+        assert_eq!(inputs.len(), 20, "a stem, sixteen in blocks and three in shortcuts");
+        let trained = ResNet::with_trainables(config, &set)?;
+        trained.features(&images(3))?;
+        // The stem sees the same in both modes.
+        let moved = trained.buffers()?.get("bn1.running_mean").expect("a mean").clone();
+        let mean = ops::channel_moments(&inputs[0].input)?.mean.to_vec1::<f32>()?;
+        for (moved, mean) in moved.values.iter().zip(&mean) {
+            assert!((moved - 0.1 * mean).abs() < 1e-6, "{moved} {mean}");
+        }
+        assert_eq!(inputs[0].running_mean.to_vec1::<f32>()?, [0.0; 4]);
+        assert_eq!(inputs[19].running_variance.to_vec1::<f32>()?, [1.0; 32]);
         Ok(())
     }
 

@@ -192,6 +192,17 @@ fn own_tasks() {
     }
 }
 
+/// A generator that the server trains as a task ends, and the model that it is for.
+#[test]
+fn generators_of_images() {
+    let small = "latent = 8, generator_width = 8, generator_steps = 3, generator_batch = 8, synthetic_batch = 8";
+    let backbone = "backbone = { kind = \"resnet18\", width = 4 }\n";
+    for start in ["warm", "fresh"] {
+        let method = format!("name = \"mfcl\", generator_start = \"{start}\", {small}");
+        goes_on(&with(&method, &format!("{backbone}{THREE}")));
+    }
+}
+
 /// Exemplars, earlier networks, teachers, and what is known of classes.
 #[test]
 fn feature_adjustment_and_its_baselines() {

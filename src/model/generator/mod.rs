@@ -1,0 +1,33 @@
+//! Convolutional generator of images (Fang et al., "Data-Free Adversarial Distillation", arXiv 1912.11006, as MFCL has it).
+//!
+//! ```text
+//! z (latent) -> Linear -> (width, s, s) -> BN
+//!   -> [x2 -> conv -> BN -> LeakyReLU] once per upsampling, the last to fewer channels
+//!   -> conv to the image's channels -> tanh -> BN without scale and shift
+//! ```
+//! Convolutions are 3 x 3 with a bias, upsampling repeats pixels. Batch norms behind convolutions have an epsilon of 0.8,
+//! which their authors once set by position. Over variables it trains: batch norms use the moments of the batch and move
+//! the running ones, by which a frozen generator normalizes.
+//!
+//! ```
+//! use fedcast::model::{ImageGenerator, ImageGeneratorConfig};
+//! use fedcast::numerics::streams::{Domain, StreamKey};
+//! # fn main() -> Result<(), fedcast::model::ModelError> {
+//! let config = ImageGeneratorConfig { latent: 20, width: 16, last: 8, image: 12, ..ImageGeneratorConfig::default() };
+//! let key = StreamKey::new(1, Domain::Init);
+//! let start = ImageGenerator::initial_parameters(&config, key);
+//! let generator = ImageGenerator::frozen(config, &start, &candle_core::Device::Cpu)?;
+//! let images = generator.images(&generator.latents(5, key)?)?;
+//! assert_eq!(images.dims(), [5, 3, 12, 12]);
+//! # Ok(())
+//! # }
+//! ```
+
+mod config;
+#[cfg(test)]
+pub(crate) mod golden;
+mod initialise;
+mod network;
+
+pub use config::ImageGeneratorConfig;
+pub use network::ImageGenerator;

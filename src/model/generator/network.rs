@@ -1,0 +1,320 @@
+//! The network: a linear layer, upsamplings with convolutions, an image.
+
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor, Var};
+use parking_lot::Mutex;
+
+use super::ImageGeneratorConfig;
+use crate::model::norm::{NORM_EPS, Norm, Running};
+use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments};
+use crate::model::parameters::{Parameter, ParameterSet, Variables};
+use crate::model::{ModelError, is_buffer};
+use crate::numerics::distributions::fill_normal;
+use crate::numerics::streams::StreamKey;
+
+/// Epsilon of the norms behind convolutions.
+const INNER_EPS: f64 = 0.8;
+/// Slope of the leaky rectifier below 0.
+const SLOPE: f32 = 0.2;
+
+/// A generator, frozen or over variables.
+#[derive(Debug)]
+pub struct ImageGenerator {
+    config: ImageGeneratorConfig,
+    linear: GeneratorLayer,
+    first: Norm,
+    stages: Vec<(GeneratorLayer, Norm)>,
+    last: GeneratorLayer,
+    output: Norm,
+    variables: Variables,
+    /// Running moments by the name of the norm.
+    running: Vec<(String, Arc<Mutex<Running>>)>,
+    device: Device,
+}
+
+/// Weight and bias of a linear layer or a convolution.
+#[derive(Clone, Debug)]
+struct GeneratorLayer {
+    weight: Tensor,
+    bias: Tensor,
+}
+
+impl GeneratorLayer {
+    /// Convolves `x` `(b, h, w, c)` with windows of 3 x 3.
+    fn convolve(&self, x: &Tensor) -> candle_core::Result<Tensor> {
+        add_bias(&ops::conv2d(x, &self.weight, 1, 1)?, &self.bias)
+    }
+}
+
+/// Adds a number to every channel of `x` `(.., c)`, as a norm by moments 0 and 1: its gradient is added up over blocks.
+fn add_bias(x: &Tensor, bias: &Tensor) -> candle_core::Result<Tensor> {
+    let (zeros, ones) = (bias.detach().zeros_like()?, bias.detach().ones_like()?);
+    let affine = ChannelAffine { weight: &ones, bias, eps: 0.0 };
+    let moments = ChannelMoments { mean: zeros, variance: ones.clone(), rows: 0 };
+    ops::batch_norm(x, affine, BatchNormStatistics::Running(&moments), None, false)
+}
+
+impl ImageGenerator {
+    /// Returns a generator with these parameters that normalizes by running moments.
+    ///
+    /// # Errors
+    /// When a parameter is missing or of another shape.
+    pub fn frozen(
+        config: ImageGeneratorConfig,
+        set: &ParameterSet,
+        device: &Device,
+    ) -> Result<ImageGenerator, ModelError> {
+        ImageGenerator::assemble(config, set, device, false)
+    }
+
+    /// Returns the generator over new variables, which normalizes by the moments of its batches.
+    ///
+    /// # Errors
+    /// As [`frozen`](ImageGenerator::frozen).
+    pub fn trainable(
+        config: ImageGeneratorConfig,
+        set: &ParameterSet,
+        device: &Device,
+    ) -> Result<ImageGenerator, ModelError> {
+        ImageGenerator::assemble(config, set, device, true)
+    }
+
+    fn assemble(
+        config: ImageGeneratorConfig,
+        set: &ParameterSet,
+        device: &Device,
+        trains: bool,
+    ) -> Result<ImageGenerator, ModelError> {
+        let mut parts = GeneratorParts {
+            set,
+            device,
+            trains,
+            variables: Variables::new(),
+            running: Vec::new(),
+        };
+        let shapes: std::collections::BTreeMap<String, Vec<usize>> =
+            config.parameter_shapes().into_iter().collect();
+        for (name, shape) in &shapes {
+            set.expect("generator", name, shape)?;
+        }
+        let linear = parts.layer("l1")?;
+        let first = parts.norm("bn0", NORM_EPS, None)?;
+        let mut stages = Vec::new();
+        for stage in 1..=config.upsamplings {
+            let layer = parts.layer(&format!("conv{stage}"))?;
+            stages.push((layer, parts.norm(&format!("bn{stage}"), INNER_EPS, None)?));
+        }
+        let last = parts.layer(&format!("conv{}", config.upsamplings + 1))?;
+        let output = format!("bn{}", config.upsamplings + 1);
+        let output = parts.norm(&output, NORM_EPS, Some(config.channels))?;
+        let GeneratorParts { mut variables, running, .. } = parts;
+        variables.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let device = device.clone();
+        Ok(ImageGenerator {
+            config,
+            linear,
+            first,
+            stages,
+            last,
+            output,
+            variables,
+            running,
+            device,
+        })
+    }
+
+    /// Returns the dimensions.
+    pub fn config(&self) -> &ImageGeneratorConfig {
+        &self.config
+    }
+
+    /// Returns the variables, sorted by name; empty for a frozen generator.
+    pub fn variables(&self) -> &Variables {
+        &self.variables
+    }
+
+    /// Returns the variables without their names.
+    pub fn vars(&self) -> Vec<Var> {
+        self.variables.iter().map(|(_, var)| var.clone()).collect()
+    }
+
+    /// Returns variables and running moments as they are now; for a frozen generator the latter alone.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
+        let mut set = ParameterSet::snapshot(&self.variables)?;
+        for (name, running) in &self.running {
+            let running = running.lock();
+            set.insert(format!("{name}.running_mean"), Parameter::of(&running.mean)?);
+            set.insert(format!("{name}.running_var"), Parameter::of(&running.variance)?);
+        }
+        Ok(set)
+    }
+
+    /// Draws standard normal noise `(count, latent)`.
+    ///
+    /// # Errors
+    /// When the device has no room.
+    pub fn latents(&self, count: usize, key: StreamKey) -> Result<Tensor, ModelError> {
+        let mut values = vec![0.0; count * self.config.latent];
+        fill_normal(&mut key.rng(), &mut values);
+        Ok(Tensor::from_vec(values, (count, self.config.latent), &self.device)?)
+    }
+
+    /// Noise `(b, latent)` to images `(b, channels, image, image)`, about as normalized pixels are.
+    ///
+    /// # Errors
+    /// When the noise has another width.
+    pub fn images(&self, latents: &Tensor) -> Result<Tensor, ModelError> {
+        let ImageGeneratorConfig { width, image, .. } = self.config;
+        let start = self.config.start();
+        let wide = ops::linear(latents, &self.linear.weight, Some(&self.linear.bias))?;
+        let planes = wide.reshape((latents.dim(0)?, width, start, start))?;
+        // Channels last from here on, as the convolutions want them.
+        let mut x =
+            self.first.forward(&planes.permute((0, 2, 3, 1))?.contiguous()?, None, false)?;
+        for (layer, norm) in &self.stages {
+            x = layer.convolve(&ops::upsample(&x)?)?;
+            x = ops::leaky_relu(&norm.forward(&x, None, false)?, SLOPE)?;
+        }
+        let mut x = self.last.convolve(&x)?;
+        if x.dim(1)? > image {
+            x = x.narrow(1, 0, image)?.narrow(2, 0, image)?.contiguous()?;
+        }
+        let x = self.output.forward(&ops::tanh(&x)?, None, false)?;
+        Ok(x.permute((0, 3, 1, 2))?.contiguous()?)
+    }
+}
+
+/// Layers in the making.
+struct GeneratorParts<'a> {
+    set: &'a ParameterSet,
+    device: &'a Device,
+    trains: bool,
+    variables: Variables,
+    running: Vec<(String, Arc<Mutex<Running>>)>,
+}
+
+impl GeneratorParts<'_> {
+    fn tensor(&mut self, name: &str) -> Result<Tensor, ModelError> {
+        let missing = || ModelError::Input { reason: format!("the generator lacks `{name}`") };
+        let parameter = self.set.get(name).ok_or_else(missing)?;
+        if !self.trains || is_buffer(name) {
+            return parameter.tensor(self.device);
+        }
+        let variable = parameter.variable(self.device)?;
+        let tensor = variable.as_tensor().clone();
+        self.variables.push((Arc::from(name), variable));
+        Ok(tensor)
+    }
+
+    fn layer(&mut self, name: &str) -> Result<GeneratorLayer, ModelError> {
+        let weight = self.tensor(&format!("{name}.weight"))?;
+        Ok(GeneratorLayer { weight, bias: self.tensor(&format!("{name}.bias"))? })
+    }
+
+    /// A norm; without scale and shift if a number of channels is given.
+    fn norm(&mut self, name: &str, eps: f64, bare: Option<usize>) -> Result<Norm, ModelError> {
+        let (weight, bias) = match bare {
+            Some(channels) => {
+                let of = |value: f32| Tensor::full(value, channels, self.device);
+                (of(1.0)?, of(0.0)?)
+            }
+            None => {
+                let weight = self.tensor(&format!("{name}.weight"))?;
+                (weight, self.tensor(&format!("{name}.bias"))?)
+            }
+        };
+        let running = Arc::new(Mutex::new(Running {
+            mean: self.tensor(&format!("{name}.running_mean"))?,
+            variance: self.tensor(&format!("{name}.running_var"))?,
+            // How many batches it saw is not asked anywhere.
+            batches: Tensor::new(0f32, self.device)?,
+        }));
+        self.running.push((name.to_owned(), Arc::clone(&running)));
+        Ok(Norm { weight, bias, running, trains: self.trains, eps })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numerics::streams::Domain;
+
+    fn small() -> (ImageGeneratorConfig, ParameterSet) {
+        let config =
+            ImageGeneratorConfig { latent: 6, width: 4, last: 3, image: 8, ..Default::default() };
+        let key = StreamKey::new(1, Domain::Init);
+        (config, ImageGenerator::initial_parameters(&config, key))
+    }
+
+    fn key(step: u64) -> StreamKey {
+        StreamKey::new(2, Domain::Method).step(step)
+    }
+
+    #[test]
+    fn every_parameter_trains_and_running_moments_move() -> Result<(), ModelError> {
+        let (config, set) = small();
+        let generator = ImageGenerator::trainable(config, &set, &Device::Cpu)?;
+        let images = generator.images(&generator.latents(5, key(0))?)?;
+        let weights: Vec<f32> = (0..5 * 192).map(|i| (i as f32 * 0.7).sin()).collect();
+        let weights = Tensor::from_vec(weights, (5, 3, 8, 8), &Device::Cpu)?;
+        let gradients = (images * weights)?.sum_all()?.backward()?;
+        let names = config.parameter_shapes().into_iter().map(|(name, _)| name);
+        let names: Vec<String> = names.filter(|name| !is_buffer(name)).collect();
+        let own: Vec<&str> = generator.variables().iter().map(|(name, _)| &**name).collect();
+        assert_eq!(own, names);
+        for (name, variable) in generator.variables() {
+            let gradient = gradients.get(variable).unwrap_or_else(|| panic!("{name} has none"));
+            assert!(gradient.sqr()?.sum_all()?.to_scalar::<f32>()?.is_finite(), "{name}");
+        }
+        let after = generator.parameters()?;
+        assert_eq!(after.len(), set.len());
+        for norm in 0..4 {
+            for moment in ["running_mean", "running_var"] {
+                let name = format!("bn{norm}.{moment}");
+                assert_ne!(after.get(&name), set.get(&name), "{name}");
+            }
+        }
+        assert_eq!(after.get("conv1.weight"), set.get("conv1.weight"));
+        Ok(())
+    }
+
+    /// Frozen, an image does not depend on the others of its batch, and nothing moves.
+    #[test]
+    fn a_frozen_generator_makes_images_one_by_one() -> Result<(), ModelError> {
+        let (config, set) = small();
+        let generator = ImageGenerator::frozen(config, &set, &Device::Cpu)?;
+        let latents = generator.latents(4, key(1))?;
+        let all = generator.images(&latents)?;
+        assert!(!all.track_op());
+        let alone = generator.images(&latents.narrow(0, 2, 1)?)?.flatten_all()?.to_vec1::<f32>()?;
+        let third = all.narrow(0, 2, 1)?.flatten_all()?.to_vec1::<f32>()?;
+        for (a, b) in alone.iter().zip(&third) {
+            assert!((a - b).abs() < 1e-5, "{a} {b}");
+        }
+        let moved = generator.parameters()?;
+        assert!(moved.iter().all(|(name, parameter)| set.get(name) == Some(parameter)));
+        assert_ne!(
+            generator.latents(4, key(2))?.to_vec2::<f32>()?,
+            latents.to_vec2::<f32>()?,
+            "another key, another noise"
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn images_are_cut_to_their_size_and_misfits_refused() -> Result<(), ModelError> {
+        let (config, set) = small();
+        let odd = ImageGeneratorConfig { image: 7, ..config };
+        assert_eq!(odd.start(), config.start());
+        let generator = ImageGenerator::frozen(odd, &set, &Device::Cpu)?;
+        assert_eq!(generator.images(&generator.latents(2, key(0))?)?.dims(), [2, 3, 7, 7]);
+        let wider = ImageGeneratorConfig { width: 5, ..config };
+        let error = ImageGenerator::frozen(wider, &set, &Device::Cpu).unwrap_err().to_string();
+        assert!(error.contains("bn0.bias"), "{error}");
+        Ok(())
+    }
+}
