@@ -1,6 +1,8 @@
-//! **MFCL**, mimicking federated continual learning (Babakniya et al., "A Data-Free Approach to Mitigate Catastrophic
-//! Forgetting in Federated Class Incremental Learning for Vision Tasks", NeurIPS 2023): FedAvg whose server trains, as
-//! a task ends, a generator of images for the global model alone. Clients of the next task replay its images.
+//! **MFCL**, mimicking federated continual learning: FedAvg whose server trains a generator of images without data.
+//!
+//! Babakniya et al., "A Data-Free Approach to Mitigate Catastrophic Forgetting in Federated Class Incremental Learning
+//! for Vision Tasks", NeurIPS 2023. The generator is trained as a task ends, for the global model alone. Clients of the
+//! next task replay its images.
 //!
 //! ```text
 //! server   as a task ends, without any data: theta_old <- theta;  G <- G - Adam of
@@ -39,7 +41,7 @@ use std::sync::Arc;
 
 pub use self::config::{GeneratorSettings, GeneratorStart, Mfcl};
 pub use self::memory::MfclMemory;
-use self::objective::{MfclObjective, Replay};
+use self::objective::{GeneratedBatches, MfclObjective};
 use super::averaging::{CrossEntropy, Objective, PackClient, Requirement, first_of, previous};
 use super::entry::MethodEntry;
 use super::parts::{
@@ -59,7 +61,9 @@ impl AveragingMethod for Mfcl {
     type State = ();
     type Memory = MfclMemory;
 
-    /// Returns FedAvg's parts with the previous model and a generator; all rows seen train where images are replayed.
+    /// Returns FedAvg's parts with the previous model and a generator.
+    ///
+    /// All rows seen train where images are replayed.
     fn parts(&self) -> Parts<'_, (), MfclMemory> {
         if !self.replays() {
             return self.fedavg.base();
@@ -94,7 +98,7 @@ impl LocalUpdate<()> for Mfcl {
         };
         let config = self.generator.config(context.model);
         let generator = ImageGenerator::frozen(config, &generator, &context.ctx.device)?;
-        let replay = Replay {
+        let replay = GeneratedBatches {
             generator,
             images: self.synthetic_batch as usize,
             key: first.key.domain(Domain::Method),
