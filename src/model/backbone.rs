@@ -228,8 +228,9 @@ impl Backbone {
         }
     }
 
-    /// Returns features of `pixels` and the inputs of batch norms, of which other networks than
-    /// [`ResNet`](Backbone::ResNet) show none.
+    /// Returns features of `pixels` and the inputs of batch norms.
+    ///
+    /// Other networks than [`ResNet`](Backbone::ResNet) show none.
     ///
     /// # Errors
     /// When the pixels do not fit.

@@ -42,7 +42,9 @@ pub fn channel_moments(x: &Tensor) -> Result<ChannelMoments> {
     }
 }
 
-/// Returns means and biased variances `(2, c)` of `x` `(.., c)` over all dimensions but the last, with a gradient.
+/// Returns means and biased variances `(2, c)` of `x` `(.., c)`, with a gradient.
+///
+/// They are over all dimensions but the last.
 ///
 /// # Errors
 /// When `x` is empty.

@@ -8,7 +8,7 @@ use crate::model::{NormInput, ops};
 /// Added to both variances, as in the releases.
 const FLOOR: f64 = 1e-8;
 
-/// Mean over batch norms of [`normal_divergence`] of their inputs; nothing of a network without batch norms.
+/// Mean of [`normal_divergence`] over the inputs of batch norms; nothing if there are none.
 ///
 /// # Errors
 /// What the device reports.

@@ -48,8 +48,9 @@ pub struct InversionSteps {
 }
 
 impl InversionLoss {
-    /// Returns the loss of `images` `(b, c, h, w)` for which a classifier has these `scores` `(b, K)` and inputs of batch
-    /// norms, and its terms.
+    /// Returns the loss of `images` `(b, c, h, w)`, and its terms.
+    ///
+    /// `scores` `(b, K)` and `inputs` of batch norms are what a classifier has for them.
     ///
     /// # Errors
     /// Shapes that do not fit.

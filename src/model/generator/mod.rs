@@ -1,4 +1,6 @@
-//! Convolutional generator of images (Fang et al., "Data-Free Adversarial Distillation", arXiv 1912.11006, as MFCL has it).
+//! Convolutional generator of images, as MFCL has it.
+//!
+//! Source: Fang et al., "Data-Free Adversarial Distillation", arXiv 1912.11006.
 //!
 //! ```text
 //! z (latent) -> Linear -> (width, s, s) -> BN
