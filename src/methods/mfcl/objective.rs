@@ -184,7 +184,7 @@ mod tests {
         client_terms(features, logits, (&[2, 2], &[0]), &(2..3), old).unwrap()
     }
 
-    /// By value: over a single row of its own the first term is zero, the others by hand.
+    /// By value: over a single row the first term is zero, the others by hand.
     #[test]
     fn terms_by_value() {
         let features = tensor(&[1.0, 0.0, 0.0, 1.0, 1.0, 1.0], (3, 2));
