@@ -78,7 +78,7 @@ impl Objective for MfclObjective {
         }
         let terms = client_terms(
             &features,
-            |features| Ok(network.logits(features).map_err(candle_core::Error::wrap)?),
+            |features| network.logits(features).map_err(candle_core::Error::wrap),
             (batch.labels(), &pseudo),
             &self.rows,
             (&old_features, &self.old_weight),
