@@ -100,7 +100,7 @@ fn near(found: f64, wanted: f64) {
 }
 
 #[test]
-fn mfcl_trains_on_images_of_its_generator() {
+fn mfcl_trains_on_generated_images_of_its_server() {
     let mfcl = |repeat_moments| {
         let mut method = Mfcl { synthetic_batch: 12, repeat_moments, ..Mfcl::default() };
         method.generator.latent = 5;

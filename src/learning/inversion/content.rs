@@ -4,9 +4,9 @@ use candle_core::{Result, Tensor};
 
 use crate::learning::losses::closed_form;
 
-/// Mean cross-entropy of `scores` `(b, K)` over a temperature against their largest class.
+/// Mean cross-entropy of `scores` `(b, K)` over a temperature against their own largest class.
 ///
-/// That class is a constant. Of equal scores the first counts. At MFCL's temperature of 1000 the term is nearly constant.
+/// The class is a constant. Of equal scores the first counts. At MFCL's temperature of 1000 the term is nearly constant.
 ///
 /// # Errors
 /// Scores that are no matrix.

@@ -8,7 +8,7 @@ use crate::model::{NormInput, ops};
 /// Added to both variances, as in the releases.
 const FLOOR: f64 = 1e-8;
 
-/// Mean of [`normal_divergence`] over the inputs of batch norms, or nothing if there are none.
+/// Mean of [`normal_divergence`] over the inputs of batch norms; nothing if there are none.
 ///
 /// # Errors
 /// What the device reports.

@@ -48,9 +48,9 @@ pub struct InversionSteps {
 }
 
 impl InversionLoss {
-    /// Returns the loss of `images` `(b, c, h, w)` and its terms.
+    /// Returns the loss of `images` `(b, c, h, w)`, and its terms.
     ///
-    /// A classifier has the `scores` `(b, K)` and inputs of batch norms for them.
+    /// `scores` `(b, K)` and `inputs` of batch norms are what a classifier has for them.
     ///
     /// # Errors
     /// Shapes that do not fit.

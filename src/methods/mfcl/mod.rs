@@ -1,8 +1,8 @@
-//! **MFCL**, mimicking federated continual learning: FedAvg whose server trains a generator of images without data.
+//! **MFCL**, mimicking federated continual learning (NeurIPS 2023): FedAvg with a generator of old images.
 //!
-//! Babakniya et al., "A Data-Free Approach to Mitigate Catastrophic Forgetting in Federated Class Incremental Learning
-//! for Vision Tasks", NeurIPS 2023. The generator is trained as a task ends, for the global model alone. Clients of the
-//! next task replay its images.
+//! The server trains it as a task ends, for the global model and without data; clients of the next task replay its
+//! images. Source: Babakniya et al., "A Data-Free Approach to Mitigate Catastrophic Forgetting in Federated Class
+//! Incremental Learning for Vision Tasks".
 //!
 //! ```text
 //! server   as a task ends, without any data: theta_old <- theta;  G <- G - Adam of
@@ -27,7 +27,7 @@
 //!   content's term (`content_temperature`). It has no other values.
 //! * It has one more term, of the size of features, with weight 0 and of a batch's last image alone; it is left out.
 //! * Its Tiny-ImageNet has three upsamplings, SuperImageNet five of 64 channels and a noise of 200.
-//! * Its clients draw class distributions of their own (`partition.kind = "lda"`). Its learning rate is
+//! * Each of its clients draws a class distribution (`partition.kind = "lda"`). Its learning rate is
 //!   `0.1 * 0.1^(r / R)` in round `r` of `R`: a `multi-step` schedule of rounds with a milestone in every round.
 //!
 //! Networks without batch norms have no statistics to agree with: a transformer trains, but its generator knows less.
@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 pub use self::config::{GeneratorSettings, GeneratorStart, Mfcl};
 pub use self::memory::MfclMemory;
-use self::objective::{GeneratedBatches, MfclObjective};
+use self::objective::{ImageReplay, MfclObjective};
 use super::averaging::{CrossEntropy, Objective, PackClient, Requirement, first_of, previous};
 use super::entry::MethodEntry;
 use super::parts::{
@@ -63,7 +63,7 @@ impl AveragingMethod for Mfcl {
 
     /// Returns FedAvg's parts with the previous model and a generator.
     ///
-    /// All rows seen train where images are replayed.
+    /// Where images are replayed all rows seen train.
     fn parts(&self) -> Parts<'_, (), MfclMemory> {
         if !self.replays() {
             return self.fedavg.base();
@@ -98,7 +98,7 @@ impl LocalUpdate<()> for Mfcl {
         };
         let config = self.generator.config(context.model);
         let generator = ImageGenerator::frozen(config, &generator, &context.ctx.device)?;
-        let replay = GeneratedBatches {
+        let replay = ImageReplay {
             generator,
             images: self.synthetic_batch as usize,
             key: first.key.domain(Domain::Method),

@@ -20,7 +20,7 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::PolicyError;
 
 /// Generated images of a client's steps.
-pub(super) struct GeneratedBatches {
+pub(super) struct ImageReplay {
     pub generator: ImageGenerator,
     /// Number of images in a step.
     pub images: usize,
@@ -33,7 +33,7 @@ pub(super) struct MfclObjective {
     old: Classifier,
     /// `W_old`, `(o, d)`.
     old_weight: Tensor,
-    replay: GeneratedBatches,
+    replay: ImageReplay,
     /// Head rows of the task.
     rows: Range<usize>,
     /// `w_ft`, `w_kd`.
@@ -46,7 +46,7 @@ impl MfclObjective {
     /// Returns the loss of a client with this view.
     pub fn new(
         view: &TaskView,
-        (old, replay): (Classifier, GeneratedBatches),
+        (old, replay): (Classifier, ImageReplay),
         weights: (f64, f64),
         repeats: bool,
     ) -> std::result::Result<MfclObjective, PolicyError> {
@@ -63,7 +63,7 @@ impl Objective for MfclObjective {
     fn losses(&mut self, pass: &TrainingStep<'_>) -> std::result::Result<Tensor, LearningError> {
         let (batch, network) = (&pass.step.batch, pass.model);
         let step = pass.step.steps.first().copied().unwrap_or(0);
-        let GeneratedBatches { generator, images, key } = &self.replay;
+        let ImageReplay { generator, images, key } = &self.replay;
         let generated = generator.images(&generator.latents(*images, key.step(step))?)?;
         let pixels = Tensor::cat(&[&batch.pixels(pass.device)?, &generated], 0)?.contiguous()?;
         let old_features = self.old.features(&pixels)?.detach();
@@ -78,7 +78,7 @@ impl Objective for MfclObjective {
         }
         let terms = client_terms(
             &features,
-            |features| Ok(network.logits(features).map_err(candle_core::Error::wrap)?),
+            |features| network.logits(features).map_err(candle_core::Error::wrap),
             (batch.labels(), &pseudo),
             &self.rows,
             (&old_features, &self.old_weight),
@@ -178,7 +178,7 @@ mod tests {
         golden.assert_close("client.running2.bn1.running_mean", &new.running(1)[0]);
     }
 
-    /// Features of two real images of class 2 and a generated one of class 0; two of three rows are old.
+    /// Terms of two real images of class 2 and one generated of class 0, where two of three rows are old.
     fn small(features: &Tensor, head: &Tensor, old: (&Tensor, &Tensor)) -> [Tensor; 3] {
         let logits = |features: &Tensor| ops::linear(features, head, None);
         client_terms(features, logits, (&[2, 2], &[0]), &(2..3), old).unwrap()

@@ -1,6 +1,6 @@
 //! Convolutional generator of images, as MFCL has it.
 //!
-//! It is that of Fang et al., "Data-Free Adversarial Distillation", arXiv 1912.11006.
+//! Source: Fang et al., "Data-Free Adversarial Distillation", arXiv 1912.11006.
 //!
 //! ```text
 //! z (latent) -> Linear -> (width, s, s) -> BN
