@@ -101,6 +101,12 @@ fn names_what_exists(page: &Page, line: &str) {
     let call = &told[settings.count()..];
     let known = match call[0].as_str() {
         "cargo" => cargo(&call[1..]),
+        "python" => call.get(1).is_some_and(|script| root().join(script).is_file()),
+        "pip" => pip(&call[1..]),
+        "maturin" => {
+            let manifest = call.iter().skip_while(|word| *word != "--manifest-path").nth(1);
+            call[1] == "build" && manifest.is_some_and(|path| root().join(path).is_file())
+        }
         "eval" => script(&words(line.split(['(', ')']).nth(1).unwrap_or_default())),
         _ => script(call),
     };
@@ -126,6 +132,13 @@ fn cargo(call: &[String]) -> bool {
         }
         _ => false,
     }
+}
+
+/// An installation of what the check of the Python package installs, or of its wheel.
+fn pip(call: &[String]) -> bool {
+    let installed = read("tools/python/check.sh");
+    let known = |word: &String| installed.contains(word.as_str()) || word == "wheels/fedcast-*.whl";
+    call[0] == "install" && call[1..].iter().all(known)
 }
 
 /// A script of ours whose text knows every option and word that it is called with, or that is a path here.
