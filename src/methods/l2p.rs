@@ -151,9 +151,8 @@ impl ModelAdaptation for L2p {
     /// Tokens in front of the others, in every block, and the similarities with all keys.
     fn prompt_multiplications(&self, model: &ModelFacts, _task: usize) -> f64 {
         let (backbone, rows) = (&model.backbone, (self.top * self.prompt_len) as usize);
-        let block = |tokens| backbone.block_cost(tokens).total();
-        let more = block(backbone.tokens() + rows) - block(backbone.tokens());
-        backbone.blocks() as f64 * more + (self.pool as usize * backbone.dim()) as f64
+        backbone.blocks() as f64 * backbone.cost_of_more_tokens(rows)
+            + (self.pool as usize * backbone.dim()) as f64
     }
 
     fn prompting(

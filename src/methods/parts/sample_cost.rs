@@ -34,7 +34,7 @@ pub fn of_parameters(
     let forward = backbone.multiplications() + added;
     let backward = match (sizes.whole, sizes.first_block) {
         (true, _) => 2.0 * forward,
-        (false, Some(first)) => through(backbone, first) + 2.0 * added,
+        (false, Some(first)) => of_backward(backbone, first, added),
         (false, None) if sizes.module > 0.0 => 2.0 * added,
         (false, None) => added,
     };
@@ -47,10 +47,12 @@ pub fn of_prefix(model: &ModelFacts, rows: usize) -> f64 {
     (model.backbone.tokens() * rows * model.backbone.dim()) as f64
 }
 
-/// Returns the multiplications of the gradient of inputs, from the last block to this one.
-fn through(backbone: &BackboneConfig, first: usize) -> f64 {
+/// Returns the multiplications of a backward pass through frozen blocks, from the `first` adapted on.
+///
+/// `added` are those of a forward pass that are not the backbone's.
+pub fn of_backward(backbone: &BackboneConfig, first: usize, added: f64) -> f64 {
     let (blocks, block) = (backbone.blocks(), backbone.block_cost(backbone.tokens()));
-    blocks.saturating_sub(first) as f64 * (block.products + 2.0 * block.attention)
+    blocks.saturating_sub(first) as f64 * (block.products + 2.0 * block.attention) + 2.0 * added
 }
 
 /// Scalars of parameters, by what a sample does with each.

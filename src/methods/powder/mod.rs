@@ -76,6 +76,7 @@ use super::entry::MethodEntry;
 use super::prompted::blocks;
 use super::recipe::Recipe;
 use crate::learning::TrainingPlan;
+use crate::methods::parts::sample_cost::of_backward;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientResult, CohortRule, ExchangeFacts, Failure, Member, Message, MessageKind, MessageSpec,
@@ -235,10 +236,7 @@ impl Method for Powder {
             (model.backbone.multiplications(), self.shape.multiplications(model));
         let head = (self.shape.dim * view.rows.len()) as f64;
         let forward = below + adapted + head;
-        let (blocks, block) =
-            (model.backbone.blocks(), model.backbone.block_cost(model.backbone.tokens()));
-        let through = blocks.saturating_sub(self.shape.blocks.start) as f64;
-        let backward = through * (block.products + 2.0 * block.attention) + 2.0 * (adapted + head);
+        let backward = of_backward(&model.backbone, self.shape.blocks.start, adapted + head);
         let begun = (model.clients * (view.task.index() + 1)) as f64;
         SampleCost { forward, backward, inference: below + begun * forward }
     }

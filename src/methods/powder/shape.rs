@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::prompts::{OWN_SHARE, OWN_TOKENS, others_name};
 use crate::learning::prompting::ComponentPart;
+use crate::methods::parts::sample_cost::of_prefix;
 use crate::model::{HeadKind, HeadShape, LinearHead, Parameter, ParameterSet, prompts};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
@@ -58,13 +59,11 @@ impl ClientTaskShape {
     /// of each by attention and key, and tokens or a prefix in each block.
     pub(super) fn multiplications(&self, model: &ModelFacts) -> f64 {
         let ClientTaskShape { components, length, dim, .. } = *self;
-        let (backbone, tokens) = (&model.backbone, model.backbone.tokens());
-        let block = |tokens| backbone.block_cost(tokens).total();
         let (mixed, prompts) = match self.form {
             ClientTaskForm::Tokens => {
-                (self.top * components, block(tokens + length) - block(tokens))
+                (self.top * components, model.backbone.cost_of_more_tokens(length))
             }
-            ClientTaskForm::Prefixes => (components, (tokens * length * dim) as f64),
+            ClientTaskForm::Prefixes => (components, of_prefix(model, length)),
         };
         self.blocks.len() as f64 * (prompts + (mixed * (length + 2) * dim) as f64)
     }

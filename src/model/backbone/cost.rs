@@ -51,6 +51,12 @@ impl BackboneConfig {
         }
     }
 
+    /// Returns the multiplications that this number of further tokens adds to a block.
+    pub fn cost_of_more_tokens(&self, more: usize) -> f64 {
+        let block = |tokens| self.block_cost(tokens).total();
+        block(self.tokens() + more) - block(self.tokens())
+    }
+
     fn in_blocks(&self) -> f64 {
         self.blocks() as f64 * self.block_cost(self.tokens()).total()
     }
