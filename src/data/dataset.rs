@@ -130,6 +130,7 @@ impl Split {
         match &self.store {
             Store::Chosen { of, .. } => Arc::clone(of),
             Store::Buffer { .. }
+            | Store::Floats { .. }
             | Store::Ragged { .. }
             | Store::Files { .. }
             | Store::Rows { .. }
@@ -143,6 +144,7 @@ impl Split {
         match &self.store {
             Store::Chosen { samples, .. } => samples[sample as usize],
             Store::Buffer { .. }
+            | Store::Floats { .. }
             | Store::Ragged { .. }
             | Store::Files { .. }
             | Store::Rows { .. }
@@ -179,6 +181,7 @@ impl Split {
             Store::Tokens { .. } => true,
             Store::Chosen { of, .. } => of.is_text(),
             Store::Buffer { .. }
+            | Store::Floats { .. }
             | Store::Ragged { .. }
             | Store::Files { .. }
             | Store::Rows { .. }
@@ -191,7 +194,22 @@ impl Split {
         match &self.store {
             Store::Tokens { .. } | Store::Rows { .. } | Store::Drawn { .. } => false,
             Store::Chosen { of, .. } => of.has_pixels(),
+            Store::Buffer { .. }
+            | Store::Floats { .. }
+            | Store::Ragged { .. }
+            | Store::Files { .. } => true,
+        }
+    }
+
+    /// Returns true if its samples are images of bytes.
+    pub fn has_bytes(&self) -> bool {
+        match &self.store {
             Store::Buffer { .. } | Store::Ragged { .. } | Store::Files { .. } => true,
+            Store::Chosen { of, .. } => of.has_bytes(),
+            Store::Floats { .. }
+            | Store::Tokens { .. }
+            | Store::Rows { .. }
+            | Store::Drawn { .. } => false,
         }
     }
 
@@ -213,6 +231,7 @@ impl Split {
                 of.rows(&origins)
             }
             Store::Buffer { .. }
+            | Store::Floats { .. }
             | Store::Ragged { .. }
             | Store::Files { .. }
             | Store::Tokens { .. } => None,
@@ -231,6 +250,7 @@ impl Split {
                 of.tokens(&origins)
             }
             Store::Buffer { .. }
+            | Store::Floats { .. }
             | Store::Ragged { .. }
             | Store::Files { .. }
             | Store::Drawn { .. }
@@ -288,9 +308,15 @@ impl Split {
     /// Sample `i`. Panics when `i` is not below [`Split::len`].
     ///
     /// # Errors
-    /// A file that cannot be read or decoded, when images are decoded at each access.
+    /// A file that cannot be read or decoded, when images are decoded at each access; samples that are no images of
+    /// bytes.
     pub fn image(&self, i: usize) -> Result<Image<'_>, DataError> {
         self.store.image(i)
+    }
+
+    /// Returns sample `i` of images of floats, `None` of other samples. Panics when `i` is not below [`Split::len`].
+    pub fn float_image(&self, i: usize) -> Option<Image<'_, f32>> {
+        self.store.float_image(i)
     }
 
     /// Returns a split of the first `most` samples of every class, in the same order.
@@ -310,7 +336,7 @@ impl Split {
     /// `[channels, height, width]` of every image, when they are known to agree.
     pub fn image_shape(&self) -> Option<[usize; 3]> {
         match &self.store {
-            Store::Buffer { shape, .. } => Some(*shape),
+            Store::Buffer { shape, .. } | Store::Floats { shape, .. } => Some(*shape),
             Store::Files { form: StoredForm { size: StoredSize::Square(side), .. }, .. } => {
                 Some([3, *side as usize, *side as usize])
             }
@@ -332,6 +358,7 @@ impl Split {
             Store::Rows { width, .. } => return Ok(4 * *width as u64),
             Store::Drawn { rows, .. } => return Ok(4 * rows.width() as u64),
             Store::Chosen { of, .. } => return of.sample_bytes(),
+            Store::Floats { shape, .. } => return Ok(4 * shape.iter().product::<usize>() as u64),
             Store::Buffer { .. } | Store::Ragged { .. } | Store::Files { .. } => {}
         }
         match self.image_shape() {

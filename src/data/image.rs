@@ -2,15 +2,15 @@
 
 use std::borrow::Cow;
 
-/// One image: bytes in channel, row, column order.
+/// One image: bytes, or floats, in channel, row, column order.
 #[derive(Clone, Debug)]
-pub struct Image<'a> {
+pub struct Image<'a, P: Clone = u8> {
     /// 1 (grey) or 3 (red, green, blue).
     pub channels: usize,
     /// Rows.
     pub height: usize,
     /// Columns.
     pub width: usize,
-    /// `channels * height * width` bytes.
-    pub pixels: Cow<'a, [u8]>,
+    /// `channels * height * width` values.
+    pub pixels: Cow<'a, [P]>,
 }

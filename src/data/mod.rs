@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Parts                        as files have them: labels, owners, a share to test (labels, parts, undivided)
-//! Dataset { train, test }      u8 images, rows or tokens, class ids (cifar, digits, folder, idx, leaf, packed, table, text)
+//! Dataset { train, test }      u8 images, rows or tokens, class ids (cifar, digits, folder, idx, image_arrays, ...)
 //! TaskSequence                 class ids -> head rows, tasks     (task_sequence)
 //! Partitioner                  task -> one Shard per client      (partition)
 //! ClientTasks                  tasks of a client's own           (client_tasks)
@@ -30,11 +30,13 @@ mod from_scenario;
 mod held_out;
 pub mod idx;
 mod image;
+pub mod image_arrays;
 mod labels;
 pub mod leaf;
 mod loader;
 mod loading;
 mod normal_form;
+mod numpy;
 pub mod packed;
 mod part_files;
 pub mod partition;

@@ -24,8 +24,7 @@ impl Prepared {
         // Never drawn from: the transform is deterministic.
         let key = StreamKey::new(0, Domain::Augment);
         for i in 0..split.len() {
-            let image = split.image(i).ok()?;
-            let got = transform.apply(&image, key, &mut workspace, &mut pixels).ok()?;
+            let got = split.append(i, (transform, key), &mut workspace, &mut pixels).ok()?;
             if i == 0 {
                 shape = got;
                 let total = split.len() * pixels.len();

@@ -39,8 +39,8 @@ impl View<'_> {
                     prepared.shape()
                 }
                 None => {
-                    let image = self.split.image(sample as usize)?;
-                    self.transform.apply(&image, key(sample), workspace, &mut pixels)?
+                    let transformed = (self.transform, key(sample));
+                    self.split.append(sample as usize, transformed, workspace, &mut pixels)?
                 }
             };
             if k == 0 {
@@ -62,6 +62,24 @@ impl View<'_> {
 }
 
 impl Split {
+    /// Appends the pixels of a sample after a transform, whose draws are at the key, to `out`. Returns their
+    /// `[channels, height, width]`.
+    ///
+    /// # Errors
+    /// A sample that cannot be read, or that the transform does not fit.
+    pub(super) fn append(
+        &self,
+        sample: usize,
+        (transform, key): (&Transform, StreamKey),
+        workspace: &mut Workspace,
+        out: &mut Vec<f32>,
+    ) -> Result<[usize; 3], DataError> {
+        match self.float_image(sample) {
+            Some(image) => transform.apply_to_floats(&image, key, workspace, out),
+            None => transform.apply(&self.image(sample)?, key, workspace, out),
+        }
+    }
+
     /// Returns the pixels of some samples after a deterministic transform, in their order.
     ///
     /// # Errors

@@ -14,6 +14,8 @@ use super::{DataError, Image, Split};
 pub(crate) enum Store {
     /// All images in one buffer, one size.
     Buffer { bytes: Vec<u8>, shape: [usize; 3] },
+    /// All images in one buffer, one size, as floats.
+    Floats { values: Vec<f32>, shape: [usize; 3] },
     /// Images of different sizes, one behind the other.
     Ragged { bytes: Vec<u8>, shapes: Shapes },
     /// Decoded at each access, and brought to their form.
@@ -41,6 +43,10 @@ impl Store {
                 let pixels = Cow::Borrowed(&bytes[i * size..(i + 1) * size]);
                 Ok(Image { channels, height, width, pixels })
             }
+            Store::Floats { .. } => Err(DataError::unfit(
+                "images of floats have no bytes",
+                "save their pixels as bytes of 0 to 255: x.astype(\"uint8\")",
+            )),
             Store::Ragged { bytes, shapes } => {
                 let ([channels, height, width], place) = shapes.at(i);
                 let pixels = Cow::Borrowed(&bytes[place]);
@@ -59,6 +65,25 @@ impl Store {
         }
     }
 
+    /// Sample `i` of images of floats; `None` for all other samples.
+    pub fn float_image(&self, i: usize) -> Option<Image<'_, f32>> {
+        match self {
+            Store::Floats { values, shape } => {
+                let [channels, height, width] = *shape;
+                let size = channels * height * width;
+                let pixels = Cow::Borrowed(&values[i * size..(i + 1) * size]);
+                Some(Image { channels, height, width, pixels })
+            }
+            Store::Chosen { of, samples } => of.float_image(samples[i] as usize),
+            Store::Buffer { .. }
+            | Store::Ragged { .. }
+            | Store::Files { .. }
+            | Store::Tokens { .. }
+            | Store::Rows { .. }
+            | Store::Drawn { .. } => None,
+        }
+    }
+
     /// Some samples, in this order, of the same kind of store.
     pub fn chosen(&self, kept: &[usize]) -> Store {
         match self {
@@ -66,6 +91,11 @@ impl Store {
                 let size = shape.iter().product::<usize>();
                 let images = kept.iter().flat_map(|i| &bytes[i * size..(i + 1) * size]);
                 Store::Buffer { bytes: images.copied().collect(), shape: *shape }
+            }
+            Store::Floats { values, shape } => {
+                let size = shape.iter().product::<usize>();
+                let images = kept.iter().flat_map(|i| &values[i * size..(i + 1) * size]);
+                Store::Floats { values: images.copied().collect(), shape: *shape }
             }
             Store::Ragged { bytes, shapes } => {
                 let chosen = kept.iter().map(|&i| shapes.at(i));
@@ -107,6 +137,14 @@ impl Store {
                     hasher.update(&(*extent as u64).to_le_bytes());
                 }
                 hasher.update(bytes);
+            }
+            Store::Floats { values, shape } => {
+                for extent in shape {
+                    hasher.update(&(*extent as u64).to_le_bytes());
+                }
+                values.iter().for_each(|value| {
+                    hasher.update(&value.to_le_bytes());
+                });
             }
             Store::Tokens { ids, length } => {
                 hasher.update(&(*length as u64).to_le_bytes());

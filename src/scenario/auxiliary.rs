@@ -113,6 +113,8 @@ impl AuxiliarySection {
             layout: FolderLayout::Classes,
             orientation: alike.or(Orientation::of(source)),
             width: (source == DataSource::Table).then(|| data.channels()),
+            // Its images have the shape of the run's.
+            shape: data.image_shape().filter(|_| source == DataSource::Arrays),
             synthetic: None,
             input: columns.input,
             label: columns.label,

@@ -354,7 +354,7 @@ impl Scenario {
         for (table, transform) in [("train", &self.data.train), ("test", &self.data.test)] {
             if !self.data.is_square() && !transform.makes_squares() {
                 checker.reject(
-                    &[&format!("data.{table}"), "data.stored_size", "data"],
+                    &[&format!("data.{table}"), "data.stored_size", "data.shape", "data"],
                     &format!("[data.{table}] does not make images square"),
                     "no crop",
                     &format!(

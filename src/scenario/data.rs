@@ -65,6 +65,9 @@ pub struct DataSection {
     /// Numbers per row of a table. Required for tables.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<u32>,
+    /// Channels, height and width of images in arrays. Required for these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<[u32; 3]>,
     /// Column or array of the images (default `image`) or of the rows of a table (default `features`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
@@ -176,8 +179,15 @@ impl DataSection {
             DataSource::Cifar10 | DataSource::Cifar100 => Some(32),
             DataSource::Folder | DataSource::Parquet => self.stored_size.side(),
             DataSource::Idx | DataSource::Leaf => Some(28),
+            DataSource::Arrays => self.shape.map(|[_, height, width]| height.min(width)),
             DataSource::Play | DataSource::Table | DataSource::Synthetic => Some(1),
         }
+    }
+
+    /// Returns `[channels, height, width]` of images before any transform; `None` if each has its own.
+    pub fn image_shape(&self) -> Option<[u32; 3]> {
+        let square = || self.side().map(|side| [self.channels(), side, side]);
+        self.shape.or_else(|| square().filter(|_| self.is_square()))
     }
 
     /// Returns true if images are files, packed or not, that are resized as they are read.
@@ -187,7 +197,13 @@ impl DataSection {
 
     /// Returns true if all images are squares before any transform.
     pub fn is_square(&self) -> bool {
-        !self.is_encoded() || matches!(self.stored_size, StoredSize::Square(_))
+        match self.source {
+            DataSource::Folder | DataSource::Parquet => {
+                matches!(self.stored_size, StoredSize::Square(_))
+            }
+            DataSource::Arrays => self.shape.is_none_or(|[_, height, width]| height == width),
+            _ => true,
+        }
     }
 
     /// Returns true if the data name the owner of each sample.
@@ -212,6 +228,7 @@ impl DataSection {
             DataSource::Cifar10 | DataSource::Cifar100 => 3,
             DataSource::Folder | DataSource::Parquet => 3,
             DataSource::Table => self.width.unwrap_or(1),
+            DataSource::Arrays => self.shape.map_or(1, |[channels, ..]| channels),
             DataSource::Synthetic => self.synthetic.as_ref().map_or(1, |synthetic| synthetic.width),
         }
     }
@@ -309,7 +326,11 @@ impl DataSection {
             }
         };
         let test_fraction = match source {
-            DataSource::Folder | DataSource::Parquet | DataSource::Table | DataSource::Leaf => {
+            DataSource::Folder
+            | DataSource::Parquet
+            | DataSource::Arrays
+            | DataSource::Table
+            | DataSource::Leaf => {
                 TestFraction::read(table)
             }
             _ => {
@@ -358,6 +379,7 @@ impl DataSection {
             test_fraction,
             layout,
             width: columns.width,
+            shape: columns.shape,
             input: columns.input,
             label: columns.label,
             client: columns.client,

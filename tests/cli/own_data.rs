@@ -316,3 +316,63 @@ fn the_effective_scenario_is_the_same_scenario() {
     let verified = tell(folder, &["replay", "one", "--verify", "-q"]);
     assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
 }
+
+/// Writes gray images of 4 x 4 pixels as an array and their labels as another, as `numpy.save` does.
+fn arrays(folder: &Path, descr: &str, of: impl Fn(usize) -> Vec<u8>) {
+    for (part, count) in [("train", 8), ("test", 4)] {
+        let place = folder.join("images").join(part);
+        fs::create_dir_all(&place).unwrap();
+        let npy = |descr: &str, shape: String, values: Vec<u8>| {
+            let header =
+                format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}\n");
+            let length = (header.len() as u16).to_le_bytes();
+            [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &values].concat()
+        };
+        let values = (0..count).flat_map(|image| (0..16).flat_map(move |_| [image])).flat_map(&of);
+        let images = npy(descr, format!("{count}, 1, 4, 4"), values.collect());
+        fs::write(place.join("image.npy"), images).unwrap();
+        let labels = (0..count).map(|image| (image % 2) as u8).collect();
+        fs::write(place.join("label.npy"), npy("|u1", format!("{count},"), labels)).unwrap();
+    }
+}
+
+#[test]
+fn images_in_arrays_reach_a_network_as_bytes_or_floats() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    scenario(folder, r#"{ source = "arrays", path = "images", shape = [1, 4, 4] }"#, IID);
+    let network = [
+        "--set",
+        r#"backbone={kind="resnet18",weights="random",width=2,resolution=4}"#,
+        "--set",
+        "data.train.normalize=half",
+    ];
+    let brightness = |image: usize| (image % 2 * 200 + image) as u8;
+    arrays(folder, "|u1", |image| vec![brightness(image)]);
+    let bytes = digests(folder, "bytes", &network);
+    arrays(folder, "<f4", |image| (f32::from(brightness(image)) / 255.0).to_le_bytes().to_vec());
+    assert_eq!(digests(folder, "floats", &network)["numbers"], bytes["numbers"]);
+    arrays(folder, "<f4", |image| f32::from(brightness(image)).to_le_bytes().to_vec());
+    assert_ne!(digests(folder, "unscaled", &network)["numbers"], bytes["numbers"]);
+    let verified = tell(folder, &["replay", "unscaled", "--verify", "-q"]);
+    assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
+}
+
+#[test]
+fn images_in_arrays_of_another_shape_are_refused_with_the_right_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    scenario(folder, r#"{ source = "arrays", path = "images" }"#, IID);
+    let told = tell(folder, &["check", "own.toml"]);
+    assert!(told.code == 3 && told.err.contains("`data.shape`"), "{}", told.err);
+    arrays(folder, "<f2", |_| vec![0, 0]);
+    let told = run(folder, "other", &["--set", "data.shape=[1,6,6]"]);
+    assert_eq!(told.code, 6, "{}", told.err);
+    assert!(told.err.contains("Set data.shape = [1, 4, 4]"), "{}", told.err);
+    let told = run(folder, "wide", &["--set", "data.shape=[1,4,6]"]);
+    assert!(told.code == 3 && told.err.contains("does not make images square"), "{}", told.err);
+    let foreign = ["check", "own.toml", "--set", "data.source=digits"];
+    scenario(folder, r#"{ source = "digits", shape = [1, 8, 8] }"#, IID);
+    let told = tell(folder, &foreign);
+    assert!(told.code == 3 && told.err.contains("`data.shape` has no meaning"), "{}", told.err);
+}

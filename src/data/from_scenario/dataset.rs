@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::data::cifar::{self, Cifar};
 use crate::data::folder::{self, FolderOptions, StoredForm};
+use crate::data::image_arrays::{self, ImageArrays};
 use crate::data::packed::{self, PackedOptions};
 use crate::data::synthetic::{self, SyntheticOptions};
 use crate::data::table::{self, TableNames};
@@ -114,6 +115,12 @@ impl Dataset {
             DataSource::Leaf => leaf::open(&path(section)?, test_fraction)?,
             DataSource::Table => {
                 table::open(&path(section)?, &table_names(section), test_fraction)?
+            }
+            DataSource::Arrays => {
+                let TableNames { input, label, client, .. } = table_names(section);
+                let shape = section.shape.unwrap_or([1; 3]).map(|extent| extent as usize);
+                let options = ImageArrays { shape, input, label, client };
+                image_arrays::open(&path(section)?, &options, test_fraction)?
             }
             DataSource::Parquet => {
                 let TableNames { input, label, client, .. } = table_names(section);

@@ -49,6 +49,7 @@ fn digits_section() -> DataSection {
         statistics: StatisticsTransform::Raw,
         text: None,
         synthetic: None,
+        shape: None,
     }
 }
 

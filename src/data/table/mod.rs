@@ -11,12 +11,10 @@
 //! undivided, but for a `.npz` with the arrays of both parts (`features_train` or `train_features`).
 //! Rows are not transformed: with `backbone.kind = "pixels"` they are the features.
 
-mod array_error;
 mod arrays;
 mod columnar_file;
 mod csv_file;
 mod header;
-mod npy;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -26,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use super::columnar::is_arrow;
 use super::foreign::foreign;
+use super::numpy::NamedArrays;
 use super::part_files::{self, FileForms, PartFiles, has_ending};
 use super::parts::{DatasetParts, Part, PartFile, Reference};
 use super::store::Store;
@@ -54,11 +53,14 @@ pub fn open(
 ) -> Result<Dataset, DataError> {
     let name = path.file_stem().map_or("table".into(), |name| name.to_string_lossy().into_owned());
     let mut notes = Vec::new();
-    let packed = has_ending(path, "npz").then(|| arrays::both(path, names)).transpose()?;
-    let (train, test) = match packed.flatten() {
+    let packed = has_ending(path, "npz").then(|| NamedArrays::both(path, &names.input));
+    let (train, test) = match packed.transpose()?.flatten() {
         Some((train, test)) => {
-            let part = |rows| part(vec![(path.to_owned(), rows)], names, &mut Vec::new());
-            (part(train)?, Some(part(test)?))
+            let part = |of: &NamedArrays, role| {
+                let rows = arrays::rows(of, names, role)?;
+                part(vec![(path.to_owned(), rows)], names, &mut Vec::new())
+            };
+            (part(&train, PartRole::Train)?, Some(part(&test, PartRole::Test)?))
         }
         None => {
             let PartFiles { train, test, notes: found } = match path.is_dir() {
@@ -102,7 +104,7 @@ fn read(
 ) -> Result<FileRows, DataError> {
     let role = which.0;
     match () {
-        () if path.is_dir() => arrays::folder(path, names, role),
+        () if path.is_dir() => arrays::rows(&NamedArrays::folder(path), names, role),
         () if !path.exists() => {
             let error = std::io::ErrorKind::NotFound.into();
             Err(DataError::io(
@@ -118,7 +120,7 @@ fn read(
         () if has_ending(path, "parquet") || is_arrow(path) => {
             columnar_file::read(path, names, which)
         }
-        () if has_ending(path, "npz") => arrays::packed(path, names, role, &|name| name.to_owned()),
+        () if has_ending(path, "npz") => arrays::rows(&NamedArrays::packed(path), names, role),
         () if has_ending(path, "npy") => Err(DataError::unfit(
             format!("{}: one array has no labels", path.display()),
             "put it into a folder with an array of labels and name that: data.path = \"features\" with \

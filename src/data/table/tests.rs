@@ -6,8 +6,8 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 
-use super::npy::tests::{floats, npy};
 use super::*;
+use crate::data::numpy::tests::{floats, npy};
 
 fn names(width: usize, client: Option<&str>) -> TableNames {
     let client = client.map(str::to_owned);

@@ -55,6 +55,13 @@ impl Workspace {
         self.bytes.image.extend_from_slice(&image.pixels);
     }
 
+    pub(super) fn load_floats(&mut self, image: &Image<'_, f32>) {
+        (self.channels, self.height, self.width) = (image.channels, image.height, image.width);
+        self.depth = PixelForm::Floats;
+        self.floats.image.clear();
+        self.floats.image.extend_from_slice(&image.pixels);
+    }
+
     /// Height and width now.
     pub(super) fn size(&self) -> (usize, usize) {
         (self.height, self.width)

@@ -147,6 +147,30 @@ impl Transform {
         out: &mut Vec<f32>,
     ) -> Result<[usize; 3], DataError> {
         workspace.load(image);
+        self.apply_loaded(key, workspace, out)
+    }
+
+    /// Appends the pixels of one image of floats to `out`, as [`apply`](Self::apply) does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn apply_to_floats(
+        &self,
+        image: &Image<'_, f32>,
+        key: StreamKey,
+        workspace: &mut Workspace,
+        out: &mut Vec<f32>,
+    ) -> Result<[usize; 3], DataError> {
+        workspace.load_floats(image);
+        self.apply_loaded(key, workspace, out)
+    }
+
+    fn apply_loaded(
+        &self,
+        key: StreamKey,
+        workspace: &mut Workspace,
+        out: &mut Vec<f32>,
+    ) -> Result<[usize; 3], DataError> {
         let mut rng = (!self.is_deterministic()).then(|| key.rng());
         for step in &self.steps {
             match rng.as_mut() {

@@ -307,7 +307,7 @@ fn data_digest(dataset: &Dataset, of_nobody: Option<&Split>) -> Result<String, D
         hasher.update(name.as_bytes()).update(b"\n");
     }
     for split in [&*dataset.train, &dataset.test].into_iter().chain(of_nobody) {
-        if !split.has_pixels() {
+        if !split.has_bytes() {
             hasher.update(split.digest()?.as_bytes());
             continue;
         }

@@ -1,4 +1,4 @@
-//! `data.width`, `data.input`, `data.label` and `data.client`: columns, arrays or folders of a data set.
+//! `data.width`, `data.shape`, `data.input`, `data.label` and `data.client`: columns, arrays or folders of a data set.
 
 use super::DataSource;
 use crate::scenario::reader::{Choice, Keys, TableReader};
@@ -13,6 +13,9 @@ pub(in crate::scenario) struct DataColumns {
     /// Numbers per row.
     #[key(when = source == DataSource::Table, example = 768, at_least = 1.0, at_most = 1e6)]
     pub width: Option<u32>,
+    /// Channels, height and width of every image.
+    #[key(when = source == DataSource::Arrays, example = [3, 32, 32], at_least = 1.0, at_most = 1e5)]
+    pub shape: Option<[u32; 3]>,
     /// Column or array of the images or rows.
     #[key(when = input_of(source).is_some(), default = input_of(source).unwrap_or_default().to_owned())]
     pub input: Option<String>,
@@ -31,7 +34,7 @@ const LABEL: &str = "label";
 fn input_of(source: DataSource) -> Option<&'static str> {
     match source {
         DataSource::Table => Some("features"),
-        DataSource::Parquet => Some("image"),
+        DataSource::Parquet | DataSource::Arrays => Some("image"),
         _ => None,
     }
 }
@@ -46,7 +49,7 @@ impl DataColumns {
 
     fn check(&self, table: &mut TableReader<'_>, source: DataSource) {
         let beside = format!("source = \"{}\"", source.word());
-        table.foreign(&["width", "input", "label", "client"], &beside);
+        table.foreign(&["width", "shape", "input", "label", "client"], &beside);
         let named = self.client.as_ref().is_some_and(|client| client != ABOVE);
         if named && source == DataSource::Folder {
             table.reject(

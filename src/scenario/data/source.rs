@@ -21,6 +21,8 @@ pub enum DataSource {
     Idx,
     /// Images in Parquet files, as on the Hugging Face hub, or in a folder of `save_to_disk`.
     Parquet,
+    /// Images in NumPy's arrays, of bytes or floats: .npz, or folders of .npy.
+    Arrays,
     /// Rows of numbers, such as features: .npz, .npy, .parquet, .csv, or a folder of `save_to_disk`.
     Table,
     /// Rows of numbers drawn from one Gaussian per class, of any size; needs no file.
@@ -47,7 +49,9 @@ impl DataSource {
         match self {
             DataSource::Play => "the text",
             DataSource::Cifar10 | DataSource::Cifar100 => "the folder or the .tar.gz",
-            DataSource::Table => "the file, or the folder of train and test files",
+            DataSource::Table | DataSource::Arrays => {
+                "the file, or the folder of train and test files"
+            }
             _ => "the folder",
         }
     }

@@ -30,21 +30,54 @@ def with_data(table, train, test=None, **options):
 
 
 def test_images_and_rows_are_learned(small, images, tmp_path):
-    pytest.importorskip("pyarrow")
     x, y = images
-    colors = np.repeat(x[..., None], 3, axis=3)
-    rows = x[:, None].astype(np.float32) / 255
-    for name, of in [("gray", x), ("colors", colors), ("rows", rows), ("flat", rows.reshape(len(y), -1))]:
+    floats = x[:, None].astype(np.float32) / 255
+    kinds = [("gray", x), ("colors", np.repeat(x[..., None], 3, axis=3)), ("floats", floats),
+             ("flat", floats.reshape(len(y), -1))]
+    for name, of in kinds:
         learning = with_data(small, (of, y), overrides={"client.epochs": 20})
         run = learning.run(out=tmp_path / name)
         first = run.matrix().to_pandas().iloc[0]
         assert first.accuracy > 0.9 and first.total == 60, name
-    same = [fedcast.Run.open(tmp_path / name).matrix().to_pandas() for name in ("gray", "colors")]
-    assert same[0].equals(same[1])
+    # Bytes are divided by 255, floats are what the network reads.
+    gray, same, flat = (fedcast.Run.open(tmp_path / name).matrix().to_pandas() for name in ("gray", "floats", "flat"))
+    assert gray.equals(same) and gray.equals(flat)
+
+
+NETWORK = {"kind": "resnet18", "weights": "random", "width": 4, "resolution": SIDE}
+
+
+def test_floats_reach_a_network_and_its_transforms(small, images, tmp_path):
+    x, y = images
+    network = {**small, "backbone": NETWORK, "method": {"name": "fedavg"}}
+    colors = np.repeat(x[..., None], 3, axis=3)
+    floats = colors.transpose(0, 3, 1, 2).astype(np.float32) / 255
+    runs = [with_data(network, (of, y), overrides={"data.train": {"normalize": "half", "flip": 0.5}}).run(out=tmp_path / name)
+            for name, of in (("bytes", colors), ("first", floats), ("last", floats.transpose(0, 2, 3, 1)),
+                             ("other", floats + 0.1))]
+    numbers = [run.digests["numbers"] for run in runs]
+    assert numbers[0] == numbers[1] == numbers[2] != numbers[3]
+
+
+@pytest.mark.parametrize(
+    "shape, kind, expected",
+    [
+        ((5, 8, 6), np.uint8, [1, 8, 6]),
+        ((5, 8, 6, 3), np.uint8, [3, 8, 6]),
+        ((5, 3, 8, 6), np.uint8, [3, 8, 6]),
+        ((5, 3, 8, 3), np.uint8, [3, 3, 8]),
+        ((5, 3, 8, 6), np.float32, [3, 8, 6]),
+        ((5, 8, 6, 1), np.float64, [1, 8, 6]),
+        ((5, 3, 8, 3), np.float32, [3, 8, 3]),
+        ((5, 7, 8, 6), np.float16, [7, 8, 6]),
+    ],
+)
+def test_channels_are_first_or_last(shape, kind, expected):
+    part = (np.zeros(shape, kind), np.arange(5))
+    assert arrays.store({"train": part, "test": part})["shape"] == expected
 
 
 def test_pixels_arrive_without_loss(small, images, tmp_path):
-    pytest.importorskip("pyarrow")
     x, y = images
     run = with_data(small, (x, y)).run(out=tmp_path / "run")
     exact = run.manifest["data"]["digest"]
@@ -94,13 +127,13 @@ def test_tensors_are_arrays(small, images):
 @pytest.mark.parametrize(
     "x, y, message",
     [
-        (np.zeros((4, 8, 6), np.uint8), [0, 1, 2, 3], "images have shape"),
+        (np.zeros((4, 8), np.uint8), [0, 1, 2, 3], "images have shape"),
         (np.zeros((4, 8)), [0, 1, 2], "labels"),
         (np.zeros((4, 8)), [0.0, 1.0, 2.0, 3.0], "labels"),
         (np.zeros((4, 8)), [0, 1, 2, -1], "negative"),
         (np.full((4, 8), np.nan), [0, 1, 2, 3], "not finite"),
         (np.zeros((4, 8), np.int64), [0, 1, 2, 3], "not uint8 or floats"),
-        (np.zeros((4, 8, 8)), [0, 1, 2, 3], "rows have shape"),
+        (np.zeros((4, 8, 8)), [0, 1, 2, 3], "values have shape"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(small, x, y, message):
@@ -141,12 +174,3 @@ def test_wrong_splits_are_refused(small, images):
     low, high = np.flatnonzero(y < 2), np.flatnonzero(y >= 2)
     with pytest.raises(ValueError, match="in the order of their tasks"):
         with_data(small, (rows, y), splits=[[high, low]])
-
-
-def test_png_is_read_by_pillow():
-    image = pytest.importorskip("PIL.Image")
-    import io
-
-    pixels = np.random.default_rng(1).integers(0, 256, (5, 7, 3), dtype=np.uint8)
-    for of in (pixels, pixels[..., 0]):
-        np.testing.assert_array_equal(np.asarray(image.open(io.BytesIO(arrays.png(of)))), of)

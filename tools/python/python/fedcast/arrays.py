@@ -10,9 +10,7 @@ import hashlib
 import os
 import pathlib
 import shutil
-import struct
 import tempfile
-import zlib
 from typing import Any, Dict, Optional, Sequence
 
 import numpy as np
@@ -24,9 +22,10 @@ def store(data: Dict[str, Any]) -> Dict[str, Any]:
     Parameters
     ----------
     data : dict
-        ``{"train": (x, y), "test": (x, y)}`` of NumPy arrays or tensors. ``x`` is ``uint8`` of shape (n, side, side) or
-        (n, side, side, 3), images; or floats of shape (n, width) or (n, channels, height, width), rows of numbers for
-        ``backbone.kind = "pixels"``. ``y`` has n labels.
+        ``{"train": (x, y), "test": (x, y)}`` of NumPy arrays or tensors. ``x`` is ``uint8`` of shape
+        (n, height, width), (n, height, width, channels) or (n, channels, height, width): images of 0 to 255; or floats
+        of shape (n, channels, height, width) or (n, height, width, channels): images as the network reads them; or
+        floats of shape (n, width): rows of numbers for ``backbone.kind = "pixels"``. ``y`` has n labels.
 
     Returns
     -------
@@ -45,17 +44,18 @@ def store(data: Dict[str, Any]) -> Dict[str, Any]:
         raise ValueError(
             f"train has {x.dtype} of shape {x.shape[1:]}, test has {tested.dtype} of shape {tested.shape[1:]}"
         )
-    images = x.dtype == np.uint8
     digest = hashlib.blake2b(digest_size=16)
     for x, y in parts.values():
         digest.update(repr((x.dtype.str, x.shape)).encode())
         digest.update(x.tobytes())
         digest.update(y.tobytes())
     path = folder() / digest.hexdigest()
-    _once(path, lambda into: [(_images if images else _rows)(into, *part) for part in parts.items()])
-    if images:
-        return {"source": "parquet", "path": str(path), "stored_size": x.shape[1]}
-    return {"source": "table", "path": str(path), "width": x[0].size}
+    shape = _image_shape(x)
+    name = "features" if shape is None else "image"
+    _once(path, lambda into: [np.savez(into / f"{part}.npz", **{name: x, "label": y}) for part, (x, y) in parts.items()])
+    if shape is None:
+        return {"source": "table", "path": str(path), "width": x.shape[1]}
+    return {"source": "arrays", "path": str(path), "shape": shape}
 
 
 def split(splits: Sequence[Any], labels: Optional[Any] = None) -> Dict[str, Any]:
@@ -132,12 +132,11 @@ def _part(name, x, y):
     if len(y) == 0 or y.min() < 0:
         raise ValueError(f"{name}: there are no samples, or a label is negative")
     if x.dtype == np.uint8:
-        side = x.shape[1:2]
-        if x.shape[1:] not in (side * 2, (*side * 2, 1), (*side * 2, 3)):
-            raise ValueError(f"{name}: images have shape {x.shape[1:]}, not (side, side) or (side, side, 3)")
+        if x.ndim not in (3, 4):
+            raise ValueError(f"{name}: images have shape {x.shape[1:]}, not (height, width) or (height, width, channels)")
     elif np.issubdtype(x.dtype, np.floating):
         if x.ndim not in (2, 4):
-            raise ValueError(f"{name}: rows have shape {x.shape[1:]}, not (width,) or (channels, height, width)")
+            raise ValueError(f"{name}: values have shape {x.shape[1:]}, not (width,) or (channels, height, width)")
         x = x.astype(np.float32, copy=False)
         if not np.isfinite(x).all():
             raise ValueError(f"{name}: a value is not finite")
@@ -163,36 +162,15 @@ def _once(path, write):
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _rows(into, name, part):
-    x, y = part
-    np.savez(into / f"{name}.npz", features=x.reshape(len(x), -1), label=y)
-
-
-def _images(into, name, part):
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError("images as arrays need pyarrow: pip install 'fedcast[pandas]'") from error
-    x, y = part
-    table = pyarrow.table({"image": [png(image) for image in x], "label": y})
-    pyarrow.parquet.write_table(table, into / f"{name}.parquet")
-
-
-def png(image: np.ndarray) -> bytes:
-    """Return an image of shape (height, width) or (height, width, 1 or 3) as PNG, without loss."""
-    height, width = image.shape[:2]
-    color = 2 if image.ndim == 3 and image.shape[2] == 3 else 0
-    # Every row begins with its filter: none.
-    rows = np.pad(image.reshape(height, -1), ((0, 0), (1, 0)))
-    chunks = [
-        (b"IHDR", struct.pack(">2I5B", width, height, 8, color, 0, 0, 0)),
-        (b"IDAT", zlib.compress(rows.tobytes(), 1)),
-        (b"IEND", b""),
-    ]
-    packed = [struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-              for kind, body in chunks]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+def _image_shape(x):
+    """Return channels, height and width of images, or None of rows."""
+    if x.ndim < 4:
+        return [1, *x.shape[1:]] if x.dtype == np.uint8 else None
+    # Pictures have one channel or three; where both ends have so few, bytes have them last and floats first.
+    last, first = x.shape[3] in (1, 3), x.shape[1] in (1, 3)
+    channels_last = last and (x.dtype == np.uint8 or not first)
+    height, width, channels = x.shape[1:] if channels_last else (*x.shape[2:], x.shape[1])
+    return [channels, height, width]
 
 
 def _is_nested(client):

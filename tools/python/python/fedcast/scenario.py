@@ -41,8 +41,8 @@ class Scenario:
             Values by the dotted paths of their keys, as after ``--set``: ``{"federation.clients": 100}``.
         data : dict, optional
             Own data, ``{"train": (x, y), "test": (x, y)}``: arrays or tensors, ``x`` of
-            ``uint8`` (n, side, side[, 3]) or floats (n, width) or (n, channels, height, width), ``y`` of integers. They
-            replace ``[data]`` but its transforms; their hash is the last component of ``data.path``.
+            ``uint8`` (n, height, width[, channels]), floats (n, channels, height, width) or rows (n, width), ``y`` of
+            integers. They replace ``[data]`` but its transforms; their hash is the last component of ``data.path``.
         splits : sequence, optional
             Own division of the training samples: an array of sample indices per client, or per client one such array
             per task, whose classes must be those of the task.

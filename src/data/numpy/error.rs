@@ -2,7 +2,7 @@
 
 /// Reason why an array is not the one that a scenario needs.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ArrayError {
+pub(in crate::data) enum ArrayError {
     /// Bytes that are missing, or none of NumPy's.
     #[error("{0}")]
     Damaged(String),
@@ -21,6 +21,12 @@ pub(super) enum ArrayError {
     /// Rows of another width.
     #[error("rows of {0} numbers")]
     Width(usize),
+    /// Images of another shape; `likely` is what they may be meant as.
+    #[error("images of shape {found:?} instead of {expected:?} each")]
+    ImageShape { found: Vec<usize>, expected: [usize; 3], likely: Option<[usize; 3]> },
+    /// Values that are no pixels.
+    #[error("images of the kind {0}")]
+    ImageKind(String),
     /// Several values per label.
     #[error("shape {0:?} instead of one label per row")]
     SeveralLabels(Vec<usize>),
@@ -51,6 +57,17 @@ impl ArrayError {
                 "Save a row per sample: x.reshape(len(x), -1), or name another array: data.input".to_owned()
             }
             ArrayError::Width(found) => format!("Set data.width = {found}"),
+            ArrayError::ImageShape { likely: Some(shape), .. } => {
+                format!("Set data.shape = {shape:?} (channels, height, width), or name another array: data.input")
+            }
+            ArrayError::ImageShape { likely: None, .. } => {
+                "Save (images, height, width) or (images, height, width, channels), or name another array: data.input"
+                    .to_owned()
+            }
+            ArrayError::ImageKind(_) => {
+                "Save pixels of 0 to 255 as x.astype(\"uint8\") or what the network reads as x.astype(\"float32\")"
+                    .to_owned()
+            }
             ArrayError::SeveralLabels(_) => {
                 "Save the class of each row: y.argmax(axis=1) where they are one-hot".to_owned()
             }

@@ -1,4 +1,4 @@
-//! NumPy's arrays: `.npy`, and those packed in a `.npz`.
+//! One array of NumPy.
 //!
 //! A file is `\x93NUMPY`, two bytes of version, the length of a header, the header (a Python dictionary with `descr`,
 //! `fortran_order` and `shape`) and the values. Numbers of any width are read, and texts (`U`) as labels; pickled
@@ -9,21 +9,21 @@ use std::path::Path;
 
 use half::f16;
 
-use super::array_error::ArrayError;
-use super::arrays::broken;
+use super::{ArrayError, broken};
 use crate::data::DataError;
 use crate::data::labels::{LabelReader, Labels, RowPlace};
 
 /// An array as it lies in a file.
 #[derive(Clone, Debug)]
-pub(super) struct Array {
-    kind: u8,
+pub(in crate::data) struct Array {
+    pub(super) kind: u8,
     /// Bytes of a value.
-    size: usize,
+    pub(super) size: usize,
     big_endian: bool,
-    by_column: bool,
-    pub shape: Vec<usize>,
-    values: Vec<u8>,
+    /// True if the first axis varies fastest.
+    pub(super) by_column: bool,
+    pub(super) shape: Vec<usize>,
+    pub(super) values: Vec<u8>,
 }
 
 type Result<T> = std::result::Result<T, ArrayError>;
@@ -125,7 +125,7 @@ impl Array {
         bytes
     }
 
-    fn number(&self, place: usize) -> f64 {
+    pub(super) fn number(&self, place: usize) -> f64 {
         let bytes = self.bytes(place);
         let [a, b, c, d, ..] = bytes;
         match (self.kind, self.size) {
@@ -229,7 +229,7 @@ fn descr(header: &str) -> Option<&str> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::data) mod tests {
     use super::*;
 
     /// Returns an array as NumPy writes it.
