@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_reach_the_network_through_the_transform_unscaled() {
+    fn floats_pass_the_transform_unscaled() {
         let root = tempfile::tempdir().unwrap();
         float_images(root.path());
         let data = opened(root.path(), &options([1, 2, 2], Some("site"))).unwrap();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn chosen_floats_are_those_of_their_samples_and_count_in_the_digest() {
+    fn chosen_floats_are_those_of_their_samples() {
         let root = tempfile::tempdir().unwrap();
         float_images(root.path());
         let of = |data: &Dataset| data.train.digest().unwrap();
@@ -200,16 +200,12 @@ mod tests {
         let unread = data.train.image(0).unwrap_err().to_string();
         assert!(unread.contains("images of floats have no bytes"), "{unread}");
         let changed = [0.5, -1.0, 2.0, 0.0, 3.0, 3.0, 3.0, 1.5];
-        write(
-            root.path(),
-            "train/image.npy",
-            &npy("<f4", false, "2, 1, 2, 2", &floats(&changed)),
-        );
+        write(root.path(), "train/image.npy", &npy("<f4", false, "2, 1, 2, 2", &floats(&changed)));
         assert_ne!(of(&data), of(&opened(root.path(), &options([1, 2, 2], None)).unwrap()));
     }
 
     #[test]
-    fn files_of_a_part_that_do_not_fit_are_refused_with_their_place() {
+    fn files_that_do_not_fit_are_refused_with_their_place() {
         let root = tempfile::tempdir().unwrap();
         float_images(root.path());
         let options = options([1, 2, 2], None);
@@ -220,7 +216,10 @@ mod tests {
         assert_eq!(opened(root.path(), &options).unwrap().train.image(2).unwrap().height, 2);
         let wide = ImageArrays { shape: [1, 2, 3], ..options.clone() };
         let error = opened(root.path(), &wide).unwrap_err();
-        assert!(error.contains("train/image") && error.contains("data.shape = [1, 2, 2]"), "{error}");
+        assert!(
+            error.contains("train/image") && error.contains("data.shape = [1, 2, 2]"),
+            "{error}"
+        );
         let one = root.path().join("train/image.npy");
         let error = opened(&one, &options).unwrap_err();
         assert!(error.contains("no file of NumPy's arrays by its name"), "{error}");

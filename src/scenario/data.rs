@@ -330,9 +330,7 @@ impl DataSection {
             | DataSource::Parquet
             | DataSource::Arrays
             | DataSource::Table
-            | DataSource::Leaf => {
-                TestFraction::read(table)
-            }
+            | DataSource::Leaf => TestFraction::read(table),
             _ => {
                 TestFraction::refuse(table, &beside);
                 None

@@ -37,6 +37,7 @@ impl Dataset {
     ) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
         let section = &scenario.data;
         let data = Dataset::open(section, tokeniser)?.noting_other_sizes(section);
+        let data = data.noting_normalized_floats(section);
         let (data, taken) = data.learnt_from(scenario)?;
         let other = section.auxiliary.as_ref().and_then(|of_nobody| of_nobody.as_data(section));
         let auxiliary = match other {

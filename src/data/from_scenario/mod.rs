@@ -6,6 +6,7 @@
 mod auxiliary;
 mod clients;
 mod dataset;
+mod floats;
 mod holders;
 mod stated;
 mod tasks;

@@ -1,6 +1,8 @@
 use std::path::Path;
+use std::sync::Arc;
 
 use super::*;
+use crate::data::store::Store;
 use crate::data::text::Tokeniser;
 use crate::data::{Dataset, Jitter, Kernel, Normalization, Split, Step};
 use crate::scenario::FolderLayout;
@@ -215,4 +217,23 @@ fn one_sample_at_least_is_held_out_and_never_all() {
     };
     assert_eq!([held(Some(0.2), 4), held(Some(0.2), 10), held(Some(0.2), 14)], [1, 2, 2]);
     assert_eq!([held(Some(0.99), 3), held(Some(0.5), 1), held(None, 10)], [2, 0, 0]);
+}
+
+#[test]
+fn floats_that_are_normalized_twice_are_noted() {
+    let notes = |values: &[f32], normalize: Normalize| {
+        let train = TransformSection { normalize, ..plain() };
+        let section = DataSection { test: train.clone(), train, ..digits_section() };
+        let store = Store::Floats { values: values.to_vec(), shape: [1, 1, 1] };
+        let split = Arc::new(Split::new(store, vec![0; values.len()], 1).unwrap());
+        let (name, class_names) = ("a".to_owned(), vec!["b".to_owned()]);
+        let (train, test) = (Arc::clone(&split), split);
+        let data = Dataset { name, class_names, train, test, notes: vec![] };
+        data.noting_normalized_floats(&section).notes
+    };
+    assert_eq!(notes(&[0.0, 1.0, 0.5], Normalize::Half), [""; 0]);
+    let note = &notes(&[0.5, 1.5], Normalize::Half)[0];
+    assert!(note.starts_with("images are floats from 0.500 to 1.500"), "{note}");
+    assert!(notes(&[0.5, -2.0, 0.0], Normalize::Imagenet)[0].contains("from -2.000 to 0.500"));
+    assert_eq!(notes(&[0.5, -2.0], Normalize::None), [""; 0]);
 }

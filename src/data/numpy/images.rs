@@ -72,15 +72,12 @@ impl Array {
                 let image = shape.iter().product::<usize>().max(1);
                 match values.iter().position(|value| !value.is_finite()) {
                     None => Ok(ImageValues::Floats(values)),
-                    Some(at) => Err(ArrayError::Infinite {
-                        value: f64::from(values[at]),
-                        row: at / image,
-                    }),
+                    Some(at) => {
+                        Err(ArrayError::Infinite { value: f64::from(values[at]), row: at / image })
+                    }
                 }
             }
-            (kind, size) => {
-                Err(ArrayError::ImageKind(format!("{}{}", char::from(kind), 8 * size)))
-            }
+            (kind, size) => Err(ArrayError::ImageKind(format!("{}{}", char::from(kind), 8 * size))),
         }
     }
 
@@ -169,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_fitting_orders_bytes_have_channels_last_and_floats_first() {
+    fn where_both_orders_fit_bytes_have_channels_last() {
         let cube: Vec<u8> = (0..8).collect();
         let bytes = images(&npy("|u1", false, "1, 2, 2, 2", &cube), [2, 2, 2]).unwrap();
         assert_eq!(bytes, ImageValues::Bytes(vec![0, 2, 4, 6, 1, 3, 5, 7]));

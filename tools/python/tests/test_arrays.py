@@ -39,12 +39,15 @@ def test_images_and_rows_are_learned(small, images, tmp_path):
         run = learning.run(out=tmp_path / name)
         first = run.matrix().to_pandas().iloc[0]
         assert first.accuracy > 0.9 and first.total == 60, name
-    # Bytes are divided by 255, floats are what the network reads.
-    gray, same, flat = (fedcast.Run.open(tmp_path / name).matrix().to_pandas() for name in ("gray", "floats", "flat"))
-    assert gray.equals(same) and gray.equals(flat)
+    # Bytes are divided by 255, and both are normalized.
+    gray, same = (fedcast.Run.open(tmp_path / name).matrix().to_pandas() for name in ("gray", "floats"))
+    assert gray.equals(same)
+    plain = with_data(small, (floats, y), overrides={"data.train.normalize": "none", "client.epochs": 20})
+    flat = fedcast.Run.open(tmp_path / "flat")
+    assert plain.run(out=tmp_path / "plain").matrix().to_pandas().equals(flat.matrix().to_pandas())
 
 
-NETWORK = {"kind": "resnet18", "weights": "random", "width": 4, "resolution": SIDE}
+NETWORK = {"kind": "resnet18", "weights": "random", "width": 4}
 
 
 def test_floats_reach_a_network_and_its_transforms(small, images, tmp_path):

@@ -1,0 +1,36 @@
+//! The note about images of floats that seem to be normalized twice.
+
+use crate::data::{Dataset, Split};
+use crate::scenario::{DataSection, Normalize};
+
+impl Dataset {
+    /// Returns the data set with a note if its images are floats outside 0 to 1, which a `normalize` of the scenario takes
+    /// for values of that range. Tensors that a loader normalized are such.
+    pub(super) fn noting_normalized_floats(mut self, section: &DataSection) -> Dataset {
+        if section.train.normalize == Normalize::None && section.test.normalize == Normalize::None {
+            return self;
+        }
+        if let Some((least, most)) =
+            range(&self.train).filter(|(least, most)| *least < 0.0 || *most > 1.0)
+        {
+            self.notes.push(format!(
+                "images are floats from {least:.3} to {most:.3}, and data.train.normalize and data.test.normalize expect 0 \
+                 to 1: set both to \"none\" if the images are normalized already"
+            ));
+        }
+        self
+    }
+}
+
+/// Returns the least and the greatest value of images of floats; `None` of other samples.
+fn range(split: &Split) -> Option<(f32, f32)> {
+    let mut range: Option<(f32, f32)> = None;
+    for sample in 0..split.len() {
+        let image = split.float_image(sample)?;
+        for value in image.pixels.iter() {
+            let (least, most) = range.unwrap_or((*value, *value));
+            range = Some((least.min(*value), most.max(*value)));
+        }
+    }
+    range
+}
