@@ -15,6 +15,7 @@ mod fetch;
 mod fork;
 mod given;
 mod interrupt;
+mod invert;
 mod memory;
 mod methods;
 mod migrate;
@@ -86,6 +87,7 @@ enum Command {
     Keys(reference::keys::KeysArgs),
     Columns(columns::ColumnsArgs),
     Export(export::ExportArgs),
+    Invert(invert::InvertArgs),
     Fetch(fetch::FetchArgs),
     Weights(weights::WeightsArgs),
     Doctor(doctor::DoctorArgs),
@@ -113,6 +115,7 @@ impl Command {
             Command::Methods(args) => methods::execute(&args, methods),
             Command::Columns(args) => columns::execute(&args),
             Command::Export(args) => export::execute(&args, methods),
+            Command::Invert(args) => invert::execute(&args, methods),
             Command::Fetch(args) => fetch::execute(&args),
             Command::Weights(args) => weights::execute(&args),
             Command::Keys(args) => reference::keys::execute(&args, methods),

@@ -41,6 +41,7 @@ pub mod estimate;
 mod execute;
 mod export;
 mod fork;
+mod invert;
 mod journal_file;
 mod machine;
 mod manifest;
@@ -70,6 +71,10 @@ pub use directory_state::{DirectoryState, inspect_directory};
 pub use execute::{Finished, Run, RunOptions, default_directory};
 pub use export::{ExportError, ExportOptions, Exported, ModelOrigin, export};
 pub use fork::{ForkError, ForkOptions, fork};
+pub use invert::{
+    Inversion, InversionError, InversionOptions, Original, Reconstruction, invert, picture,
+    write_inversion,
+};
 pub use journal_file::{JournalError, JournalReader, JournalWriter};
 pub use machine::{ARITHMETIC, Machine};
 pub use manifest::{Before, FORMAT, Forked, Level, Manifest, ScenarioId, Seeds, Source, Status};

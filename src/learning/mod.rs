@@ -27,6 +27,7 @@ mod error;
 pub mod evaluation;
 pub mod exemplars;
 pub mod feature_cache;
+pub mod feature_inversion;
 pub mod fisher;
 pub mod gradient_matching;
 pub mod head_training;

@@ -57,6 +57,11 @@ impl Projection {
         self.width
     }
 
+    /// Returns the weights `(inputs, width)`, row-major; `None` where the layer is switched off.
+    pub fn weights(&self) -> Option<&[f64]> {
+        (!self.weights.is_empty()).then_some(&self.weights[..])
+    }
+
     /// Maps rows of `inputs` values to rows of `width` values, row-major. Panics where the last row is cut short.
     pub fn apply(&self, features: &[f64]) -> Vec<f64> {
         if self.weights.is_empty() {

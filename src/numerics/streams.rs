@@ -66,6 +66,8 @@ pub enum Domain {
     /// Synthetic data. Round 0: mean of a class (step); 1: shift of an owner (step); 2: classes of an owner (client);
     /// 3 and 4: noise of a training or test sample (step).
     Synthetic = 22,
+    /// Start of the images that feature inversion looks for.
+    Attack = 23,
 }
 
 /// The address of a stream: two equal keys give the same numbers, two different keys

@@ -7,9 +7,9 @@ use crate::data::TaskView;
 use std::sync::Arc;
 
 use super::{
-    Aggregate, ExchangeFacts, Failure, Message, MessageSpec, MethodProfile, ModelFacts,
-    Participant, Phase, PolicyError, Predictor, RoundContext, RunContext, SampleCost, Stage,
-    one_participant_per_client,
+    Aggregate, Disclosures, ExchangeFacts, Failure, Message, MessageSpec, MethodProfile,
+    ModelFacts, Participant, Phase, PolicyError, Predictor, RoundContext, RunContext, SampleCost,
+    Stage, one_participant_per_client,
 };
 use crate::data::Shard;
 use crate::learning::TrainingPlan;
@@ -151,6 +151,26 @@ pub trait Method: Send + Sync {
         ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         let _ = (facts, sent, own, ctx);
+        Ok(None)
+    }
+
+    /// Returns true if uploads may describe single classes; see [`disclosures`](Method::disclosures).
+    fn discloses(&self) -> bool {
+        false
+    }
+
+    /// Returns the vectors of single classes that an upload shows to the server. `member` is the participant as it
+    /// trained. `None` if this upload shows none.
+    ///
+    /// # Errors
+    /// If the messages do not fit each other.
+    fn disclosures(
+        &self,
+        member: &Member,
+        upload: &Message,
+        ctx: &RunContext,
+    ) -> Result<Option<Disclosures>, PolicyError> {
+        let _ = (member, upload, ctx);
         Ok(None)
     }
 }

@@ -18,6 +18,7 @@ mod average;
 mod capabilities;
 mod classifier;
 mod composed;
+mod disclosure;
 mod elementwise;
 mod error;
 mod exchange_shape;
@@ -43,6 +44,7 @@ pub use capabilities::{
     Capability, CapabilityError, Restriction, check_capability, upload_layouts,
 };
 pub use composed::Composed;
+pub use disclosure::{ClassDisclosure, Disclosures, FeatureMap};
 pub use elementwise::ElementwiseAverage;
 pub use error::PolicyError;
 pub use exchange_shape::{ClassCounts, ExchangeFacts, ExchangeShape, ModelFacts, WireForm};

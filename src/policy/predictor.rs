@@ -34,6 +34,12 @@ pub trait Predictor: Send + Sync {
     /// Returns the features: `(batch, channels, height, width)` to `(batch, dim)`.
     fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError>;
 
+    /// Returns the [`features`](Predictor::features) of pixels that are computed from variables: their gradient reaches
+    /// the pixels, and the bits of a sample may depend on its batch.
+    fn features_with_gradient(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
+        self.features(pixels)
+    }
+
     /// Returns the scores: `(batch, channels, height, width)` to `(batch, rows in scope)`.
     fn scores(&self, pixels: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError>;
 

@@ -7,9 +7,9 @@ use crate::data::TaskView;
 use std::sync::Arc;
 
 use super::{
-    Aggregate, ClientResult, ExchangeFacts, Failure, Member, Message, MessageKind, MessageSpec,
-    Method, MethodProfile, ModelFacts, Participant, Phase, PolicyError, Predictor, RoundContext,
-    RoundWork, RunContext, SampleCost, Server, Stage,
+    Aggregate, ClientResult, Disclosures, ExchangeFacts, Failure, Member, Message, MessageKind,
+    MessageSpec, Method, MethodProfile, ModelFacts, Participant, Phase, PolicyError, Predictor,
+    RoundContext, RoundWork, RunContext, SampleCost, Server, Stage,
 };
 use crate::numerics::streams::StreamKey;
 use crate::quantity::ClientId;
@@ -132,6 +132,19 @@ impl<H: MethodWrapper> Method for Wrapped<H> {
         ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
         self.0.inner().local_model(facts, sent, own, ctx)
+    }
+
+    fn discloses(&self) -> bool {
+        self.0.inner().discloses()
+    }
+
+    fn disclosures(
+        &self,
+        member: &Member,
+        upload: &Message,
+        ctx: &RunContext,
+    ) -> Result<Option<Disclosures>, PolicyError> {
+        self.0.inner().disclosures(member, upload, ctx)
     }
 }
 

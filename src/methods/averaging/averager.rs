@@ -12,10 +12,10 @@ use crate::methods::parts::{AveragingMethod, Parts, RowQuery, Workload};
 use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AssetSpec, ClientResult, ClientState, CohortRule, ExchangeFacts, Failure, Member, Message,
-    MessageKind, MessageSpec, Method, MethodProfile, ModelFacts, Participant, Phase, PolicyError,
-    Predictor, Role, RoundContext, RoundWork, RunContext, SampleCost, Server, Stage, TensorSpec,
-    kind_of,
+    AssetSpec, ClientResult, ClientState, CohortRule, Disclosures, ExchangeFacts, Failure, Member,
+    Message, MessageKind, MessageSpec, Method, MethodProfile, ModelFacts, Participant, Phase,
+    PolicyError, Predictor, Role, RoundContext, RoundWork, RunContext, SampleCost, Server, Stage,
+    TensorSpec, kind_of,
 };
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, BodyShape, Kind, MetaWriter, NamedTensor, Saved, Section, WireError};
@@ -384,21 +384,19 @@ impl<C: AveragingMethod> Method for Averager<C> {
         own: &Message,
         ctx: &RunContext,
     ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        let (view, all) = (facts.view, &*self.parameters);
-        let down = self.cut(view, RowPurpose::Down);
-        if is_closing(facts.phase) || down.only_trained {
-            return Ok(None);
-        }
-        let received = down.padded(all, &sent.parameters);
-        let whole = self.cut(view, RowPurpose::Up).put(all, &received, &own.parameters)?;
-        let (parts, model, task) = (self.parts(), &*self.model, view.task.index());
-        let own = match parts.answer {
-            Some(answer) => answer.client_predictor(model, task, sent, &whole, ctx)?,
-            None => None,
-        };
-        match own {
-            Some(own) => Ok(Some(own)),
-            None => parts.adaptation.predictor(model, task, &whole, ctx).map(Some),
-        }
+        self.client_model((facts.view, facts.phase), sent, own, ctx)
+    }
+
+    fn discloses(&self) -> bool {
+        self.parts().upload.has_class_means()
+    }
+
+    fn disclosures(
+        &self,
+        member: &Member,
+        upload: &Message,
+        ctx: &RunContext,
+    ) -> Result<Option<Disclosures>, PolicyError> {
+        self.disclosed(member, upload, ctx)
     }
 }

@@ -14,6 +14,7 @@
 //! the parameters; no method writes a line for it.
 
 mod averager;
+mod client_model;
 mod closed_round;
 mod keeping;
 mod objective;

@@ -9,7 +9,8 @@ use crate::methods::parts::{ClientContext, UploadExtras};
 use crate::numerics::gaussian::DiagonalGaussian;
 use crate::numerics::streams::Domain;
 use crate::policy::{
-    ExchangeFacts, Message, ModelFacts, PolicyError, RunContext, TensorSpec, UploadSize,
+    ClassDisclosure, ExchangeFacts, Message, ModelFacts, PolicyError, RunContext, TensorSpec,
+    UploadSize,
 };
 use crate::wire::Section;
 
@@ -58,6 +59,19 @@ impl<M: DescribesClasses> UploadExtras<()> for M {
 
     fn validate(&self, update: &Message) -> Result<(), PolicyError> {
         self.descriptions().accepts(update)
+    }
+
+    fn has_class_means(&self) -> bool {
+        self.descriptions().used
+    }
+
+    fn class_means(&self, update: &Message) -> Result<Vec<ClassDisclosure>, PolicyError> {
+        let disclosure = |ClassMean { row, count, mean }| ClassDisclosure {
+            row: row as usize,
+            samples: count,
+            mean,
+        };
+        Ok(ClassMean::said(update)?.into_iter().map(disclosure).collect())
     }
 
     fn size(&self) -> UploadSize {

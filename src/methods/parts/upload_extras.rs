@@ -4,7 +4,8 @@ use super::ClientContext;
 use crate::methods::averaging::{LocalTrainingResult, PackClient, SAMPLES, sample_count};
 use crate::model::ParameterSet;
 use crate::policy::{
-    ExchangeFacts, Message, ModelFacts, PolicyError, Restriction, TensorSpec, UploadSize,
+    ClassDisclosure, ExchangeFacts, Message, ModelFacts, PolicyError, Restriction, TensorSpec,
+    UploadSize,
 };
 use crate::wire::Section;
 
@@ -71,6 +72,20 @@ pub trait UploadExtras<S> {
     fn validate(&self, update: &Message) -> Result<(), PolicyError> {
         let _ = update;
         Ok(())
+    }
+
+    /// Returns true if uploads may have means of classes, see [`class_means`](UploadExtras::class_means).
+    fn has_class_means(&self) -> bool {
+        false
+    }
+
+    /// Returns the mean features of classes in an upload, by the model as its client trained it.
+    ///
+    /// # Errors
+    /// When it says something else.
+    fn class_means(&self, update: &Message) -> Result<Vec<ClassDisclosure>, PolicyError> {
+        let _ = update;
+        Ok(Vec::new())
     }
 
     /// Returns when the size of an upload is known.

@@ -6,10 +6,10 @@ use candle_core::{DType, Device, Tensor};
 
 use super::estimate::UnitStatistics;
 use crate::data::{Batch, Loader, Shard, TaskView};
-use crate::model::{self, FrozenPart};
+use crate::model::{self, Adaptation, FrozenPart, ops};
 use crate::numerics::projection::Projection;
 use crate::numerics::symmetric::{Gram, Symmetric};
-use crate::policy::{PolicyError, Predictor, RunContext};
+use crate::policy::{FeatureMap, PolicyError, Predictor, RunContext};
 
 /// Source of features: the first stage's network, or the backbone as loaded.
 #[derive(Clone)]
@@ -63,6 +63,29 @@ impl Frozen {
             }
             (Frozen::Backbone(_), _) => self.features(&batch.pixels(device)?),
         }
+    }
+
+    /// Returns the map from images to random features, with a gradient and in f32.
+    pub fn random_features(
+        self,
+        layer: &Projection,
+        device: &Device,
+    ) -> Result<FeatureMap, PolicyError> {
+        let weights = layer.weights().map(|weights| {
+            let narrow: Vec<f32> = weights.iter().map(|weight| *weight as f32).collect();
+            Tensor::from_vec(narrow, (layer.inputs(), layer.width()), device)?.t()?.contiguous()
+        });
+        let weights = weights.transpose()?;
+        Ok(Box::new(move |pixels| {
+            let features = match &self {
+                Frozen::Staged(staged) => staged.features_with_gradient(pixels)?,
+                Frozen::Backbone(network) => network.features(pixels, &Adaptation::none())?,
+            };
+            Ok(match &weights {
+                None => features,
+                Some(weights) => ops::relu(&ops::linear(&features, weights, None)?)?,
+            })
+        }))
     }
 
     /// Maps `(batch, channels, height, width)` to `(batch, d)`.

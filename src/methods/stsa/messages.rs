@@ -11,7 +11,7 @@ use crate::wire::{Dtype, Kind, NamedTensor, Section, TensorValues, WireError};
 
 const SEED: &str = "seed";
 const GRAM: &str = "gram";
-const SUMS: &str = "sums";
+pub(super) const SUMS: &str = "sums";
 const COUNTS: &str = "counts";
 
 /// Returns all that a client needs besides the frozen network.

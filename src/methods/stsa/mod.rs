@@ -53,7 +53,7 @@ pub use estimate::{UnitStatistics, estimate};
 pub use exactness::{HeadError, Statistics, expected_square, head_error};
 pub use head::RidgeHead;
 
-use self::features::collect;
+use self::features::{Frozen, collect};
 use self::server::StsaServer;
 use super::Requirement;
 use super::entry::MethodEntry;
@@ -62,10 +62,12 @@ use crate::numerics::projection::Projection;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::numerics::symmetric::packed_len;
 use crate::policy::{
-    Capability, ClientResult, CohortRule, ExchangeFacts, Failure, Member, MemoryFootprint,
-    MessageKind, MessageSpec, Method, MethodProfile, ModelFacts, Phase, PolicyError, Restriction,
-    RoundContext, RoundWork, RunContext, SampleCost, Server, Stage,
+    Capability, ClassDisclosure, ClientResult, CohortRule, Disclosures, ExchangeFacts, Failure,
+    Member, MemoryFootprint, Message, MessageKind, MessageSpec, Method, MethodProfile, ModelFacts,
+    Phase, PolicyError, Restriction, RoundContext, RoundWork, RunContext, SampleCost, Server,
+    Stage,
 };
+use crate::wire::Kind;
 
 /// The method: its settings and what of the model it must know.
 #[derive(Clone)]
@@ -218,6 +220,34 @@ impl Method for Stsa {
             false => Ok(self.sums(member, ctx)?),
         };
         members.iter().map(sums).collect()
+    }
+
+    fn discloses(&self) -> bool {
+        true
+    }
+
+    /// The sums of random features, divided by numbers of samples: STSA-E sends these, of STSA they are those of the
+    /// shard, which favors the attack.
+    fn disclosures(
+        &self,
+        member: &Member,
+        upload: &Message,
+        ctx: &RunContext,
+    ) -> Result<Option<Disclosures>, PolicyError> {
+        let layer = self.layer(messages::seed_of(&member.download)?);
+        let counts = ctx.shard_label_counts(&member.shard);
+        let sums = upload.tensor(Kind::Statistics, messages::SUMS)?.numbers();
+        let first = member.participant.view.rows.start;
+        let class = |(at, sum): (usize, &[f64])| {
+            let row = first + at;
+            let samples = u64::from(*counts.get(&(row as u32)).filter(|count| **count > 0)?);
+            let mean = sum.iter().map(|value| value / samples as f64).collect();
+            Some(ClassDisclosure { row, samples, mean })
+        };
+        let classes: Vec<ClassDisclosure> =
+            sums.chunks(self.width()).enumerate().filter_map(class).collect();
+        let map = Frozen::of(ctx).random_features(&layer, &ctx.device)?;
+        Ok((!classes.is_empty()).then_some(Disclosures { map, classes }))
     }
 }
 

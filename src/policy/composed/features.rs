@@ -28,6 +28,10 @@ impl Predictor for FrozenFeatures {
         in_frozen_batches(pixels, |pixels| self.network.features(pixels))
     }
 
+    fn features_with_gradient(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
+        self.network.features_with_gradient(pixels)
+    }
+
     fn scores(&self, pixels: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError> {
         self.network.scores(pixels, scope)
     }

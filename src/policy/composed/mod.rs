@@ -25,10 +25,10 @@ use self::bodies::{DIGEST_BYTES, join, malformed, split};
 use self::features::FrozenFeatures;
 use self::server::ComposedServer;
 use super::{
-    Asset, AssetSpec, Capability, ClientResult, ExchangeFacts, Failure, Member, MemoryFootprint,
-    Message, MessageKind, MessageSpec, Method, MethodProfile, ModelFacts, Participant, Phase,
-    PolicyError, Predictor, Restriction, RoundContext, RoundWork, RunContext, SampleCost, Server,
-    Stage, predictor_on,
+    Asset, AssetSpec, Capability, ClientResult, Disclosures, ExchangeFacts, Failure, Member,
+    MemoryFootprint, Message, MessageKind, MessageSpec, Method, MethodProfile, ModelFacts,
+    Participant, Phase, PolicyError, Predictor, Restriction, RoundContext, RoundWork, RunContext,
+    SampleCost, Server, Stage, predictor_on,
 };
 use crate::data::TaskView;
 use crate::numerics::streams::StreamKey;
@@ -130,6 +130,25 @@ impl Composed {
     }
 
     /// Neighbors of the same stage, on the same features, stay together.
+    /// Returns a member as the first or the second method sees it.
+    fn inner_member(
+        &self,
+        member: &Member,
+        second: bool,
+        phase: usize,
+    ) -> Result<Member, PolicyError> {
+        let (first, then) = both(&member.state)?;
+        Ok(Member {
+            participant: member.participant.clone(),
+            phase,
+            download: Arc::new(down_within(&member.download)?),
+            state: if second { then } else { first },
+            shard: Arc::clone(&member.shard),
+            key: member.key,
+            missed: member.missed.clone(),
+        })
+    }
+
     fn train_alike(
         &self,
         members: &mut [Member],
@@ -143,16 +162,7 @@ impl Composed {
         };
         let mut inner = Vec::with_capacity(members.len());
         for member in &*members {
-            let (first, then) = both(&member.state)?;
-            inner.push(Member {
-                participant: member.participant.clone(),
-                phase,
-                download: Arc::new(down_within(&member.download)?),
-                state: if second { then } else { first },
-                shard: Arc::clone(&member.shard),
-                key: member.key,
-                missed: member.missed.clone(),
-            });
+            inner.push(self.inner_member(member, second, phase)?);
         }
         let mut outcomes = self.method_of(second).train(&mut inner, &ctx).into_iter();
         let outer = members.iter_mut().zip(inner).map(|(member, inner)| {
@@ -390,5 +400,24 @@ impl Method for Composed {
         let (sent, own) = (down_within(sent)?, up_within(own)?);
         let facts = ExchangeFacts { phase, ..facts.clone() };
         self.method_of(second).local_model(&facts, &sent, &own, &ctx)
+    }
+
+    fn discloses(&self) -> bool {
+        [false, true].into_iter().any(|second| self.method_of(second).discloses())
+    }
+
+    fn disclosures(
+        &self,
+        member: &Member,
+        upload: &Message,
+        ctx: &RunContext,
+    ) -> Result<Option<Disclosures>, PolicyError> {
+        let (second, phase) = self.stage(&member.participant.view, member.phase);
+        let ctx = match self.named(&member.download)? {
+            None => ctx.clone(),
+            Some(frozen) => with_features(ctx, &frozen)?,
+        };
+        let inner = self.inner_member(member, second, phase)?;
+        self.method_of(second).disclosures(&inner, &up_within(upload)?, &ctx)
     }
 }

@@ -1,0 +1,136 @@
+//! `fedcast invert`: feature inversion of a client's upload.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::failure::CliError;
+use super::interrupt::interruptible;
+use super::{Exit, OutputFormat, given, print, print_text};
+use crate::experiment::{self, Inversion, InversionOptions, Reconstruction, write_inversion};
+use crate::learning::feature_inversion::{ImagePrior, InversionPlan};
+use crate::methods::Registry;
+use crate::report::text_table::TextTable;
+
+/// Look for a client's images in an upload, as a curious server would
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  fedcast run scenarios/quickstart.toml -o runs/quick
+  fedcast invert runs/quick
+  fedcast invert runs/quick --client 3 --task 2 --class 4 -o leak
+
+The run is computed again until the client's first upload of the task that has means or sums of
+single classes (hgp, ccvr, fedproto, stsa, stsa-e). Adam looks for an image with the mean of one
+class: the output of an untrained network for fixed noise, or pixels. As the worst case it also
+looks for images with the features of single samples. PSNR and SSIM compare with the client's images
+of the class; for the upload they are means over these. Runs with secure aggregation or noise are
+refused: their server does not see the upload.
+
+The folder gets inversion.csv and inversion.png, with three rows of images: the client's, those found
+by their features, and the one found by the upload.")]
+pub struct InvertArgs {
+    /// The run directory
+    pub run: PathBuf,
+    /// Client whose upload is inverted
+    #[arg(long, value_name = "C", default_value_t = 0)]
+    pub client: u32,
+    /// Task of the upload, from 1
+    #[arg(long, value_name = "T", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub task: u32,
+    /// Name of a class [default: the one with the fewest samples]
+    #[arg(long, value_name = "NAME")]
+    pub class: Option<String>,
+    /// Images of the class whose own features are inverted as well
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub images: u32,
+    /// Form of the image
+    #[arg(long, value_enum, default_value_t = ImagePrior::Network)]
+    pub prior: ImagePrior,
+    /// Steps of Adam per image
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub steps: u32,
+    /// Learning rate
+    #[arg(long, value_name = "RATE", default_value_t = 0.01)]
+    pub rate: f64,
+    /// Folder of the results
+    #[arg(short, long, value_name = "DIR", default_value = "inversion")]
+    pub out: PathBuf,
+    /// Replace existing results
+    #[arg(long)]
+    pub force: bool,
+    /// Worker threads that compute the run again [default: the scenario's, else one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub workers: Option<u32>,
+    /// Format of results on stdout
+    #[arg(long, value_enum, default_value_t)]
+    pub format: OutputFormat,
+}
+
+/// Inverts the upload and writes the results.
+pub fn execute(args: &InvertArgs, methods: &Registry) -> Result<Exit, CliError> {
+    given::run_directory(&args.run)?;
+    if !(args.rate.is_finite() && args.rate > 0.0) {
+        return Err(CliError::Usage(format!("--rate is {}, not above 0", args.rate)));
+    }
+    if args.out.join("inversion.csv").exists() && !args.force {
+        let text = format!(
+            "{} has results already\n  help: name another folder, or replace them with --force",
+            args.out.display()
+        );
+        return Err(CliError::Usage(text));
+    }
+    let interrupt = interruptible();
+    let options = InversionOptions {
+        client: args.client,
+        task: args.task,
+        class: args.class.clone(),
+        images: args.images as usize,
+        plan: InversionPlan { prior: args.prior, steps: args.steps, rate: args.rate },
+        workers: args.workers,
+    };
+    let Some(found) = experiment::invert(&args.run, methods, &options, &interrupt)? else {
+        return Ok(Exit::Interrupted);
+    };
+    write_inversion(&args.out, &found)?;
+    match args.format {
+        OutputFormat::Human => print_text(&text(&found, &args.out.display().to_string()))?,
+        OutputFormat::Json => print(&format!("{:#}\n", document(&found, args)))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn text(found: &Inversion, folder: &str) -> String {
+    let mut table = TextTable::new(["image found by", "loss", "PSNR, dB", "SSIM"]).left(1);
+    let mut row = |name: String, of: &Reconstruction| {
+        let Reconstruction { loss, psnr, ssim, .. } = of;
+        table.row([name, format!("{loss:.3e}"), format!("{psnr:.2}"), format!("{ssim:.3}")]);
+    };
+    for (original, of) in found.originals.iter().zip(&found.of_features) {
+        row(format!("features of sample {}", original.sample), of);
+    }
+    row(format!("upload of {} samples", found.samples), &found.of_upload);
+    let Inversion { method, client, task, name, .. } = found;
+    format!(
+        "{method}, client {client}, task {task}, class {name}\n\n{}\nresults     {folder}\n",
+        table.render()
+    )
+}
+
+fn document(found: &Inversion, args: &InvertArgs) -> serde_json::Value {
+    let reconstruction = |of: &Reconstruction| {
+        serde_json::json!({
+            "first_loss": of.first_loss, "loss": of.loss, "psnr": of.psnr, "ssim": of.ssim,
+        })
+    };
+    let features = found.originals.iter().zip(&found.of_features).map(|(original, of)| {
+        let mut row = reconstruction(of);
+        row["sample"] = original.sample.into();
+        row
+    });
+    serde_json::json!({
+        "method": found.method, "client": found.client, "task": found.task, "class": found.class,
+        "class_name": found.name, "samples": found.samples, "directory": args.out,
+        "features": features.collect::<Vec<_>>(), "upload": reconstruction(&found.of_upload),
+    })
+}

@@ -1,0 +1,225 @@
+//! Computation of a run until a client's upload, and the attack on it.
+
+use std::sync::Arc;
+
+use candle_core::{Device, Tensor};
+use parking_lot::Mutex;
+
+use super::{Inversion, InversionError, InversionOptions, Original, Reconstruction};
+use crate::data::{Normalization, Transform};
+use crate::experiment::resume::Intact;
+use crate::federation::{
+    Entry, Event, EventSink, FederationError, Interrupt, Setup, SinkError, simulate,
+};
+use crate::learning::feature_inversion::{InvertedImage, invert, psnr, ssim};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{
+    ClassDisclosure, ClientResult, Failure, Member, Message, Method, MethodWrapper, PolicyError,
+    RunContext, Wrapped,
+};
+use crate::quantity::{ClientId, TaskId};
+
+/// The upload that is inverted.
+#[derive(Clone)]
+pub(super) struct Capture {
+    pub client: ClientId,
+    pub task: TaskId,
+    /// Name of the method.
+    pub method: String,
+    pub options: InversionOptions,
+}
+
+/// Computes a run from a checkpoint, or from its beginning, until the upload, and inverts it.
+pub(super) fn attacked(
+    mut setup: Setup,
+    from: Option<Intact>,
+    capture: Capture,
+    asked: &Interrupt,
+) -> Result<Option<Inversion>, InversionError> {
+    setup.recorded = from.map(|intact| Arc::new(intact.past));
+    let (found, stop) = (Arc::new(Mutex::new(None)), Interrupt::default());
+    let attacker = Attacker {
+        inner: Arc::clone(&setup.method),
+        capture: capture.clone(),
+        found: Arc::clone(&found),
+        stop: stop.clone(),
+    };
+    setup.method = Arc::new(Wrapped(attacker));
+    let watch = Watch { task: capture.task, stop: stop.clone(), asked: asked.clone() };
+    simulate(setup, Box::new(watch), Box::new(()), stop)?;
+    let found = found.lock().take();
+    match found {
+        Some(found) => Ok(Some(found.map_err(|error| {
+            let source = Box::new(error);
+            FederationError::Policy { step: "invert an upload", source }
+        })?)),
+        None if asked.is_requested() => Ok(None),
+        None => Err(InversionError::NoUpload {
+            client: capture.client.0,
+            task: capture.options.task,
+            wanted: capture.options.class.unwrap_or_else(|| "class".to_owned()),
+        }),
+    }
+}
+
+/// Ends the computation once the task is over, or if the user asks for it.
+struct Watch {
+    task: TaskId,
+    stop: Interrupt,
+    asked: Interrupt,
+}
+
+impl EventSink for Watch {
+    fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
+        let is_over = matches!(
+            entry.event,
+            Event::TaskEnded { task } if task >= self.task
+        );
+        if is_over || self.asked.is_requested() {
+            self.stop.request();
+        }
+        Ok(())
+    }
+}
+
+/// The method of the run, whose server is curious.
+struct Attacker {
+    inner: Arc<dyn Method>,
+    capture: Capture,
+    found: Arc<Mutex<Option<Result<Inversion, PolicyError>>>>,
+    stop: Interrupt,
+}
+
+impl MethodWrapper for Attacker {
+    fn inner(&self) -> &dyn Method {
+        &*self.inner
+    }
+
+    fn train(
+        &self,
+        members: &mut [Member],
+        ctx: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
+        let results = self.inner.train(members, ctx);
+        for (member, result) in members.iter().zip(&results) {
+            let Member { participant, .. } = member;
+            let meant = participant.client == self.capture.client
+                && participant.view.task == self.capture.task;
+            let Ok(ClientResult { upload, .. }) = result else { continue };
+            if !meant || self.found.lock().is_some() {
+                continue;
+            }
+            if let Some(inversion) = self.invert(member, upload, ctx).transpose() {
+                *self.found.lock() = Some(inversion);
+                self.stop.request();
+            }
+        }
+        results
+    }
+}
+
+impl Attacker {
+    /// Inverts the mean of a class in an upload, and the features of its images. `None` if the upload describes none.
+    fn invert(
+        &self,
+        member: &Member,
+        upload: &Message,
+        ctx: &RunContext,
+    ) -> Result<Option<Inversion>, PolicyError> {
+        let Some(disclosures) = self.inner.disclosures(member, upload, ctx)? else {
+            return Ok(None);
+        };
+        let class_of = |class: &ClassDisclosure| ctx.task_sequence.order[class.row];
+        let name_of = |class: &ClassDisclosure| &*ctx.dataset.class_names[class_of(class) as usize];
+        let InversionOptions { class, images, plan, .. } = &self.capture.options;
+        let meant = |of: &&ClassDisclosure| class.as_deref().is_none_or(|name| name == name_of(of));
+        let described = disclosures.classes.iter().filter(meant);
+        let Some(class) = described.min_by_key(|class| (class.samples, class.row)) else {
+            return Ok(None);
+        };
+        let labels = ctx.dataset.train.labels();
+        let of_class = |sample: &&u32| labels[**sample as usize] == class_of(class);
+        let samples: Vec<u32> =
+            member.shard.iter().filter(of_class).take(*images).copied().collect();
+        let plain =
+            Transform { normalise: Normalization::None, ..(*ctx.statistics_transform).clone() };
+        let stacked = ctx.dataset.train.pixels(&plain, &samples)?;
+        let [_, channels, height, width] = stacked.shape;
+        let shape = [channels, height, width];
+        if stacked.pixels.iter().any(|value| !(0.0..=1.0).contains(value)) {
+            let why = "images of floats outside 0 to 1 are not inverted";
+            return Err(PolicyError::Unsupported(why.to_owned()));
+        }
+        let originals: Vec<Original> = samples
+            .iter()
+            .zip(stacked.pixels.chunks(channels * height * width))
+            .map(|(sample, pixels)| Original { sample: *sample, pixels: pixels.to_vec() })
+            .collect();
+        let scale = PixelScale::new(&ctx.statistics_transform.normalise, channels, &ctx.device)?;
+        let features = |pixels: &Tensor| -> Result<Tensor, PolicyError> {
+            (disclosures.map)(&scale.of(pixels)?)
+        };
+        let key = StreamKey::new(0, Domain::Attack).client(member.participant.client.0);
+        let search =
+            |target: &Tensor, at: u32| invert(target, shape, &features, *plan, key.round(at));
+        let mut of_features = Vec::with_capacity(originals.len());
+        for (at, original) in (1..).zip(&originals) {
+            let image =
+                Tensor::from_slice(&original.pixels, (1, channels, height, width), &ctx.device)?;
+            let target = features(&image)?.detach().flatten_all()?;
+            of_features.push(rated(search(&target, at)?, std::slice::from_ref(original), shape));
+        }
+        let mean: Vec<f32> = class.mean.iter().map(|value| *value as f32).collect();
+        let target = Tensor::from_vec(mean, class.mean.len(), &ctx.device)?;
+        let of_upload = rated(search(&target, 0)?, &originals, shape);
+        Ok(Some(Inversion {
+            method: self.capture.method.clone(),
+            client: member.participant.client.0,
+            task: self.capture.options.task,
+            class: class_of(class),
+            name: name_of(class).to_owned(),
+            samples: class.samples,
+            shape,
+            originals,
+            of_features,
+            of_upload,
+        }))
+    }
+}
+
+/// Returns an image with its mean likeness to originals.
+fn rated(found: InvertedImage, originals: &[Original], shape: [usize; 3]) -> Reconstruction {
+    let InvertedImage { pixels, first_loss, loss } = found;
+    let mean = |of: &dyn Fn(&Original) -> f64| {
+        originals.iter().map(of).sum::<f64>() / originals.len().max(1) as f64
+    };
+    let psnr = mean(&|original| psnr(&pixels, &original.pixels));
+    let ssim = mean(&|original| ssim(&pixels, &original.pixels, shape));
+    Reconstruction { pixels, first_loss, loss, psnr, ssim }
+}
+
+/// Normalization as a network's input has it, for images in `[0, 1]` on a device.
+struct PixelScale {
+    mean: Tensor,
+    deviation: Tensor,
+}
+
+impl PixelScale {
+    fn new(
+        normalise: &Normalization,
+        channels: usize,
+        device: &Device,
+    ) -> Result<PixelScale, PolicyError> {
+        let scales = normalise.channels(channels).unwrap_or_else(|| vec![(0.0, 1.0); channels]);
+        let (means, deviations): (Vec<f32>, Vec<f32>) = scales.into_iter().unzip();
+        let shape = (1, channels, 1, 1);
+        Ok(PixelScale {
+            mean: Tensor::from_vec(means, shape, device)?,
+            deviation: Tensor::from_vec(deviations, shape, device)?,
+        })
+    }
+
+    fn of(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
+        Ok(pixels.broadcast_sub(&self.mean)?.broadcast_div(&self.deviation)?)
+    }
+}

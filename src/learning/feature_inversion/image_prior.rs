@@ -1,0 +1,109 @@
+//! Forms in which an attacker looks for an image.
+
+use candle_core::{DType, Device, Tensor, Var};
+use clap::ValueEnum;
+
+use super::LearningError;
+use crate::model::{ImageGenerator, ImageGeneratorConfig, ops};
+use crate::numerics::distributions::fill_normal;
+use crate::numerics::streams::StreamKey;
+
+/// Form in which an image is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ImagePrior {
+    /// Output of an untrained convolutional network for fixed noise (Ulyanov et al. 2018).
+    Network,
+    /// Pixels that start as noise.
+    Pixels,
+}
+
+/// Channels of the network that makes an image, in front of its last two convolutions and its last one.
+const WIDTHS: [usize; 2] = [64, 32];
+
+/// Width of the noise that the network maps to an image.
+const LATENT: usize = 64;
+
+/// Standard deviation of the logits of pixels that start as noise.
+const NOISE: f32 = 0.1;
+
+/// An image over variables, in `[0, 1]`.
+pub(super) struct PriorImage {
+    source: PriorSource,
+}
+
+enum PriorSource {
+    Pixels(Var),
+    Network {
+        network: Box<ImageGenerator>,
+        noise: Tensor,
+        /// The network normalizes channels; these give them their contrast and brightness.
+        scale: Var,
+        shift: Var,
+    },
+}
+
+impl PriorImage {
+    /// Returns an image of `[channels, side, side]` at its start.
+    pub fn new(
+        prior: ImagePrior,
+        [channels, height, width]: [usize; 3],
+        device: &Device,
+        key: StreamKey,
+    ) -> Result<PriorImage, LearningError> {
+        let source = match prior {
+            ImagePrior::Pixels => {
+                let mut values = vec![0.0; channels * height * width];
+                fill_normal(&mut key.rng(), &mut values);
+                let logits = Tensor::from_vec(values, (1, channels, height, width), device)?;
+                PriorSource::Pixels(Var::from_tensor(&(logits * f64::from(NOISE))?)?)
+            }
+            ImagePrior::Network => {
+                let [width, last] = WIDTHS;
+                // The image begins with 4 to 8 pixels on a side.
+                let upsamplings = (height / 4).max(1).ilog2() as usize;
+                let config = ImageGeneratorConfig {
+                    latent: LATENT,
+                    width,
+                    last,
+                    upsamplings,
+                    channels,
+                    image: height,
+                };
+                let start = ImageGenerator::initial_parameters(&config, key);
+                let network = ImageGenerator::trainable(config, &start, device)?;
+                let noise = network.latents(1, key.step(1))?;
+                let shape = (1, channels, 1, 1);
+                PriorSource::Network {
+                    network: Box::new(network),
+                    noise,
+                    scale: Var::ones(shape, DType::F32, device)?,
+                    shift: Var::zeros(shape, DType::F32, device)?,
+                }
+            }
+        };
+        Ok(PriorImage { source })
+    }
+
+    /// Returns everything that moves.
+    pub fn variables(&self) -> Vec<Var> {
+        match &self.source {
+            PriorSource::Pixels(logits) => vec![logits.clone()],
+            PriorSource::Network { network, scale, shift, .. } => {
+                [network.vars(), vec![scale.clone(), shift.clone()]].concat()
+            }
+        }
+    }
+
+    /// Returns the image as it is now, `(1, channels, side, side)` in `[0, 1]`.
+    pub fn image(&self) -> Result<Tensor, LearningError> {
+        let logits = match &self.source {
+            PriorSource::Pixels(logits) => logits.as_tensor().clone(),
+            PriorSource::Network { network, noise, scale, shift } => network
+                .images(noise)?
+                .broadcast_mul(scale.as_tensor())?
+                .broadcast_add(shift.as_tensor())?,
+        };
+        // The logistic function.
+        Ok(((ops::tanh(&(logits * 0.5)?)? + 1.0)? * 0.5)?)
+    }
+}
