@@ -131,6 +131,6 @@ fn document(found: &Inversion, args: &InvertArgs) -> serde_json::Value {
     serde_json::json!({
         "method": found.method, "client": found.client, "task": found.task, "class": found.class,
         "class_name": found.name, "samples": found.samples, "directory": args.out,
-        "features": features.collect::<Vec<_>>(), "upload": reconstruction(&found.of_upload),
+        "distance": found.distance, "features": features.collect::<Vec<_>>(), "upload": reconstruction(&found.of_upload),
     })
 }

@@ -21,6 +21,7 @@ fn help_teaches() {
         "methods",
         "columns",
         "export",
+        "invert",
         "new",
         "keys",
         "schema",

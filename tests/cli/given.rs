@@ -13,6 +13,7 @@ fn of_a_run(path: &str) -> Vec<Vec<&str>> {
         vec!["resume", path],
         vec!["fork", path, "--after-task", "1"],
         vec!["export", path, "-o", "model.safetensors"],
+        vec!["invert", path],
         vec!["runs", "show", path],
         vec!["runs", "rm", path, "--yes"],
     ]

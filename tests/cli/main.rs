@@ -35,6 +35,7 @@ mod given;
 mod ignored;
 #[cfg(unix)]
 mod interrupt;
+mod invert;
 mod lora;
 mod manifest;
 mod migrate;

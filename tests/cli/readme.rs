@@ -15,8 +15,12 @@ use crate::command;
 use markdown::{Page, read, root};
 
 /// Complete runs for commands that ask for one, and what a fork of the second is called.
-const RUNS: [(&str, &[&str]); 3] =
-    [("runs/lr", &[]), ("runs/two", &["--set", "tasks.count=2"]), ("runs/slower", &[])];
+const RUNS: [(&str, &[&str]); 4] = [
+    ("runs/lr", &[]),
+    ("runs/two", &["--set", "tasks.count=2"]),
+    ("runs/slower", &[]),
+    ("runs/hgp", &["--set", r#"method={name="hgp",train="head"}"#]),
+];
 const STUDY: &str = "scenarios/studies/logistic-regression.toml";
 
 /// Words as a shell splits them, with `'` as the only quote.
@@ -81,7 +85,7 @@ fn works(mut words: Vec<String>, folder: &Path, line: &str) {
         let seed = if words[1].contains(".rates.") { "seed=101" } else { "seed=1" };
         words.extend(["--only".into(), seed.into()]);
     }
-    if words[0] == "export" {
+    if ["export", "invert"].contains(&words[0].as_str()) {
         // Next to the current run.
         let out = words.iter().position(|word| word == "-o").map(|flag| flag + 1);
         let beside = |name: &str| folder.join(name).to_str().unwrap().to_owned();
@@ -157,7 +161,7 @@ fn script(call: &[String]) -> bool {
 #[test]
 fn every_command_works() {
     let folder = tempfile::tempdir().unwrap();
-    for (run, sets) in &RUNS[..2] {
+    for (run, sets) in RUNS.iter().filter(|(name, _)| *name != "runs/slower") {
         let run = folder.path().join(run);
         let run = ["run", STUDY, "-q", "-o", run.to_str().unwrap()];
         let made = command::tell(root(), &[&run, *sets].concat());

@@ -162,16 +162,27 @@ impl Attacker {
         let key = StreamKey::new(0, Domain::Attack).client(member.participant.client.0);
         let search =
             |target: &Tensor, at: u32| invert(target, shape, &features, *plan, key.round(at));
-        let mut of_features = Vec::with_capacity(originals.len());
+        let (mut of_features, mut sum) = (Vec::with_capacity(originals.len()), None);
         for (at, original) in (1..).zip(&originals) {
             let image =
                 Tensor::from_slice(&original.pixels, (1, channels, height, width), &ctx.device)?;
             let target = features(&image)?.detach().flatten_all()?;
             of_features.push(rated(search(&target, at)?, std::slice::from_ref(original), shape));
+            sum = Some(match sum {
+                None => target,
+                Some(sum) => (sum + target)?,
+            });
         }
         let mean: Vec<f32> = class.mean.iter().map(|value| *value as f32).collect();
         let target = Tensor::from_vec(mean, class.mean.len(), &ctx.device)?;
         let of_upload = rated(search(&target, 0)?, &originals, shape);
+        let distance = match sum.filter(|_| originals.len() as u64 == class.samples) {
+            None => None,
+            Some(sum) => {
+                let apart = (sum / class.samples as f64)?.sub(&target)?.sqr()?.mean_all()?;
+                Some(f64::from(apart.to_scalar::<f32>()?))
+            }
+        };
         Ok(Some(Inversion {
             method: self.capture.method.clone(),
             client: member.participant.client.0,
@@ -183,6 +194,7 @@ impl Attacker {
             originals,
             of_features,
             of_upload,
+            distance,
         }))
     }
 }

@@ -66,6 +66,9 @@ pub struct Inversion {
     pub of_features: Vec<Reconstruction>,
     /// Image that has the mean of the upload.
     pub of_upload: Reconstruction,
+    /// Mean squared distance between the upload's mean and that of the features of all originals, which is 0 but for
+    /// rounding; `None` if the client has more images of the class.
+    pub distance: Option<f64>,
 }
 
 /// An image of the client.
