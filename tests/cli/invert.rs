@@ -142,5 +142,6 @@ fn what_a_server_does_not_see_is_refused() {
     refused(&["--client", "7"], "there is no client 7; the run has 2");
     refused(&["--task", "3"], "it has ended 2");
     refused(&["--class", "9"], "client 0 described no 9 in task 1");
-    refused(&["--rate", "0"], "--rate is 0, not above 0");
+    let told = tell(folder, &["invert", "run", "--rate", "0"]);
+    assert!(told.code == 2 && told.err.contains("--rate is 0, not above 0"), "{}", told.err);
 }
