@@ -1,4 +1,4 @@
-//! Vectors of single classes that an upload shows to the server, as attacks by feature inversion take them.
+//! Vectors of single classes in an upload, which feature inversion attacks.
 
 use std::fmt;
 

@@ -4,8 +4,9 @@ use crate::data::{Dataset, Split};
 use crate::scenario::{DataSection, Normalize};
 
 impl Dataset {
-    /// Returns the data set with a note if its images are floats outside 0 to 1, which a `normalize` of the scenario takes
-    /// for values of that range. Tensors that a loader normalized are such.
+    /// Returns the data set with a note if its images are floats outside 0 to 1 that are normalized again.
+    ///
+    /// Tensors that a loader normalized are such.
     pub(super) fn noting_normalized_floats(mut self, section: &DataSection) -> Dataset {
         if section.train.normalize == Normalize::None && section.test.normalize == Normalize::None {
             return self;

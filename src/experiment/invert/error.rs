@@ -43,7 +43,7 @@ pub enum InversionError {
         client: u32,
         /// Task, from 1.
         task: u32,
-        /// What was looked for: `class`, or the name of one.
+        /// Words for the class: `class`, or its name.
         wanted: String,
     },
     /// The recorded run cannot be computed again.

@@ -66,8 +66,9 @@ pub struct Inversion {
     pub of_features: Vec<Reconstruction>,
     /// Image that has the mean of the upload.
     pub of_upload: Reconstruction,
-    /// Mean squared distance between the upload's mean and that of the features of all originals, which is 0 but for
-    /// rounding; `None` if the client has more images of the class.
+    /// Mean squared distance between the upload's mean and that of the originals' features.
+    ///
+    /// It is 0 but for rounding; `None` if the client has more images of the class.
     pub distance: Option<f64>,
 }
 
@@ -88,7 +89,7 @@ pub struct Reconstruction {
     pub pixels: Vec<f32>,
     /// Mean squared error of its features at the start.
     pub first_loss: f64,
-    /// The same at the end.
+    /// Mean squared error of its features at the end.
     pub loss: f64,
     /// Peak signal-to-noise ratio, dB.
     pub psnr: f64,

@@ -51,7 +51,7 @@ pub struct InvertedImage {
     pub pixels: Vec<f32>,
     /// Mean squared error of its features at the first step.
     pub first_loss: f64,
-    /// The same of the image as it was found.
+    /// Mean squared error of the features of the image that was found.
     pub loss: f64,
 }
 

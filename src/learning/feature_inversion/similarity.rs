@@ -13,8 +13,9 @@ const SIGMA: f64 = 1.5;
 /// Pixels from the middle of a window to its border.
 const RADIUS: usize = 5;
 
-/// Structural similarity of two images of `[channels, height, width]` in `[0, 1]`, the mean over channels and windows.
+/// Structural similarity of two images of `[channels, height, width]` in `[0, 1]`.
 ///
+/// It is the mean over channels and windows.
 /// Windows are Gaussian with a deviation of 1.5 pixels and 11 pixels on a side, fewer in smaller images; only windows
 /// inside the image count. Source: Wang et al., "Image Quality Assessment: From Error Visibility to Structural
 /// Similarity", IEEE TIP 2004, equation 13.
@@ -94,7 +95,7 @@ mod tests {
         [a, b]
     }
 
-    /// Numbers of scikit-image 0.25, `data_range=1`, Gaussian windows of 1.5, population covariances, borders left out.
+    /// Numbers of scikit-image 0.25 with Gaussian windows of 1.5 pixels and population covariances.
     #[test]
     fn likenesses_are_those_of_scikit_image() {
         let [a, b] = waves(12, 14);
