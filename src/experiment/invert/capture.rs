@@ -12,6 +12,7 @@ use crate::federation::{
     Entry, Event, EventSink, FederationError, Interrupt, Setup, SinkError, simulate,
 };
 use crate::learning::feature_inversion::{InvertedImage, invert, psnr, ssim};
+use crate::model::ops;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
     ClassDisclosure, ClientResult, Failure, Member, Message, Method, MethodWrapper, PolicyError,
@@ -161,7 +162,7 @@ impl Attacker {
         };
         let key = StreamKey::new(0, Domain::Attack).client(member.participant.client.0);
         let search =
-            |target: &Tensor, at: u32| invert(target, shape, &features, *plan, key.round(at));
+            |target: &Tensor, at: u32| invert(target, shape, features, *plan, key.round(at));
         let (mut of_features, mut sum) = (Vec::with_capacity(originals.len()), None);
         for (at, original) in (1..).zip(&originals) {
             let image =
@@ -179,7 +180,7 @@ impl Attacker {
         let distance = match sum.filter(|_| originals.len() as u64 == class.samples) {
             None => None,
             Some(sum) => {
-                let apart = (sum / class.samples as f64)?.sub(&target)?.sqr()?.mean_all()?;
+                let apart = ops::mean_all(&(sum / class.samples as f64)?.sub(&target)?.sqr()?)?;
                 Some(f64::from(apart.to_scalar::<f32>()?))
             }
         };

@@ -28,6 +28,7 @@ use candle_core::Tensor;
 
 use super::LearningError;
 use super::optimizer::{Adam, OptimizerConfig};
+use crate::model::ops;
 use crate::numerics::streams::StreamKey;
 pub use image_prior::ImagePrior;
 use image_prior::PriorImage;
@@ -74,7 +75,7 @@ pub fn invert<E: From<LearningError> + From<candle_core::Error>>(
     let mut optimizer = rule.over(prior.variables());
     let mut first_loss = None;
     for step in 0..u64::from(plan.steps) {
-        let loss = (features(&prior.image()?)? - &target)?.sqr()?.mean_all()?;
+        let loss = ops::mean_all(&(features(&prior.image()?)? - &target)?.sqr()?)?;
         let value = f64::from(loss.to_scalar::<f32>()?);
         if !value.is_finite() {
             let what = "loss of an inversion".into();
@@ -84,7 +85,7 @@ pub fn invert<E: From<LearningError> + From<candle_core::Error>>(
         optimizer.step(&loss.backward()?, plan.rate, 1.0)?;
     }
     let image = prior.image()?.detach();
-    let loss = (features(&image)? - &target)?.sqr()?.mean_all()?;
+    let loss = ops::mean_all(&(features(&image)? - &target)?.sqr()?)?;
     let loss = f64::from(loss.to_scalar::<f32>()?);
     let pixels = image.flatten_all()?.to_vec1::<f32>()?;
     Ok(InvertedImage { pixels, first_loss: first_loss.unwrap_or(loss), loss })

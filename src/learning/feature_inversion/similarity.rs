@@ -4,7 +4,7 @@
 pub fn psnr(found: &[f32], original: &[f32]) -> f64 {
     let squares = found.iter().zip(original).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2));
     let error = squares.sum::<f64>() / original.len().max(1) as f64;
-    -10.0 * error.log10()
+    -10.0 * libm::log10(error)
 }
 
 /// Standard deviation of the window, in pixels.
@@ -22,7 +22,7 @@ const RADIUS: usize = 5;
 pub fn ssim(found: &[f32], original: &[f32], [channels, height, width]: [usize; 3]) -> f64 {
     let radius = RADIUS.min((height.min(width).saturating_sub(1)) / 2);
     let line: Vec<f64> = (0..=2 * radius)
-        .map(|at| (-0.5 * ((at as f64 - radius as f64) / SIGMA).powi(2)).exp())
+        .map(|at| libm::exp(-0.5 * ((at as f64 - radius as f64) / SIGMA).powi(2)))
         .collect();
     let total: f64 = line.iter().sum();
     let line: Vec<f64> = line.into_iter().map(|weight| weight / total).collect();
