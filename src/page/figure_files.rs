@@ -1,4 +1,4 @@
-//! Figures of a page as files: an SVG for papers and slides, and a CSV of its numbers.
+//! Figures of a page as files: an SVG and a PDF for papers and slides, and a CSV of its numbers.
 //!
 //! ```
 //! use fedcast::methods::Registry;
@@ -13,6 +13,7 @@ use maud::{PreEscaped, html};
 
 use super::content::PageContent;
 use super::html::{Figure, HtmlTable, Mark};
+use super::pdf::pdf;
 use super::plot::{color, hex, outline};
 use super::sections;
 
@@ -23,6 +24,8 @@ pub struct FigureFile {
     pub name: String,
     /// Drawing with its legend, on white.
     pub svg: String,
+    /// The same drawing as a page of its size, with its font.
+    pub pdf: Vec<u8>,
     /// Numbers of the drawing; deviations have a column of their own.
     pub csv: String,
 }
@@ -41,7 +44,9 @@ const CHARACTER: u32 = 7;
 
 impl FigureFile {
     fn of(figure: &Figure) -> FigureFile {
-        FigureFile { name: figure.id.clone(), svg: svg(figure), csv: csv(&figure.numbers) }
+        let svg = svg(figure);
+        let pdf = pdf(&svg).expect("a drawing of ours has a size");
+        FigureFile { name: figure.id.clone(), svg, pdf, csv: csv(&figure.numbers) }
     }
 }
 
@@ -62,7 +67,7 @@ fn svg(figure: &Figure) -> String {
                     @if figure.mark == Mark::Field {
                         rect fill=(hex(color(*number))) x="2" y="2" width="20" height="10" {}
                     } @else {
-                        path stroke=(hex(color(*number))) stroke-width="2" d="M0 7H24" {}
+                        line stroke=(hex(color(*number))) stroke-width="2" x1="0" y1="7" x2="24" y2="7" {}
                         polygon fill=(hex(color(*number))) points=(mark(*number)) {}
                     }
                     text x="30" y="11" fill="#222222" { (name) }

@@ -1,4 +1,4 @@
-//! Promise: `fedcast report --figures` writes every figure of the page as SVG and CSV; accuracies after tasks are those of
+//! Promise: `fedcast report --figures` writes every figure of the page as SVG, PDF and CSV; accuracies after tasks are those of
 //! the runs, and the page lists the settings of its arms.
 
 use std::collections::BTreeMap;
@@ -47,13 +47,15 @@ fn figures_are_files_with_the_numbers_of_the_page() {
         told.out
     );
     let figures = folder.join("paper/figures");
-    assert_eq!(fs::read_dir(&figures).unwrap().count(), 2 * ids.len());
+    assert_eq!(fs::read_dir(&figures).unwrap().count(), 3 * ids.len());
     for id in &ids {
         let svg = read(figures.join(format!("{id}.svg")));
         assert!(
             svg.contains("xmlns=\"http://www.w3.org/2000/svg\"") && svg.ends_with("</svg>\n"),
             "{id}"
         );
+        let pdf = fs::read(figures.join(format!("{id}.pdf"))).unwrap();
+        assert!(pdf.starts_with(b"%PDF-1.7") && pdf.ends_with(b"%%EOF"), "{id}");
         let csv = read(figures.join(format!("{id}.csv")));
         assert!(csv.lines().count() > 1 && !csv.contains('±'), "{id}: {csv}");
     }
