@@ -24,7 +24,7 @@ pub struct FigureFile {
     pub name: String,
     /// Drawing with its legend, on white.
     pub svg: String,
-    /// The same drawing as a page of its size, with its font.
+    /// Drawing as a page of its size, with its font.
     pub pdf: Vec<u8>,
     /// Numbers of the drawing; deviations have a column of their own.
     pub csv: String,
@@ -51,7 +51,13 @@ impl FigureFile {
 }
 
 fn svg(figure: &Figure) -> String {
-    let (body, (width, height)) = &figure.drawing;
+    let width = &figure.drawings.iter().map(|(_, size)| size.0).sum::<u32>();
+    let height = &figure.drawings.iter().map(|(_, size)| size.1).max().unwrap_or(0);
+    let places = figure.drawings.iter().scan(0, |from, (_, size)| {
+        let place = *from;
+        *from += size.0;
+        Some(place)
+    });
     let entries = if figure.legend.len() > 1 { placed(&figure.legend, *width) } else { Vec::new() };
     let below = entries.iter().map(|(_, (_, y))| y + LINE).max().unwrap_or(0);
     let whole = height + below;
@@ -61,7 +67,9 @@ fn svg(figure: &Figure) -> String {
             title { (figure.title) }
             desc { (figure.description) }
             rect width=(width) height=(whole) fill="#ffffff" {}
-            (PreEscaped(body))
+            @for ((body, _), place) in figure.drawings.iter().zip(places) {
+                g transform={ "translate(" (place) " 0)" } { (PreEscaped(body)) }
+            }
             @for ((number, name), (x, y)) in &entries {
                 g transform={ "translate(" (x) " " (height + y) ")" } {
                     @if figure.mark == Mark::Field {
@@ -166,7 +174,10 @@ mod tests {
             id: "metric-faa".to_owned(),
             title: "A & B".to_owned(),
             description: "c".to_owned(),
-            drawing: ("<path d=\"M0 0\"/>".to_owned(), (300, 100)),
+            drawings: vec![
+                ("<path d=\"M0 0\"/>".to_owned(), (300, 100)),
+                ("<path d=\"M1 1\"/>".to_owned(), (200, 90)),
+            ],
             mark: Mark::Line,
             legend: vec![(0, "x".to_owned()), (1, "<y>".to_owned())],
             numbers: HtmlTable::new(1, ["series"]),
@@ -174,7 +185,8 @@ mod tests {
         let text = svg(&figure);
         for part in [
             "xmlns=\"http://www.w3.org/2000/svg\"",
-            "viewBox=\"0 0 300 124\"",
+            "viewBox=\"0 0 500 124\"",
+            "<g transform=\"translate(300 0)\"><path d=\"M1 1\"/></g>",
             "<title>A &amp; B</title>",
             "<path d=\"M0 0\"/>",
             "&lt;y&gt;",

@@ -14,7 +14,7 @@ const SIZE: f32 = 11.0;
 const EM: f32 = 12.0;
 
 /// Page while elements are added to it.
-pub(super) struct Drawn<'f> {
+pub(super) struct PdfPage<'f> {
     pub content: Content,
     /// Distinct opacities in percent; the place of each is the number of its graphics state.
     pub opacities: Vec<u32>,
@@ -23,11 +23,11 @@ pub(super) struct Drawn<'f> {
     font: &'f Font<'f>,
 }
 
-impl<'f> Drawn<'f> {
+impl<'f> PdfPage<'f> {
     /// Returns an empty page.
-    pub fn new(font: &'f Font<'f>) -> Drawn<'f> {
+    pub fn new(font: &'f Font<'f>) -> PdfPage<'f> {
         let (opacities, glyphs) = (Vec::new(), BTreeMap::new());
-        Drawn { content: Content::new(), opacities, glyphs, font }
+        PdfPage { content: Content::new(), opacities, glyphs, font }
     }
 
     /// Draws the children of an element.

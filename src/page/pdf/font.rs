@@ -45,7 +45,7 @@ impl Font<'_> {
         units * 1000.0 / f32::from(self.face.units_per_em())
     }
 
-    /// Writes the font with the widths and characters of the glyphs that are used, as `id` and the four objects after it.
+    /// Writes the font, with widths and characters of used glyphs, as `id` and the four objects after it.
     pub fn write(&self, pdf: &mut Pdf, id: Ref, glyphs: &BTreeMap<u16, char>) {
         let [glyph_font, descriptor, characters, file] =
             [1, 2, 3, 4].map(|place| Ref::new(id.get() + place));

@@ -14,7 +14,7 @@ use flate2::write::ZlibEncoder;
 use pdf_writer::{Content, Filter, Finish, Name, Pdf, Rect, Ref, TextStr};
 use roxmltree::Document;
 
-use elements::Drawn;
+use elements::PdfPage;
 use font::Font;
 
 /// Points per pixel: 72 of 96 in an inch.
@@ -39,10 +39,10 @@ pub(super) fn pdf(svg: &str) -> Option<Vec<u8>> {
     let title = root.children().find(|node| node.has_tag_name("title"));
 
     let font = Font::embedded();
-    let mut drawn = Drawn::new(&font);
+    let mut drawn = PdfPage::new(&font);
     drawn.content.transform([POINTS, 0.0, 0.0, -POINTS, 0.0, POINTS * height]);
     drawn.children(root);
-    let Drawn { content, opacities, glyphs, .. } = drawn;
+    let PdfPage { content, opacities, glyphs, .. } = drawn;
 
     let mut pdf = Pdf::new();
     pdf.catalog(CATALOG).pages(PAGES);
