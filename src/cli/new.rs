@@ -1,9 +1,10 @@
-//! `fedcast new`: commented scenario from options or from questions.
+//! `fedcast new`: commented scenario, and study of methods over it, from options or from questions.
 
 mod images;
 mod look;
 mod needs;
 mod questions;
+mod study_file;
 mod template;
 
 use std::io::IsTerminal;
@@ -19,6 +20,7 @@ use crate::files::Disk;
 use crate::methods::Registry;
 use crate::scenario::{GivenFolder, Loaded, Scenario, ScenarioError};
 use needs::candidates;
+use study_file::KeyChange;
 use template::ScenarioAnswers;
 
 /// Write a commented scenario, from options or, on a terminal, from questions
@@ -29,6 +31,7 @@ Examples:
   fedcast new a.toml --method fedavg --clients 20 --beta 0.5
   fedcast new birds.toml --data ../birds --weights ../vit_tiny.safetensors --tasks 5
   fedcast new a.toml --method stsa --cohort-size 10 && fedcast run a.toml
+  fedcast new a.toml --study fedavg,hgp --seeds 3    a.study.toml, too, over these methods
 
 The scenario passes `fedcast check`, and its partition is possible if class sizes are known. Keys
 that it leaves out have documented defaults: see `fedcast keys`.")]
@@ -64,7 +67,13 @@ pub struct NewArgs {
     /// Dirichlet parameter of the partition: 0.1 is very uneven, 100 nearly even [default: 0.5]
     #[arg(long, value_name = "X")]
     pub beta: Option<f64>,
-    /// Replace an existing file
+    /// Methods of a study, written next to the scenario as NAME.study.toml; the first is its baseline
+    #[arg(long, value_name = "METHODS", value_delimiter = ',')]
+    pub study: Vec<String>,
+    /// Seeds of every arm of the study [default: 3]
+    #[arg(long, value_name = "N", requires = "study", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: Option<u32>,
+    /// Replace existing files
     #[arg(long)]
     pub force: bool,
 }
@@ -86,7 +95,7 @@ impl NewArgs {
         } = self;
         let words = [method, data, architecture].iter().all(|word| word.is_none());
         let counts = [tasks, clients, rounds, cohort_size].iter().all(|count| count.is_none());
-        words && counts && weights.is_none() && beta.is_none()
+        words && counts && weights.is_none() && beta.is_none() && self.study.is_empty()
     }
 }
 
@@ -95,10 +104,15 @@ pub fn execute(args: &NewArgs, methods: &Registry) -> Result<Exit, CliError> {
     let on_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let file = args.file.clone().unwrap_or_else(|| PathBuf::from("scenario.toml"));
     may_write(&file, args.force)?;
+    let study = (!args.study.is_empty()).then(|| file.with_extension("study.toml"));
+    study.iter().try_for_each(|study| may_write(study, args.force))?;
     let mut wishes = match args.file.is_none() && args.says_nothing() && on_terminal {
         true => questions::ask(methods)?,
         false => ScenarioAnswers::of(args),
     };
+    if let (None, Some(first)) = (&args.method, args.study.first()) {
+        wishes.method.clone_from(first);
+    }
     methods.find(&wishes.method).map_err(|unknown| CliError::Usage(unknown.to_string()))?;
     if let (None, Some(weights)) = (&wishes.architecture, &wishes.weights) {
         wishes.architecture = look::told(weights)?;
@@ -109,8 +123,20 @@ pub fn execute(args: &NewArgs, methods: &Registry) -> Result<Exit, CliError> {
     // A scenario that is known not to run is not written.
     let Fitted { text, loaded } = fitted(&wishes, folder, &name, methods)?;
     may_divide(&wishes, &loaded.scenario, folder, methods)?;
+    let arms = arms(&args.study, &wishes, &text, folder, methods)?;
     Disk::default().replace(&file, text.as_bytes()).map_err(|error| cannot(&file, &error))?;
     let shown = file.display();
+    if let Some(study) = &study {
+        let scenario = file.file_name().unwrap_or_default().to_string_lossy();
+        let text = study_file::text(&scenario, &name, &arms, args.seeds.unwrap_or(SEEDS));
+        Disk::default().replace(study, text.as_bytes()).map_err(|error| cannot(study, &error))?;
+        let study = study.display();
+        return print(&format!(
+            "{shown} and {study} are written. Next:\n  fedcast study {study} --plan\n  fedcast study {study}\n  \
+             fedcast report studies/{name}\n"
+        ))
+        .map(|()| Exit::Done);
+    }
     print(&format!(
         "{shown} is written. Next:\n  fedcast check {shown}\n  fedcast plan {shown}\n  fedcast run {shown}\n"
     ))?;
@@ -118,6 +144,41 @@ pub fn execute(args: &NewArgs, methods: &Registry) -> Result<Exit, CliError> {
         super::stderr::print_status(&format!("note: {ignored}"));
     }
     Ok(Exit::Done)
+}
+
+/// Number of seeds of a new study.
+const SEEDS: u32 = 3;
+
+/// Returns the arms of a study: each method, with its changes to the scenario.
+///
+/// # Errors
+/// Fails if there is no such method, or no valid scenario with it.
+fn arms(
+    names: &[String],
+    wishes: &ScenarioAnswers,
+    base: &str,
+    folder: &Path,
+    methods: &Registry,
+) -> Result<Vec<(String, Vec<KeyChange>)>, CliError> {
+    let parse =
+        |text: &str| -> toml::Table { text.parse().expect("a scenario that was read is TOML") };
+    let base = parse(base);
+    let mut arms: Vec<(String, Vec<KeyChange>)> = Vec::new();
+    for name in names.iter().filter(|name| !name.is_empty()) {
+        methods.find(name).map_err(|unknown| CliError::Usage(unknown.to_string()))?;
+        if arms.iter().any(|(known, _)| known == name) {
+            return Err(CliError::Usage(format!("--study: `{name}` is there twice")));
+        }
+        let of_method = ScenarioAnswers { method: name.clone(), ..wishes.clone() };
+        let Fitted { text, .. } = fitted(&of_method, folder, name, methods)?;
+        let mut changes = study_file::changes(&base, &parse(&text));
+        // The base may have another method, whose keys are not this one's.
+        if !changes.iter().any(|(path, _)| path == "method") {
+            changes.push(("method".to_owned(), parse(&text)["method"].clone()));
+        }
+        arms.push((name.clone(), changes));
+    }
+    Ok(arms)
 }
 
 /// Checks that a file may be written: it is no folder, and does not exist or may be replaced.

@@ -19,7 +19,7 @@ Examples:
   fedcast report studies/scale
   fedcast report runs/a runs/b runs/c -o comparison.html
   fedcast report studies/scale --baseline method=fedavg
-  fedcast report studies/scale --figures paper/figures   every figure as SVG, its numbers as CSV
+  fedcast report studies/scale --figures paper/figures   every figure as SVG and PDF, numbers as CSV
 
 The page needs no network and no script: its plots are SVG, each with its numbers as a table. Runs
 that differ only in their seeds form one arm. For a study, [report] and [compare] of its file choose
@@ -32,7 +32,7 @@ pub struct ReportArgs {
     /// The file to write [default: report.html in the first folder; for a run, RUN-report.html next to it]
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Folder into which each figure is written, too: NAME.svg, and NAME.csv with its numbers
+    /// Folder into which each figure is written, too: NAME.svg, NAME.pdf, and NAME.csv with its numbers
     #[arg(long, value_name = "DIR")]
     pub figures: Option<PathBuf>,
     /// Baseline arms, by a value on an axis of the table; may be repeated
@@ -88,9 +88,11 @@ fn write_figures(folder: &Path, figures: &[FigureFile]) -> Result<(), CliError> 
         ))
     })?;
     for figure in figures {
-        for (extension, text) in [("svg", &figure.svg), ("csv", &figure.csv)] {
+        let parts =
+            [("svg", figure.svg.as_bytes()), ("pdf", &figure.pdf), ("csv", figure.csv.as_bytes())];
+        for (extension, bytes) in parts {
             let path = folder.join(format!("{}.{extension}", figure.name));
-            write_atomically(&path, text.as_bytes())?;
+            write_atomically(&path, bytes)?;
         }
     }
     let count = figures.len();

@@ -201,10 +201,11 @@ impl Session<'_> {
         let over = wanted - queue.cells.len();
         let jobs = self.crew.jobs;
         let pace = self.outcomes.pace();
-        let mut progress =
-            StudyProgress::new(&self.study, &queue, jobs, pace, (over, wanted), self.args.quiet);
-        let mut written = Instant::now();
         let (study, directory, outcomes) = (&self.study, &self.directory, &mut self.outcomes);
+        let counts = (over, wanted);
+        let mut progress =
+            StudyProgress::new(study, &queue, directory, jobs, pace, counts, self.args.quiet);
+        let mut written = Instant::now();
         let mut trouble = None;
         let halt = self.crew.execute(&queue.cells, directory, |news| {
             progress.tell(news);

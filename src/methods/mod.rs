@@ -10,6 +10,7 @@ pub mod cfed;
 pub mod class_statistics;
 pub mod coda_prompt;
 pub mod der;
+mod display;
 pub mod dualprompt;
 mod entry;
 pub mod er;
@@ -62,6 +63,7 @@ mod task_labels;
 pub mod trainable;
 mod uses;
 
+pub use display::display_name;
 pub use entry::{MethodEntry, ReadRecipe};
 pub use family::MethodFamily;
 pub use head_form::HeadForm;

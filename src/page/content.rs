@@ -8,7 +8,7 @@ use crate::experiment::DirectoryError;
 use crate::methods::Registry;
 use crate::results::{Arm, FoundRuns, Metric, Repeat, ResultsError, RunRecord};
 use crate::study::tables::PublishedGrids;
-use crate::study::{Plot, StudyError};
+use crate::study::{Plot, StudyError, shown_arm};
 
 /// Most series in one chart, the number of colors.
 const MOST_SERIES: usize = 8;
@@ -34,6 +34,8 @@ pub struct PageContent {
     pub plots: Vec<Plot>,
     /// Grids of published and measured numbers of a study.
     pub grids: PublishedGrids,
+    /// Names in print of arms, by label.
+    pub names: Vec<(String, String)>,
     /// Cells of a study that are not done, with or without a run.
     pub undone: Vec<Undone>,
     /// Runs in the folders that are left out, with the reason.
@@ -143,6 +145,7 @@ impl PageContent {
             unequal: wishes.unequal,
             plots: wishes.plots,
             grids: wishes.grids,
+            names: wishes.names,
             undone,
             left_out,
             arms,
@@ -245,18 +248,43 @@ impl PageContent {
         others.sort_by_key(|(axis, _)| Some(axis) != self.lines.as_ref());
         match others.as_slice() {
             [] => {
-                self.arms[arm].runs.first().map_or_else(String::new, |r| r.manifest.method.clone())
+                let run = self.arms[arm].runs.first();
+                run.map_or_else(String::new, |run| self.shown(&run.manifest.method).to_owned())
             }
             // A bare number needs the name of its axis.
             [(axis, value)] if left_out.is_none() && value.parse::<f64>().is_ok() => {
                 format!("{axis}={value}")
             }
-            [(_, value)] => value.clone(),
+            [(_, value)] => self.shown(value).to_owned(),
             others => {
-                let pair = |(axis, value): &(String, String)| format!("{axis}={value}");
+                let pair = |(axis, value): &(String, String)| self.pair(axis, value);
                 others.iter().map(pair).collect::<Vec<_>>().join(", ")
             }
         }
+    }
+
+    /// Returns the name in print of an arm's label on an axis.
+    pub fn shown<'a>(&'a self, label: &'a str) -> &'a str {
+        shown_arm(&self.names, label)
+    }
+
+    /// Returns the name in print of an arm with all of its axes, such as `HGP, clients=100`.
+    pub fn label(&self, arm: usize) -> String {
+        let axes = &self.arms[arm].axes;
+        match axes.as_slice() {
+            [] => self.name_without(arm, None),
+            axes => {
+                let pair = |(axis, value): &(String, String)| self.pair(axis, value);
+                axes.iter().map(pair).collect::<Vec<_>>().join(", ")
+            }
+        }
+    }
+
+    /// Returns a place on an axis; methods and names in print need no name of the axis.
+    fn pair(&self, axis: &str, value: &str) -> String {
+        let shown = self.shown(value);
+        let speaks = axis == "method" || axis == Arm::CELL || shown != value;
+        if speaks { shown.to_owned() } else { format!("{axis}={value}") }
     }
 
     /// Returns the names of all series in the order of arms; a series has one color on the whole page.
@@ -275,6 +303,11 @@ impl PageContent {
     pub fn number(&self, arm: usize) -> usize {
         let name = self.series_name(arm);
         self.series().iter().position(|known| *known == name).unwrap_or(0)
+    }
+
+    /// Returns true if all values of an axis are numbers.
+    pub fn is_numeric(&self, axis: &str) -> bool {
+        is_numeric(&self.values(axis))
     }
 
     /// Returns the values of an axis in order.

@@ -1,4 +1,4 @@
-//! Figures of a page as files: an SVG for papers and slides, and a CSV of its numbers.
+//! Figures of a page as files: an SVG and a PDF for papers and slides, and a CSV of its numbers.
 //!
 //! ```
 //! use fedcast::methods::Registry;
@@ -13,6 +13,7 @@ use maud::{PreEscaped, html};
 
 use super::content::PageContent;
 use super::html::{Figure, HtmlTable, Mark};
+use super::pdf::pdf;
 use super::plot::{color, hex, outline};
 use super::sections;
 
@@ -23,6 +24,8 @@ pub struct FigureFile {
     pub name: String,
     /// Drawing with its legend, on white.
     pub svg: String,
+    /// Drawing as a page of its size, with its font.
+    pub pdf: Vec<u8>,
     /// Numbers of the drawing; deviations have a column of their own.
     pub csv: String,
 }
@@ -41,12 +44,20 @@ const CHARACTER: u32 = 7;
 
 impl FigureFile {
     fn of(figure: &Figure) -> FigureFile {
-        FigureFile { name: figure.id.clone(), svg: svg(figure), csv: csv(&figure.numbers) }
+        let svg = svg(figure);
+        let pdf = pdf(&svg).expect("a drawing of ours has a size");
+        FigureFile { name: figure.id.clone(), svg, pdf, csv: csv(&figure.numbers) }
     }
 }
 
 fn svg(figure: &Figure) -> String {
-    let (body, (width, height)) = &figure.drawing;
+    let width = &figure.drawings.iter().map(|(_, size)| size.0).sum::<u32>();
+    let height = &figure.drawings.iter().map(|(_, size)| size.1).max().unwrap_or(0);
+    let places = figure.drawings.iter().scan(0, |from, (_, size)| {
+        let place = *from;
+        *from += size.0;
+        Some(place)
+    });
     let entries = if figure.legend.len() > 1 { placed(&figure.legend, *width) } else { Vec::new() };
     let below = entries.iter().map(|(_, (_, y))| y + LINE).max().unwrap_or(0);
     let whole = height + below;
@@ -56,13 +67,15 @@ fn svg(figure: &Figure) -> String {
             title { (figure.title) }
             desc { (figure.description) }
             rect width=(width) height=(whole) fill="#ffffff" {}
-            (PreEscaped(body))
+            @for ((body, _), place) in figure.drawings.iter().zip(places) {
+                g transform={ "translate(" (place) " 0)" } { (PreEscaped(body)) }
+            }
             @for ((number, name), (x, y)) in &entries {
                 g transform={ "translate(" (x) " " (height + y) ")" } {
                     @if figure.mark == Mark::Field {
                         rect fill=(hex(color(*number))) x="2" y="2" width="20" height="10" {}
                     } @else {
-                        path stroke=(hex(color(*number))) stroke-width="2" d="M0 7H24" {}
+                        line stroke=(hex(color(*number))) stroke-width="2" x1="0" y1="7" x2="24" y2="7" {}
                         polygon fill=(hex(color(*number))) points=(mark(*number)) {}
                     }
                     text x="30" y="11" fill="#222222" { (name) }
@@ -161,7 +174,10 @@ mod tests {
             id: "metric-faa".to_owned(),
             title: "A & B".to_owned(),
             description: "c".to_owned(),
-            drawing: ("<path d=\"M0 0\"/>".to_owned(), (300, 100)),
+            drawings: vec![
+                ("<path d=\"M0 0\"/>".to_owned(), (300, 100)),
+                ("<path d=\"M1 1\"/>".to_owned(), (200, 90)),
+            ],
             mark: Mark::Line,
             legend: vec![(0, "x".to_owned()), (1, "<y>".to_owned())],
             numbers: HtmlTable::new(1, ["series"]),
@@ -169,7 +185,8 @@ mod tests {
         let text = svg(&figure);
         for part in [
             "xmlns=\"http://www.w3.org/2000/svg\"",
-            "viewBox=\"0 0 300 124\"",
+            "viewBox=\"0 0 500 124\"",
+            "<g transform=\"translate(300 0)\"><path d=\"M1 1\"/></g>",
             "<title>A &amp; B</title>",
             "<path d=\"M0 0\"/>",
             "&lt;y&gt;",

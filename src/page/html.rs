@@ -2,7 +2,7 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::plot::{color, dark_rules, hex, outline};
+use super::plot::{Drawing, color, dark_rules, hex, outline};
 
 /// Drawing with title, description, legend and numbers.
 pub struct Figure {
@@ -11,8 +11,8 @@ pub struct Figure {
     pub title: String,
     /// Description of content and reading, also for readers who cannot see the drawing.
     pub description: String,
-    /// Content of an `svg` element, and its size.
-    pub drawing: (String, (u32, u32)),
+    /// Drawings, which stand side by side where there is room.
+    pub drawings: Vec<Drawing>,
     /// Numbers and names of the series.
     pub legend: Vec<(usize, String)>,
     /// Mark of the series in the legend.
@@ -38,6 +38,9 @@ pub struct HtmlTable {
     /// Number of columns from the left that are words; the first of them names the row.
     pub words: usize,
 }
+
+/// Columns that fit a narrow screen; a box with more says that it scrolls.
+const FEW: usize = 3;
 
 /// Cell of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +72,7 @@ impl HtmlTable {
     pub fn render(&self, caption: &str) -> Markup {
         let class = |column: usize| (column < self.words).then_some("text");
         html! {
-            div.wide tabindex="0" role="group" aria-label=(caption) {
+            div.wide.many[self.head.len() > FEW] tabindex="0" role="group" aria-label=(caption) {
                 table {
                     caption { (caption) }
                     thead { tr { @for (at, name) in self.head.iter().enumerate() {
@@ -104,21 +107,33 @@ impl HtmlCell {
 impl Figure {
     /// Renders the figure.
     pub fn render(&self) -> Markup {
-        let (body, (width, height)) = &self.drawing;
         let id = &self.id;
-        // Text stays readable on a narrow screen, where the drawing scrolls horizontally.
-        let wide = format!("min-width:{}px;max-width:{}px", width * 4 / 5, width * 3 / 2);
+        // Text stays readable on a narrow screen; only drawings with names of arms are too wide for it and scroll.
+        let style = |width: &u32| {
+            format!(
+                "flex:1 1 {}px;min-width:min({}px,100%);max-width:{}px",
+                width * 4 / 5,
+                width * 3 / 4,
+                width * 5 / 4
+            )
+        };
+        let several = self.drawings.len() > 1;
+        let named = |at: usize| if several { format!("{id}-{}", at + 1) } else { id.clone() };
         html! {
             figure id=(id) {
                 figcaption { (self.title) }
                 p { (self.description) }
                 @if self.legend.len() > 1 { (legend(&self.legend, self.mark)) }
-                div.wide { svg.plot viewBox={ "0 0 " (width) " " (height) } style=(wide) role="img"
-                    font-size="12" font-family="system-ui,sans-serif"
-                    aria-labelledby={ (id) "-title " (id) "-text" } {
-                    title id={ (id) "-title" } { (self.title) }
-                    desc id={ (id) "-text" } { (self.description) }
-                    (PreEscaped(body))
+                div.plots { @for (at, (body, (width, height))) in self.drawings.iter().enumerate() {
+                    svg.plot viewBox={ "0 0 " (width) " " (height) } style=(style(width)) role="img"
+                        font-size="12" font-family="system-ui,sans-serif"
+                        aria-labelledby={ (named(at)) "-title " (named(at)) "-text" } {
+                        title id={ (named(at)) "-title" } {
+                            (self.title) @if several { " (" (at + 1) " of " (self.drawings.len()) ")" }
+                        }
+                        desc id={ (named(at)) "-text" } { (self.description) }
+                        (PreEscaped(body))
+                    }
                 } }
                 details {
                     summary { "Numbers of this figure" }
@@ -201,6 +216,33 @@ mod tests {
         assert!(text.contains("a &amp; b") && !text.contains("<script>"));
         assert!(text.contains("<th scope=\"row\" class=\"text\">"), "{text}");
         assert!(text.contains("<th scope=\"col\">"), "{text}");
+    }
+
+    #[test]
+    fn only_tables_of_many_columns_say_that_they_scroll() {
+        let few = HtmlTable::new(1, ["a", "b", "c"]).render("").into_string();
+        let many = HtmlTable::new(1, ["a", "b", "c", "d"]).render("").into_string();
+        assert!(few.contains("class=\"wide\"") && many.contains("class=\"wide many\""), "{many}");
+        assert!(style().contains(".many caption::after"));
+    }
+
+    #[test]
+    fn drawings_of_a_figure_have_names_of_their_own() {
+        let figure = |count: usize| Figure {
+            id: "curve-1".to_owned(),
+            title: "A".to_owned(),
+            description: "b".to_owned(),
+            drawings: vec![("<path/>".to_owned(), (380, 320)); count],
+            mark: Mark::Line,
+            legend: Vec::new(),
+            numbers: HtmlTable::new(1, ["series"]),
+        };
+        let text = figure(2).render().into_string();
+        assert_eq!(text.matches("<svg class=\"plot\"").count(), 2);
+        assert!(text.contains("<title id=\"curve-1-2-title\">A (2 of 2)</title>"), "{text}");
+        // No drawing is wider than the screen because of its least width.
+        assert!(text.contains("min-width:min(285px,100%)"), "{text}");
+        assert!(figure(1).render().into_string().contains("<title id=\"curve-1-title\">A</title>"));
     }
 
     #[test]

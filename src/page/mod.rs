@@ -24,6 +24,7 @@ mod content;
 mod figure_files;
 mod html;
 mod options;
+mod pdf;
 pub mod plot;
 mod section;
 mod sections;

@@ -27,6 +27,8 @@ pub struct ReportOptions {
     pub plots: Vec<Plot>,
     /// Grids of published and measured numbers, if the study has any.
     pub grids: PublishedGrids,
+    /// Names in print of arms, by label.
+    pub names: Vec<(String, String)>,
     /// Cells of the study.
     pub cells: Vec<CellRecord>,
 }
@@ -87,6 +89,7 @@ impl ReportOptions {
             metrics: study.compare.metrics,
             unequal: study.compare.warn_if_unequal,
             plots: study.report.plots,
+            names: study.report.names,
         })
     }
 
@@ -149,6 +152,7 @@ warn_if_unequal = []
 x = "method"
 series = "clients"
 plots = ["faa"]
+names = { stsa = "Ours" }
 "#;
 
     #[test]
@@ -165,6 +169,7 @@ plots = ["faa"]
             (Some("method"), Some("clients"))
         );
         assert_eq!(wishes.against, [("method".to_owned(), "hgp".to_owned())]);
+        assert_eq!(wishes.names, [("stsa".to_owned(), "Ours".to_owned())]);
         assert!(wishes.unequal.is_empty() && wishes.metrics.len() == 1 && wishes.plots.len() == 1);
         let axes: Vec<&str> = wishes.cells[1].axes.iter().map(|(_, arm)| arm.as_str()).collect();
         assert_eq!(axes, ["10", "stsa"]);

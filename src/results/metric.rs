@@ -204,9 +204,33 @@ impl Metric {
         }
     }
 
-    /// Formats a difference as [`show`](Self::show) does, with its sign; 0 has none.
+    /// Formats a value as [`show`](Self::show) does, for people: digits in groups, and no fraction of a large count.
+    ///
+    /// ```
+    /// use fedcast::results::Metric;
+    ///
+    /// let metric = Metric::parse("sample_passes")?;
+    /// assert_eq!(metric.show_grouped(23883.3), "23,883");
+    /// # Ok::<(), fedcast::results::ResultsError>(())
+    /// ```
+    pub fn show_grouped(&self, value: f64) -> String {
+        let is_large = self.unit == Unit::Count && value.abs() >= 1000.0;
+        grouped(&self.show(if is_large { value.round() } else { value }))
+    }
+
+    /// Returns a brief heading with its unit for tables of papers, such as `FAA (%)`.
+    pub fn short_heading(&self) -> String {
+        let short = SHORT.iter().find(|(name, _)| *name == self.name).map(|(_, short)| *short);
+        let short = short.unwrap_or(&self.title);
+        match self.unit.symbol() {
+            "" => short.to_owned(),
+            symbol => format!("{short} ({symbol})"),
+        }
+    }
+
+    /// Formats a difference as [`show_grouped`](Self::show_grouped) does, with its sign; 0 has none.
     pub fn show_signed(&self, value: f64) -> String {
-        let shown = self.show(value);
+        let shown = self.show_grouped(value);
         let is_more = value > 0.0 && shown != self.show(0.0);
         if is_more { format!("+{shown}") } else { shown }
     }
@@ -225,6 +249,52 @@ impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
     }
+}
+
+/// Brief headings of metrics whose titles are long.
+const SHORT: [(&str, &str); 21] = [
+    ("faa", "FAA"),
+    ("micro", "Accuracy"),
+    ("average_incremental", "AIA"),
+    ("average_incremental_micro", "AIA, micro"),
+    ("average_from_second_stage", "Avg. from task 2"),
+    ("average_from_second_stage_micro", "Avg. from task 2, micro"),
+    ("forgetting", "Forgetting"),
+    ("forgetting_from_best", "Forgetting from best"),
+    ("forgetting_from_best_of_all", "Forgetting, all"),
+    ("bytes", "Traffic"),
+    ("bytes_down", "Download"),
+    ("bytes_up", "Upload"),
+    ("wasted_up", "Unused upload"),
+    ("frames", "Messages"),
+    ("rounds", "Rounds"),
+    ("participants", "Participants"),
+    ("silent_participants", "Silent"),
+    ("sample_passes", "Sample passes"),
+    ("client_memory", "Client memory"),
+    ("virtual_s", "Virtual time"),
+    ("wall_s", "Wall time"),
+];
+
+/// Returns a number with its digits in groups of three.
+fn grouped(shown: &str) -> String {
+    let (whole, rest) = match shown.split_once('.') {
+        Some((whole, rest)) => (whole, format!(".{rest}")),
+        None => (shown, String::new()),
+    };
+    let (sign, digits) = match whole.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", whole),
+    };
+    let count = digits.len();
+    let mut text = String::from(sign);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (count - place) % 3 == 0 && digit.is_ascii_digit() {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text + &rest
 }
 
 fn unknown(name: &str) -> ResultsError {
@@ -290,6 +360,32 @@ mod tests {
             let error = Metric::parse(typo).unwrap_err().to_string();
             assert!(error.contains(hint), "{typo}: {error}");
         }
+    }
+
+    #[test]
+    fn large_numbers_have_groups_and_whole_counts() {
+        let show = |name: &str, value: f64| Metric::parse(name).unwrap().show_grouped(value);
+        assert_eq!(show("sample_passes", 23_883.333), "23,883");
+        assert_eq!(show("sample_passes", 999.25), "999.2");
+        assert_eq!(show("virtual_s", -1_234_567.125), "-1,234,567.12");
+        assert_eq!(
+            (show("virtual_s", 123.0), show("faa", 1.0)),
+            ("123.00".into(), "100.00".into())
+        );
+    }
+
+    #[test]
+    fn brief_headings_are_of_metrics() {
+        for (name, short) in SHORT {
+            let metric = Metric::parse(name).unwrap();
+            assert!(short.len() < metric.heading().len() || name == "rounds", "{name}");
+            assert!(metric.short_heading().starts_with(short));
+        }
+        assert_eq!(Metric::parse("faa").unwrap().short_heading(), "FAA (%)");
+        assert_eq!(
+            Metric::parse("rounds_to:0.5").unwrap().short_heading(),
+            "rounds until accuracy 50 %"
+        );
     }
 
     #[test]

@@ -249,6 +249,11 @@ impl RunRecord {
         Spread::of(&said.collect::<Vec<_>>()).map(|spread| spread.mean)
     }
 
+    /// Returns the planned rounds of the whole run; `None` if it cannot be planned here.
+    pub fn planned_rounds(&self) -> Option<u64> {
+        self.planned.get_or_init(|| self.planned()).as_ref().map(|total| total.rounds)
+    }
+
     fn planned(&self) -> Option<Total> {
         let methods = &self.methods;
         let name = &self.manifest.scenario.name;

@@ -84,6 +84,7 @@ const PAIRED: &[Column] = &[
     float("low95", "", "lower end of the 95 % interval of the mean"),
     float("high95", "", "upper end of the 95 % interval of the mean"),
     float("p", "", "two-sided p value; empty for one pair and if all differences are equal"),
+    float("p_holm", "", "p corrected by Holm's method for the number of tests of the metric"),
     text("test", "statistical test: Student's paired t test"),
     int("n", "", "number of pairs"),
 ];

@@ -141,6 +141,10 @@ impl Study {
             Value::Table([pair("rows", rows), pair("columns", columns)].into_iter().collect())
         });
         lines.extend(grid.map(|grid| ("grid", grid)));
+        if !report.names.is_empty() {
+            let pair = |(label, name): &(String, String)| (label.clone(), name.as_str().into());
+            lines.push(("names", Value::Table(report.names.iter().map(pair).collect())));
+        }
         lines
     }
 }

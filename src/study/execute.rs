@@ -41,6 +41,8 @@ pub enum StudyEvent<'a> {
     Ended(&'a PreparedCell, Ended, Duration),
     /// A cell is skipped because another process runs it or has finished it.
     Taken(&'a PreparedCell),
+    /// Cells are running; sent about once a second.
+    Running,
 }
 
 /// Reason why a study stopped before all cells had ended.
@@ -58,6 +60,8 @@ pub enum StopReason {
 
 /// Interval at which limits are checked while nothing happens.
 const LOOK: Duration = Duration::from_millis(50);
+/// Interval of [`StudyEvent::Running`].
+const PULSE: Duration = Duration::from_secs(1);
 /// Interval at which the directory's size is measured.
 const MEASURE: Duration = Duration::from_secs(10);
 
@@ -93,6 +97,7 @@ impl ProcessPool {
         let (send, news) = mpsc::channel();
         let began = Instant::now();
         let mut measured = None;
+        let mut pulse = Instant::now();
         let mut reason = None;
         let mut failed = Ok(());
         thread::scope(|scope| {
@@ -111,6 +116,10 @@ impl ProcessPool {
             loop {
                 let heard = match news.recv_timeout(LOOK) {
                     Ok(heard) => Some(heard),
+                    Err(mpsc::RecvTimeoutError::Timeout) if pulse.elapsed() >= PULSE => {
+                        pulse = Instant::now();
+                        Some(Ok(StudyEvent::Running))
+                    }
                     Err(mpsc::RecvTimeoutError::Timeout) => None,
                     Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 };

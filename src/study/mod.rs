@@ -77,6 +77,7 @@ pub use pace::Pace;
 pub use prepare::{Invalid, PreparedCell, first_errors, overrides, prepare};
 pub use progress::StudyProgress;
 pub use queue::Queue;
+pub(crate) use report_section::shown_arm;
 pub use report_section::{GridAxes, Plot, ReportSection};
 pub use run_section::{Limit, OnError, Order, RunSection, ShardChoice};
 pub use seeds::Replicate;

@@ -19,8 +19,15 @@ pub struct Queue {
     passes: Arc<OnceLock<Passes>>,
 }
 
-/// Planned sample passes by index of the cell; `None` if it cannot be planned.
-type Passes = BTreeMap<usize, Option<f64>>;
+/// Planned work by index of the cell; `None` if it cannot be planned.
+type Passes = BTreeMap<usize, Option<PlannedCost>>;
+
+/// Planned work of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct PlannedCost {
+    passes: f64,
+    rounds: u64,
+}
 
 impl Queue {
     /// Returns the queue of the `wanted` cells that are left to run; failed ones only if they are retried.
@@ -51,22 +58,22 @@ impl Queue {
         queue
     }
 
-    /// Estimates the seconds until all cells in `left` have ended; `None` while one of them is unknown.
-    pub fn seconds_left(
-        &self,
-        pace: &Pace,
-        jobs: usize,
-        left: impl Fn(&PreparedCell) -> bool,
-    ) -> Option<f64> {
-        let left = self.cells.iter().filter(|prepared| left(prepared));
-        let seconds = left
-            .map(|prepared| pace.seconds(&prepared.scenario.method.name, self.passes(prepared)?));
-        let seconds: Option<Vec<f64>> = seconds.collect();
-        Some(seconds?.iter().sum::<f64>() / jobs.max(1) as f64)
+    /// Estimates the seconds of a whole run of a cell; `None` while nothing is known.
+    pub fn seconds(&self, pace: &Pace, prepared: &PreparedCell) -> Option<f64> {
+        pace.seconds(&prepared.scenario.method.name, self.passes(prepared)?)
     }
 
     /// Returns the planned sample passes of a cell; `None` before it is planned.
     pub fn passes(&self, prepared: &PreparedCell) -> Option<f64> {
+        self.cost(prepared).map(|cost| cost.passes)
+    }
+
+    /// Returns the planned rounds of a cell; `None` before it is planned.
+    pub fn rounds(&self, prepared: &PreparedCell) -> Option<u64> {
+        self.cost(prepared).map(|cost| cost.rounds)
+    }
+
+    fn cost(&self, prepared: &PreparedCell) -> Option<PlannedCost> {
         *self.passes.get()?.get(&prepared.cell.index)?
     }
 }
@@ -79,7 +86,8 @@ fn planned(cells: &[PreparedCell], methods: &Registry) -> Passes {
         let mut planned = Passes::new();
         while let Some(prepared) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
             let total = total(&prepared.scenario, methods).ok();
-            planned.insert(prepared.cell.index, total.map(|total| total.sample_passes));
+            let cost = total.map(|t| PlannedCost { passes: t.sample_passes, rounds: t.rounds });
+            planned.insert(prepared.cell.index, cost);
         }
         planned
     };
@@ -93,7 +101,8 @@ fn planned(cells: &[PreparedCell], methods: &Registry) -> Passes {
 /// Sorts cells by cost: cheap ones first, those of unknown cost last.
 fn cheap_first(cells: &mut [PreparedCell], passes: &Passes) {
     let cost = |prepared: &PreparedCell| {
-        passes.get(&prepared.cell.index).copied().flatten().unwrap_or(f64::INFINITY)
+        let cost = passes.get(&prepared.cell.index).copied().flatten();
+        cost.map_or(f64::INFINITY, |cost| cost.passes)
     };
     // Stable: cells of equal cost keep their written order.
     cells.sort_by(|one, other| cost(one).total_cmp(&cost(other)));

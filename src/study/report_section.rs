@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::axes::Axis;
+use crate::methods::display_name;
 use crate::results::{Metric, ResultsError};
 use crate::scenario::reader::{Param, TableReader, nearest};
 
@@ -17,6 +18,8 @@ pub struct ReportSection {
     pub plots: Vec<Plot>,
     /// Axes of the grid of published and measured numbers, if the report has one.
     pub grid: Option<GridAxes>,
+    /// Names in print of arms, by label: in `table.tex`, figures and legends.
+    pub names: Vec<(String, String)>,
 }
 
 /// Axes of a grid of published and measured numbers, by name.
@@ -121,8 +124,35 @@ impl ReportSection {
             }
         }
         let grid = table.optional_table("grid", |table| GridAxes::read(table, axes));
-        ReportSection { x, series, plots, grid }
+        let names =
+            table.optional_table("names", |table| read_names(table, axes)).unwrap_or_default();
+        ReportSection { x, series, plots, grid, names }
     }
+
+    /// Returns the name of an arm in print: the given one, else that of the method with this name, else the label.
+    pub fn shown<'a>(&'a self, label: &'a str) -> &'a str {
+        shown_arm(&self.names, label)
+    }
+}
+
+/// Returns the name of an arm in print, given the names of a study.
+pub(crate) fn shown_arm<'a>(names: &'a [(String, String)], label: &'a str) -> &'a str {
+    let given = names.iter().find(|(known, _)| known == label);
+    given.map_or_else(|| display_name(label), |(_, name)| name.as_str())
+}
+
+fn read_names(table: &mut TableReader<'_>, axes: &[Axis]) -> Vec<(String, String)> {
+    let names = table.rest::<String>();
+    let labels: Vec<&str> =
+        axes.iter().flat_map(|axis| &axis.arms).map(|arm| arm.label.as_str()).collect();
+    for (label, _) in names.iter().filter(|(label, _)| !labels.contains(&label.as_str())) {
+        let help = match nearest(label, labels.iter().copied()) {
+            Some(word) => format!("did you mean `{word}`?"),
+            None => format!("arms are {}", labels.join(", ")),
+        };
+        table.reject(label, &format!("there is no arm `{label}`"), "no such arm", &help);
+    }
+    names
 }
 
 impl GridAxes {

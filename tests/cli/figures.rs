@@ -1,4 +1,4 @@
-//! Promise: `fedcast report --figures` writes every figure of the page as SVG and CSV; accuracies after tasks are those of
+//! Promise: `fedcast report --figures` writes every figure of the page as SVG, PDF and CSV; accuracies after tasks are those of
 //! the runs, and the page lists the settings of its arms.
 
 use std::collections::BTreeMap;
@@ -47,19 +47,21 @@ fn figures_are_files_with_the_numbers_of_the_page() {
         told.out
     );
     let figures = folder.join("paper/figures");
-    assert_eq!(fs::read_dir(&figures).unwrap().count(), 2 * ids.len());
+    assert_eq!(fs::read_dir(&figures).unwrap().count(), 3 * ids.len());
     for id in &ids {
         let svg = read(figures.join(format!("{id}.svg")));
         assert!(
             svg.contains("xmlns=\"http://www.w3.org/2000/svg\"") && svg.ends_with("</svg>\n"),
             "{id}"
         );
+        let pdf = fs::read(figures.join(format!("{id}.pdf"))).unwrap();
+        assert!(pdf.starts_with(b"%PDF-1.7") && pdf.ends_with(b"%%EOF"), "{id}");
         let csv = read(figures.join(format!("{id}.csv")));
         assert!(csv.lines().count() > 1 && !csv.contains('±'), "{id}: {csv}");
     }
     // Names of the series are in the drawing, which has no page around it.
     let svg = read(figures.join("task-1.svg"));
-    assert!(["fedavg", "stsa"].iter().all(|name| svg.contains(&format!(">{name}<"))), "{svg}");
+    assert!(["FedAvg", "STSA"].iter().all(|name| svg.contains(&format!(">{name}<"))), "{svg}");
     let csv = read(figures.join("task-1.csv"));
     let lines: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
     for name in ["fedavg", "stsa"] {
@@ -67,7 +69,9 @@ fn figures_are_files_with_the_numbers_of_the_page() {
         assert!(seeds[0].len() >= 2, "several tasks");
         for (task, first) in &seeds[0] {
             let mean = (first + seeds[1][task]) / 2.0;
-            let line = lines.iter().find(|line| line[0] == name && line[1] == task.to_string());
+            let line = lines
+                .iter()
+                .find(|line| line[0].to_lowercase() == name && line[1] == task.to_string());
             let told: f64 = line.unwrap()[2].parse().unwrap();
             assert!((told - mean).abs() < 0.006, "{name}, task {task}: {told} instead of {mean}");
         }

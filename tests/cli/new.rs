@@ -168,3 +168,36 @@ fn a_folder_is_no_file_to_write() {
     assert_eq!(told.code, 2, "{}", told.err);
     assert!(told.err.contains("runs/scenario.toml"), "{}", told.err);
 }
+
+#[test]
+fn a_new_study_has_an_arm_per_method_and_can_be_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let study = ["--study", "fedavg,scaffold,coda-prompt", "--seeds", "2"];
+    let words = ["new", "a.toml", "--clients", "3", "--rounds", "1", "--tasks", "2"];
+    let told = tell(at, &[&words[..], &study].concat());
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.out.contains("fedcast study a.study.toml --plan"), "{}", told.out);
+    insta::assert_snapshot!("a_new_study", read(at.join("a.study.toml")));
+    assert!(read(at.join("a.toml")).contains("name = \"fedavg\""));
+    let plan = tell(at, &["study", "a.study.toml", "--plan", "--format", "json"]);
+    assert_eq!(plan.code, 0, "{}", plan.err);
+    let plan: serde_json::Value = serde_json::from_str(&plan.out).unwrap();
+    let cells = plan["cells"].as_array().unwrap();
+    let labels: Vec<&str> = cells.iter().map(|cell| cell["label"].as_str().unwrap()).collect();
+    assert_eq!(labels.len(), 6);
+    assert!(labels[0].contains("fedavg") && labels[5].contains("coda-prompt"), "{labels:?}");
+    assert!(cells.iter().all(|cell| cell["error"].is_null()), "{cells:?}");
+    // What an arm does not change is that of the scenario.
+    let passes: Vec<f64> =
+        cells.iter().map(|cell| cell["total"]["sample_passes"].as_f64().unwrap()).collect();
+    assert_eq!(passes[0], passes[2], "the same epochs: {passes:?}");
+    // Neither file is replaced unless that is asked for, and a slip writes nothing.
+    assert_eq!(tell(at, &["new", "a.toml", "--study", "hgp"]).code, 2);
+    for (study, must) in [("hgp,hpg", "there is no method `hpg`"), ("hgp,hgp", "is there twice")] {
+        let wrong = tell(at, &["new", "b.toml", "--study", study]);
+        assert_eq!(wrong.code, 2);
+        assert!(wrong.err.contains(must), "{}", wrong.err);
+        assert!(!at.join("b.toml").exists() && !at.join("b.study.toml").exists());
+    }
+}

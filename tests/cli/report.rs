@@ -146,7 +146,7 @@ fn plots_have_a_line_per_method_and_their_tables_the_numbers_of_the_runs() {
         .collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
     let legend = between(metric, "<li>", "</li>");
-    assert!(legend[0].ends_with("fedavg") && legend[1].ends_with("stsa"), "{legend:?}");
+    assert!(legend[0].ends_with("FedAvg") && legend[1].ends_with("STSA"), "{legend:?}");
 
     let main = rows(table(&text, "Mean ± sample standard deviation"));
     assert_eq!(main.len(), 4);
@@ -156,30 +156,33 @@ fn plots_have_a_line_per_method_and_their_tables_the_numbers_of_the_runs() {
         assert_eq!(row[2], "2");
     }
     for clients in [3, 4] {
-        for method in ["fedavg", "stsa"] {
+        for (method, shown) in [("fedavg", "FedAvg"), ("stsa", "STSA")] {
             let expected = spread(faa(clients, method, 1), faa(clients, method, 2));
-            assert_eq!(cells[&(clients.to_string(), method.to_owned())], expected);
+            assert_eq!(cells[&(clients.to_string(), shown.to_owned())], expected);
         }
     }
     // Differences are paired by seeds, at the same number of clients, the arm minus its baseline.
     let differences = rows(table(&text, "Mean difference from the baseline"));
-    let row = differences.iter().find(|row| row[0] == "clients=4, method=stsa").unwrap();
-    assert_eq!((row[1].as_str(), row[6].as_str()), ("clients=4, method=fedavg", "2"));
+    let row = differences.iter().find(|row| row[0] == "clients=4, STSA").unwrap();
+    assert_eq!((row[1].as_str(), row[2].as_str()), ("clients=4, FedAvg", "2"));
     let pairs = [1, 2].map(|seed| faa(4, "stsa", seed) - faa(4, "fedavg", seed));
     let mean = (pairs[0] + pairs[1]) / 2.0;
     let sign = if mean > 0.0 { "+" } else { "" };
-    assert_eq!(row[3], format!("{sign}{mean:.2}"));
-    assert!(differences.iter().all(|row| row[0].contains("stsa")));
+    // The first metric is FAA; behind the mean are its interval and p.
+    let shown = format!("{sign}{mean:.2} (");
+    assert!(row[3].starts_with(&shown) && row[3].contains(", p "), "{shown}: {row:?}");
+    assert_eq!(differences.len(), 2, "one row per arm");
+    assert!(differences.iter().all(|row| row[0].contains("STSA")));
     // The other way round on demand.
     let turned = page(at, &["grid", "--baseline", "method=stsa"]);
     let turned = rows(table(&turned, "Mean difference from the baseline"));
     let sign = if mean < 0.0 { "+" } else { "" };
-    let row = turned.iter().find(|row| row[0] == "clients=4, method=fedavg").unwrap();
-    assert_eq!(row[3], format!("{sign}{:.2}", -mean));
+    let row = turned.iter().find(|row| row[0] == "clients=4, FedAvg").unwrap();
+    assert!(row[3].starts_with(&format!("{sign}{:.2} (", -mean)), "{row:?}");
 
     // A learning curve ends where the run's own table does.
     let curve = rows(table(&text, "Accuracy on all classes seen, clients=3"));
-    let last = curve.iter().rfind(|row| row[0] == "fedavg").unwrap();
+    let last = curve.iter().rfind(|row| row[0] == "FedAvg").unwrap();
     let seen = |seed: u32| {
         let rounds = read(at.join(format!("grid/clients=3,method=fedavg/seed-{seed}/rounds.csv")));
         let mut lines = rounds.lines().map(|line| line.split(',').collect::<Vec<_>>());
@@ -195,6 +198,10 @@ fn plots_have_a_line_per_method_and_their_tables_the_numbers_of_the_runs() {
     assert_eq!(last[2], spread(seen(1).0, seen(2).0));
     assert_eq!(last[3], format!("{}", (seen(1).1 + seen(2).1) / 2.0));
 
+    // The metrics of the table are those of the plots.
+    let ids = between(&text, "<figure id=\"", "\"");
+    let metrics = ids.iter().filter(|id| id.starts_with("metric-"));
+    assert_eq!(metrics.count(), main[0].len() - 3, "{ids:?}");
     // Arms that were sampled differently are no equals, and it is said.
     assert!(text.contains("arms are not equal in sample passes"), "no note");
 }
@@ -224,7 +231,7 @@ fn a_single_run_and_one_that_failed_have_a_page_too() {
     let main = rows(table(&text, "Mean ± sample standard deviation"));
     let counts: Vec<(&str, &str)> =
         main.iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
-    assert_eq!(counts, [("fedavg", "0"), ("stsa", "1")]);
+    assert_eq!(counts, [("FedAvg", "0"), ("STSA", "1")]);
 }
 
 #[test]
@@ -257,7 +264,7 @@ fn a_study_says_what_is_plotted_and_what_is_compared() {
     let differences = rows(table(&text, "Mean difference from the baseline"));
     let told: Vec<(&str, &str)> =
         differences.iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
-    assert_eq!(told, [("arm=one", "arm=two"); 2]);
+    assert_eq!(told, [("arm=one", "arm=two")]);
     let ids: Vec<&str> = between(&text, "<figure id=\"", "\"");
     assert!(ids.contains(&"metric-bytes-up") && ids.contains(&"pareto-bytes-up-faa"), "{ids:?}");
     assert!(!ids.iter().any(|id| id.starts_with("curve") || *id == "metric-faa"), "{ids:?}");

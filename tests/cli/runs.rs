@@ -7,7 +7,7 @@ use fedcast::experiment::RunDirectory;
 use serde_json::Value;
 
 use crate::arms::{HEAD, STSA, figure, run};
-use crate::command::{Told, read, tell};
+use crate::command::{Told, fedcast, read, tell, tiny};
 
 fn runs(folder: &Path, arguments: &[&str]) -> Told {
     tell(folder, &[&["runs"], arguments].concat())
@@ -157,4 +157,38 @@ fn removing_asks_and_leaves_foreign_files() {
         fs::read_dir(at.join("b")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["notes.md"]);
     assert!(list(at, &["."]).is_empty());
+}
+
+#[cfg(unix)]
+#[test]
+fn running_runs_are_followed_until_they_end() {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    run(at, "runs/over", HEAD, 1, &[]);
+    let told = runs(at, &["--follow"]);
+    assert_eq!((told.code, told.out.as_str()), (0, "no run at or below runs is running\n"));
+
+    let tiny = tiny();
+    let long = ["--set", "federation.rounds=2000", "--set", HEAD];
+    let words = [&["run", tiny.to_str().unwrap(), "-q", "-o", "runs/long"][..], &long].concat();
+    let mut child = fedcast(at, &words).stderr(Stdio::null()).spawn().unwrap();
+    // The directory is there a moment later.
+    while !at.join("runs/long/rounds.csv").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "the run has ended");
+        std::thread::yield_now();
+    }
+    let mut follower = fedcast(at, &["runs", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let left = lines.find(|line| line.contains(" left")).unwrap();
+    assert!(left.starts_with("long  round ") && left.contains(" of 4000, "), "{left}");
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success() && child.wait().unwrap().code() == Some(130));
+    let rest: Vec<String> = lines.collect();
+    let last_two = &rest[rest.len() - 2..];
+    assert!(last_two[0].starts_with("long  interrupted after round "), "{rest:?}");
+    assert_eq!(last_two[1], "no run at or below runs is running");
+    assert_eq!(follower.wait().unwrap().code(), Some(0));
 }

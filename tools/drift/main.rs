@@ -145,7 +145,8 @@ fn picture(curves: &[(&str, Vec<f64>)]) -> String {
         x: PlotAxis::from_zero("round", rounds, Label::Count),
         y: PlotAxis::wide("distance to the optimum", all(), Label::Number),
         series: series.collect(),
-    }]);
+    }])
+    .remove(0);
     let legend = curves.iter().enumerate().map(|(number, (name, _))| {
         let (y, stroke) = (100 + 18 * number as u32, hex(color(number)));
         let x = width - 190;

@@ -1,5 +1,6 @@
 //! `fedcast runs`: list, description and removal of the runs below a folder.
 
+mod follow;
 mod remove;
 mod show;
 mod table;
@@ -22,6 +23,7 @@ Examples:
   fedcast runs                                 runs below runs/, else below this folder
   fedcast runs ls studies/scale --sort faa
   fedcast runs ls --status killed --status failed --method hgp
+  fedcast runs --follow studies/scale          a line per round, until no run is running
   fedcast runs show runs/quickstart-1f2e3d4c-s1
   fedcast runs rm runs/quickstart-1f2e3d4c-s1 --yes
 
@@ -61,6 +63,9 @@ pub struct ListArgs {
     /// Order of the list
     #[arg(long, value_enum, default_value_t)]
     pub sort: Sort,
+    /// Print a line for every round of running runs, with the time left, until none is running
+    #[arg(long, conflicts_with_all = ["status", "sort", "format"])]
+    pub follow: bool,
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: OutputFormat,

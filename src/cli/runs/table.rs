@@ -102,6 +102,9 @@ pub(super) fn list(args: &ListArgs, methods: &Registry) -> Result<Exit, CliError
     if !folder.is_dir() {
         return Err(CliError::Usage(format!("{} is not a folder", folder.display())));
     }
+    if args.follow {
+        return super::follow::follow(args, &folder, methods);
+    }
     let FoundRuns { runs: found, other_formats } = FoundRuns::below(&folder, methods)?;
     for error in &other_formats {
         print_status(&format!("left out: {error}"));

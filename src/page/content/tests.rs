@@ -112,7 +112,7 @@ fn methods_of_a_single_axis_stand_in_one_figure() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_owned();
     let runs = study(&root, METHODS, |path| (method_of(path), 10));
-    let both = vec![(String::new(), vec![(0, "hgp".to_owned()), (1, "stsa".to_owned())])];
+    let both = vec![(String::new(), vec![(0, "HGP".to_owned()), (1, "STSA".to_owned())])];
     let of_study = PageContent::gather(&[root], &[], &Registry::builtin()).unwrap();
     assert_eq!((figures(&of_study), &of_study.x), (both.clone(), &None));
     // The figures are those of the same runs given one by one.
@@ -146,7 +146,7 @@ fn numbers_beside_another_axis_have_a_figure_each() {
     study(&root, &format!("{CLIENTS}{METHODS}"), |path| {
         (method_of(path), clients_of(path.rsplit_once("study").unwrap().1))
     });
-    let methods = || vec![(0, "hgp".to_owned()), (1, "stsa".to_owned())];
+    let methods = || vec![(0, "HGP".to_owned()), (1, "STSA".to_owned())];
     let content = PageContent::gather(&[root], &[], &Registry::builtin()).unwrap();
     let wanted = vec![("clients=10".to_owned(), methods()), ("clients=20".to_owned(), methods())];
     assert_eq!(figures(&content), wanted);

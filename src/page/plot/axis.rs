@@ -23,6 +23,9 @@ pub struct PlotAxis {
     bounds: AxisBounds,
 }
 
+/// Pixels between two labels.
+const GAP: f64 = 6.0;
+
 /// Least and greatest possible value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct AxisBounds {
@@ -109,6 +112,22 @@ impl PlotAxis {
             logarithmic: false,
             bounds: AxisBounds::of(Label::Number),
         }
+    }
+
+    /// Returns the axis with so few labels that none touches another along `pixels`; the first is kept.
+    pub fn spaced(&self, pixels: f64) -> PlotAxis {
+        let at = |place: f64| (place - self.low) / (self.high - self.low) * pixels;
+        let half = |name: &str| 3.5 * shortened(name).chars().count() as f64;
+        let fits = |stride: usize| {
+            let kept: Vec<&(f64, String)> = self.ticks.iter().step_by(stride).collect();
+            kept.windows(2).all(|pair| {
+                let room = at(pair[1].0) - at(pair[0].0);
+                room >= half(&pair[0].1) + half(&pair[1].1) + GAP
+            })
+        };
+        let stride = (1..=self.ticks.len()).find(|stride| fits(*stride)).unwrap_or(1);
+        let ticks = self.ticks.iter().step_by(stride).cloned().collect();
+        PlotAxis { ticks, ..self.clone() }
     }
 
     /// Returns the coordinate of a value, or of the nearer end.
@@ -208,6 +227,18 @@ mod tests {
         // Points are differences and have no such bounds.
         let points = PlotAxis::linear("forgetting", [-0.1, 1.3], Label::Points);
         assert_eq!((points.at(-0.1), points.at(1.3)), (-0.1, 1.3));
+    }
+
+    #[test]
+    fn labels_that_would_touch_are_left_out() {
+        let axis = PlotAxis::places("clients", &["100 kB", "200 kB", "300 kB", "400 kB", "500 kB"]);
+        let words = |pixels: f64| -> Vec<String> {
+            axis.spaced(pixels).ticks.into_iter().map(|(_, word)| word).collect()
+        };
+        // A place is a fifth of the axis; a label takes 42 pixels, with 6 to the next.
+        assert_eq!(words(240.0).len(), 5);
+        assert_eq!(words(239.0), ["100 kB", "300 kB", "500 kB"]);
+        assert_eq!(words(10.0), ["100 kB"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use plotters::prelude::*;
 
+use super::Drawing;
 use super::axis::PlotAxis;
 use super::label::Label;
 use super::palette::color;
@@ -15,20 +16,25 @@ pub struct Bar {
     pub parts: Vec<(usize, f64)>,
 }
 
+/// Width of the drawing, of which long names take half.
+const WIDTH: u32 = 560;
+
 /// Draws bars over one axis; returns the content of an `svg` element, with its size.
-pub fn bars(title: &str, label: Label, bars: &[Bar]) -> (String, (u32, u32)) {
-    let size = (760, 66 + 26 * bars.len() as u32);
+pub fn bars(title: &str, label: Label, bars: &[Bar]) -> Drawing {
+    let size = (WIDTH, 66 + 26 * bars.len() as u32);
     let whole = |bar: &Bar| bar.parts.iter().map(|(_, part)| part).sum::<f64>();
     let x = PlotAxis::from_zero(title, bars.iter().map(whole), label);
     // The first bar is at the top, where the axis ends.
     let names: Vec<&str> = bars.iter().rev().map(|bar| bar.name.as_str()).collect();
     let y = PlotAxis::places("", &names);
+    let left = super::names_width(&y).max(40);
+    let x = x.spaced(f64::from(size.0 - left - 36));
     let drawing = super::drawing(size, |root| {
         let mut chart = ChartBuilder::on(root)
             .margin(8)
             .margin_right(28)
             .x_label_area_size(46)
-            .y_label_area_size(super::names_width(&y).max(40))
+            .y_label_area_size(left)
             .build_cartesian_2d(x.clone(), y.clone())?;
         super::mesh(&mut chart, &x.title, "").disable_y_mesh().draw()?;
         for (place, bar) in bars.iter().rev().enumerate() {

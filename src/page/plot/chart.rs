@@ -3,6 +3,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::Drawing;
 use super::axis::PlotAxis;
 use super::palette::{INK, color, outline};
 
@@ -70,17 +71,27 @@ type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 /// Height of a chart.
 const HEIGHT: u32 = 320;
 
-/// Draws panels side by side; returns the content of an `svg` element, with its size.
-pub fn chart(panels: &[Panel]) -> (String, (u32, u32)) {
-    let width = if panels.len() > 1 { 380 * panels.len() as u32 } else { 640 };
+/// Width of a chart of one panel; it is readable on a phone.
+const WIDTH: u32 = 480;
+
+/// Width of a chart whose rows have names, of which long ones take half.
+const WITH_NAMES: u32 = 560;
+
+/// Width of each of several panels, which stand side by side or one below the other.
+const NARROW: u32 = 380;
+
+/// Draws panels, each for itself, so that they find room side by side or one below the other.
+pub fn chart(panels: &[Panel]) -> Vec<Drawing> {
+    let width = match panels {
+        [panel] if named(&panel.y) => WITH_NAMES,
+        [_] => WIDTH,
+        _ => NARROW,
+    };
     let rows = panels.iter().filter(|panel| named(&panel.y)).map(|panel| panel.y.ticks.len());
     let height = rows.max().map_or(HEIGHT, |rows| 70 + 26 * rows as u32);
     let size = (width, height);
-    let drawing = super::drawing(size, |root| {
-        let areas = root.split_evenly((1, panels.len().max(1)));
-        areas.iter().zip(panels).try_for_each(|(area, panel)| draw(area, panel))
-    });
-    (drawing, size)
+    let drawn = |panel: &Panel| (super::drawing(size, |root| draw(root, panel)), size);
+    panels.iter().map(drawn).collect()
 }
 
 /// Returns true if the ticks of an axis are names, which are long for arms.
@@ -89,12 +100,14 @@ fn named(axis: &PlotAxis) -> bool {
 }
 
 fn draw(area: &Area, panel: &Panel) -> Drawn {
-    let Panel { x, y, series } = panel;
+    let Panel { y, series, .. } = panel;
+    let left = super::names_width(y).max(62);
+    let x = &panel.x.spaced(f64::from(area.dim_in_pixel().0.saturating_sub(left + 32)));
     let mut chart = ChartBuilder::on(area)
         .margin(10)
         .margin_right(22)
         .x_label_area_size(46)
-        .y_label_area_size(super::names_width(y).max(62))
+        .y_label_area_size(left)
         .build_cartesian_2d(x.clone(), y.clone())?;
     super::mesh(&mut chart, &x.title, &y.title).draw()?;
     for one in series {

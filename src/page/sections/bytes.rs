@@ -8,7 +8,7 @@ use crate::page::content::PageContent;
 use crate::page::html::{Figure, HtmlTable, Mark, slug, with_spread};
 use crate::page::plot::{Bar, ChartPoint, Label, Look, Panel, PlotAxis, Series, bars, chart};
 use crate::report::words::CONTROL;
-use crate::results::{Better, Metric, Spread};
+use crate::results::{Arm, Better, Metric, Spread};
 use crate::study::Plot;
 
 /// Returns the figures of bytes in both directions and of accuracy over bytes.
@@ -38,15 +38,16 @@ fn by_kind(content: &PageContent, way: &str, title: &str) -> Option<Figure> {
     let mut numbers = HtmlTable::new(2, ["arm", "kind", "bytes (mean)"]);
     let mut rows = Vec::new();
     let mut used = BTreeSet::new();
-    for arm in content.arms.iter().filter(|arm| arm.done().next().is_some()) {
+    let done = |(_, arm): &(usize, &Arm)| arm.done().next().is_some();
+    for (index, arm) in content.arms.iter().enumerate().filter(done) {
         let mean = |metric: &Option<Metric>| Some(arm.spread(metric.as_ref()?)?.mean);
         let parts: Vec<(usize, f64)> =
             metrics.iter().map(|metric| mean(metric).unwrap_or(0.0)).enumerate().collect();
         for (kind, bytes) in parts.iter().filter(|(_, bytes)| *bytes > 0.0) {
-            numbers.row([arm.label(), kinds[*kind].clone(), Label::Bytes.exact(*bytes)]);
+            numbers.row([content.label(index), kinds[*kind].clone(), Label::Bytes.exact(*bytes)]);
             used.insert(*kind);
         }
-        rows.push(Bar { name: arm.label(), parts });
+        rows.push(Bar { name: content.label(index), parts });
     }
     let whole: f64 = rows.iter().flat_map(|bar| &bar.parts).map(|(_, part)| part).sum();
     (whole > 0.0).then(|| Figure {
@@ -55,7 +56,7 @@ fn by_kind(content: &PageContent, way: &str, title: &str) -> Option<Figure> {
         description: "Mean bytes of whole runs, one bar per arm. Parts are kinds of payload; control is headers, typed \
                       fields and tensor tables."
             .to_owned(),
-        drawing: bars("bytes", Label::Bytes, &rows),
+        drawings: vec![bars("bytes", Label::Bytes, &rows)],
         mark: Mark::Field,
         legend: used.into_iter().map(|kind| (kind, kinds[kind].clone())).collect(),
         numbers,
@@ -102,11 +103,11 @@ fn pareto(content: &PageContent, x: &Metric, y: &Metric) -> Option<Figure> {
             look: Look::Marks,
         });
         let said = |metric: &Metric, spread: &Spread| {
-            let show = |value| metric.show(value);
+            let show = |value| metric.show_grouped(value);
             with_spread(show(spread.mean), spread.deviation.map(show))
         };
         let best = if on_frontier.contains(arm) { "yes" } else { "" };
-        numbers.row([content.arms[*arm].label(), said(x, one), said(y, two), best.to_owned()]);
+        numbers.row([content.label(*arm), said(x, one), said(y, two), best.to_owned()]);
     }
     let ends = |of: fn(&(usize, Spread, Spread)) -> &Spread| {
         let reach = move |arm: &(usize, Spread, Spread)| {
@@ -138,7 +139,7 @@ fn pareto(content: &PageContent, x: &Metric, y: &Metric) -> Option<Figure> {
             on_frontier.len(),
             spreads.len()
         ),
-        drawing: chart(&[panel]),
+        drawings: chart(&[panel]),
         mark: Mark::Line,
         legend,
         numbers,

@@ -62,7 +62,7 @@ fn figure(content: &PageContent, number: usize, name: &str, arms: &[usize]) -> O
             if timed { " and virtual time" } else { "" },
             if published.is_empty() { "" } else { PUBLISHED }
         ),
-        drawing: chart(&panels),
+        drawings: chart(&panels),
         mark: Mark::Line,
         legend: curves.iter().map(series).collect(),
         numbers: numbers(content, [&curves, &published], timed),

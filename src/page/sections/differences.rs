@@ -14,7 +14,7 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
     if differences.is_empty() {
         return None;
     }
-    let names = content.arms.iter().map(|arm| arm.label());
+    let names = (0..content.arms.len()).map(|arm| content.label(arm));
     let mut table = HtmlTable::new(1, ["key".to_owned()].into_iter().chain(names));
     for difference in &differences.keys {
         let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());

@@ -16,8 +16,9 @@ type Matrix = Vec<Vec<Option<Spread>>>;
 
 /// Returns the section, one table per arm.
 pub fn section(content: &PageContent) -> Option<PageSection> {
-    let matrices: Vec<(String, Matrix)> =
-        content.arms.iter().filter_map(|arm| Some((arm.label(), matrix(arm)?))).collect();
+    let matrices: Vec<(String, Matrix)> = (0..content.arms.len())
+        .filter_map(|arm| Some((content.label(arm), matrix(&content.arms[arm])?)))
+        .collect();
     let body = html! {
         p.note {
             "Mean accuracy in percent on the classes of a task (column) after learning a task (row), among all classes "

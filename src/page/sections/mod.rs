@@ -12,6 +12,7 @@ mod partition;
 mod published;
 mod results;
 mod settings;
+mod stragglers;
 mod summary;
 mod tasks;
 mod time;
@@ -23,7 +24,7 @@ pub(super) use summary::summary;
 
 /// Returns all sections that have content, in order.
 pub(super) fn all(content: &PageContent) -> Vec<PageSection> {
-    let parts: [fn(&PageContent) -> Option<PageSection>; 14] = [
+    let parts: [fn(&PageContent) -> Option<PageSection>; 16] = [
         results::section,
         published::section,
         metrics::section,
@@ -33,9 +34,11 @@ pub(super) fn all(content: &PageContent) -> Vec<PageSection> {
         matrices::section,
         partition::section,
         participation::section,
+        stragglers::section,
         time::section,
         settings::section,
         differences::section,
+        participation::frames_section,
         cells::section,
         dictionary::section,
     ];

@@ -10,16 +10,22 @@ use crate::page::plot::{ChartPoint, Label, Look, Panel, PlotAxis, Series, chart}
 /// Most bins of a histogram.
 const BINS: usize = 24;
 
-/// Returns both histograms of the figures of [`PageContent::charts`].
+/// Returns the histograms of sampled clients in the figures of [`PageContent::charts`].
 pub fn section(content: &PageContent) -> Option<PageSection> {
     let mut figures = Vec::new();
     for (number, (name, arms)) in content.charts().iter().enumerate() {
         figures.extend(sampled(content, number, name, arms));
     }
+    PageSection::of_figures("participation", "Participation", figures)
+}
+
+/// Returns the histograms of frame sizes, which few readers need.
+pub fn frames_section(content: &PageContent) -> Option<PageSection> {
+    let mut figures = Vec::new();
     for (number, (name, arms)) in content.charts().iter().enumerate() {
         figures.extend(frames(content, number, name, arms));
     }
-    PageSection::of_figures("participation", "Participation and frames", figures)
+    PageSection::of_figures("frames", "Sizes of frames", figures)
 }
 
 /// Bin: from, to (excluded), count.
@@ -51,7 +57,7 @@ fn sampled(content: &PageContent, number: usize, name: &str, arms: &[usize]) -> 
         description: "Clients of all runs by the number of rounds in which each was sampled, 0 if never. The higher a \
                       step, the more clients. If clients are new in every round, only sampled ones are counted."
             .to_owned(),
-        drawing: chart(&[panel]),
+        drawings: chart(&[panel]),
         mark: Mark::Line,
         legend: legend(content, arms),
         numbers: numbers(content, &binned, "rounds", "clients", width == 1, Label::Count),
@@ -99,7 +105,7 @@ fn frames(content: &PageContent, number: usize, name: &str, arms: &[usize]) -> O
         description:
             "Frames of all runs by size, on a logarithmic axis. The higher a step, the more frames."
                 .to_owned(),
-        drawing: chart(&panels),
+        drawings: chart(&panels),
         mark: Mark::Line,
         legend: legend(content, arms),
         numbers: table,

@@ -40,7 +40,7 @@ fn numbers(content: &PageContent) -> Option<Markup> {
     let head = ["arm", "number", "source", "published", "here", "difference"];
     let mut table = HtmlTable::new(3, head);
     let mut notes: Vec<String> = Vec::new();
-    for arm in &content.arms {
+    for (index, arm) in content.arms.iter().enumerate() {
         let all: Vec<&Value> = arm.done().filter_map(published).collect();
         let Some(first) = all.first() else { continue };
         let text = |key: &str| first[key].as_str().unwrap_or("").to_owned();
@@ -54,7 +54,7 @@ fn numbers(content: &PageContent) -> Option<Markup> {
             let difference = spread.zip(asked).map(|(spread, asked)| spread.mean - asked);
             let deviation = number["deviation"].as_f64().map(show);
             table.row([
-                arm.label(),
+                content.label(index),
                 number["metric"].as_str().unwrap_or("").to_owned(),
                 text("source"),
                 asked.map_or_else(String::new, |asked| with_spread(show(asked), deviation)),
@@ -73,7 +73,7 @@ fn numbers(content: &PageContent) -> Option<Markup> {
         if !sets.is_empty() {
             notes.push(format!(
                 "{}: the numbers are of the unchanged scenario; these runs have {}",
-                arm.label(),
+                content.label(index),
                 sets.join(" ")
             ));
         }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use crate::page::PageSection;
 use crate::page::content::PageContent;
 use crate::page::html::{HtmlCell, HtmlTable, with_spread};
-use crate::results::{Arm, Metric, Paired, best};
+use crate::results::{Arm, Metric, Paired, best, holm};
 
 /// Relative difference up to which arms count as equal.
 const EQUAL: f64 = 1e-9;
@@ -15,7 +15,7 @@ const EQUAL: f64 = 1e-9;
 /// Caption of the main table.
 const MAIN_CAPTION: &str = "Mean ± sample standard deviation over n runs that are done, or over (k) of them if the \
                             others lack the metric. Bold: the best mean among arms that differ in nothing else in the \
-                            table.";
+                            table, unless another lies within a standard deviation.";
 
 /// Returns table, notes and differences.
 pub fn section(content: &PageContent) -> Option<PageSection> {
@@ -53,12 +53,14 @@ fn axes(content: &PageContent) -> Vec<String> {
 fn names(content: &PageContent, arm: usize, axes: &[String]) -> Vec<HtmlCell> {
     if let Some(label) = content.arms[arm].axis(Arm::CELL) {
         let rest = axes.iter().skip(1).map(|_| "".into());
-        return [label.into()].into_iter().chain(rest).collect();
+        return [content.shown(label).into()].into_iter().chain(rest).collect();
     }
     if axes.is_empty() {
         return vec![content.series_name(arm).into()];
     }
-    axes.iter().map(|axis| content.arms[arm].axis(axis).unwrap_or("").into()).collect()
+    axes.iter()
+        .map(|axis| content.shown(content.arms[arm].axis(axis).unwrap_or("")).into())
+        .collect()
 }
 
 fn main_table(content: &PageContent, notes: &[(Vec<usize>, String)]) -> HtmlTable {
@@ -77,7 +79,7 @@ fn main_table(content: &PageContent, notes: &[(Vec<usize>, String)]) -> HtmlTabl
                 row.push("".into());
                 continue;
             };
-            let show = |value| metric.show(value);
+            let show = |value| metric.show_grouped(value);
             let mut entry =
                 HtmlCell::from(with_spread(show(spread.mean), spread.deviation.map(show)));
             if spread.n < arm.done().count() {
@@ -98,46 +100,49 @@ fn equals(content: &PageContent, arm: usize) -> Vec<usize> {
 }
 
 fn is_best(content: &PageContent, arm: usize, metric: &Metric) -> bool {
-    let figure = |arm: &Arm| {
-        let mean = arm.spread(metric).map(|spread| spread.mean);
-        (mean, arm.done().next().is_some())
-    };
+    let figure = |arm: &Arm| (arm.spread(metric), arm.done().next().is_some());
     let group = equals(content, arm);
     let figures: Vec<_> = group.iter().map(|other| figure(&content.arms[*other])).collect();
     let mut marks = group.iter().zip(best(metric, &figures));
     marks.any(|(other, is_best)| *other == arm && is_best)
 }
 
-/// Returns arms with the same `x` that differ in what should be equal, each with a note.
+/// Returns a note on the arms of every group with the same `x` that differ in what should be equal.
 fn notes(content: &PageContent) -> Vec<(Vec<usize>, String)> {
     let mut notes = Vec::new();
     for (place, _) in places(content) {
         let arms = equals(content, place);
-        for metric in &content.unequal {
-            let figure = |arm: &usize| Some((*arm, content.arms[*arm].spread(metric)?.mean));
-            let figures: Vec<(usize, f64)> = arms.iter().filter_map(figure).collect();
-            let (low, high) = figures
-                .iter()
-                .fold((f64::MAX, f64::MIN), |(low, high), (_, f)| (low.min(*f), high.max(*f)));
-            if figures.len() < 2 || high - low <= EQUAL * high.abs() {
-                continue;
-            }
-            let each = figures.iter().map(|(arm, figure)| {
-                format!("{} {}", content.series_name(*arm), metric.show(*figure))
-            });
-            let where_ = match &content.x {
-                Some(x) => format!("at {x}={} ", content.arms[place].axis(x).unwrap_or("")),
-                None => String::new(),
-            };
-            let each = each.collect::<Vec<_>>().join(", ");
-            let heading = metric.heading();
-            // Arms without a run are not compared.
-            let noted = |arm: &usize| content.arms[*arm].done().next().is_some();
-            let noted = arms.iter().copied().filter(noted).collect();
-            notes.push((noted, format!("{where_}arms are not equal in {heading}: {each}")));
+        let parts: Vec<String> =
+            content.unequal.iter().filter_map(|metric| unequal(content, &arms, metric)).collect();
+        if parts.is_empty() {
+            continue;
         }
+        let at = match &content.x {
+            Some(x) => format!("at {x}={} ", content.arms[place].axis(x).unwrap_or("")),
+            None => String::new(),
+        };
+        // Arms without a run are not compared.
+        let noted = |arm: &usize| content.arms[*arm].done().next().is_some();
+        let noted = arms.iter().copied().filter(noted).collect();
+        notes.push((noted, format!("{at}arms are not equal in {}", parts.join("; in "))));
     }
     notes
+}
+
+/// Returns the values of a metric by arm, if they differ.
+fn unequal(content: &PageContent, arms: &[usize], metric: &Metric) -> Option<String> {
+    let figure = |arm: &usize| Some((*arm, content.arms[*arm].spread(metric)?.mean));
+    let figures: Vec<(usize, f64)> = arms.iter().filter_map(figure).collect();
+    let (low, high) = figures
+        .iter()
+        .fold((f64::MAX, f64::MIN), |(low, high), (_, f)| (low.min(*f), high.max(*f)));
+    if figures.len() < 2 || high - low <= EQUAL * high.abs() {
+        return None;
+    }
+    let each = figures.iter().map(|(arm, figure)| {
+        format!("{} {}", content.series_name(*arm), metric.show_grouped(*figure))
+    });
+    Some(format!("{}: {}", metric.heading(), each.collect::<Vec<_>>().join(", ")))
 }
 
 /// Returns one arm of every value of `x`, and the number of its arms.
@@ -152,41 +157,69 @@ fn places(content: &PageContent) -> Vec<(usize, usize)> {
     places
 }
 
+/// Renders the differences from baselines: one row per arm, one column per metric.
 fn differences(content: &PageContent) -> Markup {
     let pairs = content.baselines.iter().enumerate();
     let pairs: Vec<(usize, usize)> =
         pairs.filter_map(|(arm, base)| base.map(|base| (arm, base))).collect();
-    let head = ["arm", "against", "metric", "difference", "95 % interval", "p", "pairs"];
-    let mut table = HtmlTable::new(3, head);
-    for (arm, base) in pairs {
-        for metric in &content.metrics {
-            let (one, other) = (&content.arms[arm], &content.arms[base]);
-            let Some(paired) = one.against(other, metric) else { continue };
-            let Paired { n, mean, interval, p, .. } = paired;
-            let signed = |value: f64| metric.show_signed(value);
-            let interval = interval.map_or("".to_owned(), |(low, high)| {
-                format!("{} to {}", signed(low), signed(high))
-            });
-            table.row([
-                one.label(),
-                other.label(),
-                metric.heading(),
-                signed(mean),
-                interval,
-                p.map_or_else(String::new, Paired::show_p),
-                n.to_string(),
-            ]);
-        }
+    let of = |metric: &Metric| -> Vec<Option<Paired>> {
+        let paired =
+            |(arm, base): &(usize, usize)| content.arms[*arm].against(&content.arms[*base], metric);
+        pairs.iter().map(paired).collect()
+    };
+    let columns: Vec<(&Metric, Vec<Option<Paired>>)> =
+        content.metrics.iter().map(|metric| (metric, of(metric))).collect();
+    let columns: Vec<_> =
+        columns.into_iter().filter(|(_, all)| all.iter().any(Option::is_some)).collect();
+    let heads = columns.iter().map(|(metric, _)| difference_heading(metric));
+    let first = ["arm", "against", "pairs"].map(str::to_owned);
+    let mut table = HtmlTable::new(2, first.into_iter().chain(heads));
+    let texts: Vec<Vec<String>> = columns.iter().map(|(metric, all)| column(metric, all)).collect();
+    for (row, (arm, base)) in pairs.iter().enumerate() {
+        let counts = columns.iter().filter_map(|(_, all)| all[row].map(|paired| paired.n));
+        let Some(n) = counts.max() else { continue };
+        let first = [content.label(*arm), content.label(*base), n.to_string()];
+        table.row(first.into_iter().chain(texts.iter().map(|column| column[row].clone())));
     }
     html! {
         @if !table.rows.is_empty() {
             h3 { "Differences, paired by seeds" }
             p.note {
                 "Runs with equal seeds (run, partition and class order) are paired, and the difference is that of the "
-                "arm minus its baseline. Interval and p are those of the " (Paired::TEST) " test; a single pair and "
-                "differences that are all equal have neither."
+                "arm minus its baseline, with the 95 % interval of its mean. Interval and p are those of the "
+                (Paired::TEST) " test, p corrected by Holm's method for the number of tests of a metric; a single pair "
+                "and differences that are all equal have neither."
             }
             (table.render("Mean difference from the baseline"))
         }
     }
+}
+
+/// Returns the heading of a column of differences.
+fn difference_heading(metric: &Metric) -> String {
+    match metric.unit().of_differences() {
+        "" => metric.title().to_owned(),
+        symbol => format!("{}, {symbol}", metric.title()),
+    }
+}
+
+/// Formats the differences of a metric: mean, interval, corrected p.
+fn column(metric: &Metric, all: &[Option<Paired>]) -> Vec<String> {
+    let corrected =
+        holm(&all.iter().map(|paired| paired.and_then(|one| one.p)).collect::<Vec<_>>());
+    let text = |(paired, p): (&Option<Paired>, Option<f64>)| {
+        let Some(Paired { n, mean, interval, .. }) = paired else { return String::new() };
+        let mut text = metric.show_signed(*mean);
+        if let Some((low, high)) = interval.filter(|_| *n > 1) {
+            let (low, high) = (metric.show_signed(low), metric.show_signed(high));
+            text.push_str(&format!(" ({low} to {high})"));
+        }
+        if let Some(p) = p {
+            let shown = Paired::show_p(p);
+            let sign = if shown.starts_with('<') { "" } else { "= " };
+            text.push_str(&format!(", p {sign}{shown}"));
+        }
+        text
+    };
+    all.iter().zip(corrected).map(text).collect()
 }

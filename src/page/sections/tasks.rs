@@ -38,7 +38,7 @@ fn figure(content: &PageContent, number: usize, name: &str, arms: &[usize]) -> O
              and 100 %.{}",
             if published.is_empty() { "" } else { PUBLISHED }
         ),
-        drawing: chart(&[panel]),
+        drawings: chart(&[panel]),
         mark: Mark::Line,
         legend: curves.iter().map(series).collect(),
         numbers: numbers(content, &curves, &published),

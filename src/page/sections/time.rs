@@ -55,7 +55,7 @@ impl Time {
     fn figure(&self, content: &PageContent) -> Option<Figure> {
         let mut rows = Vec::new();
         let mut numbers = HtmlTable::new(2, ["arm", "part", "seconds (mean)"]);
-        for arm in &content.arms {
+        for (index, arm) in content.arms.iter().enumerate() {
             let mean = |pointer| {
                 let figures: Vec<f64> = arm.done().filter_map(|run| run.number(pointer)).collect();
                 Spread::of(&figures).map(|spread| spread.mean)
@@ -67,17 +67,17 @@ impl Time {
             }
             for ((_, part), seconds) in self.parts.iter().zip(&means) {
                 let said = Label::Seconds.exact(seconds.unwrap_or(0.0));
-                numbers.row([arm.label(), (*part).to_owned(), said]);
+                numbers.row([content.label(index), (*part).to_owned(), said]);
             }
             let parts = means.iter().map(|mean| mean.unwrap_or(0.0)).enumerate().collect();
-            rows.push(Bar { name: arm.label(), parts });
+            rows.push(Bar { name: content.label(index), parts });
         }
         let legend = self.parts.iter().enumerate().map(|(n, (_, part))| (n, (*part).to_owned()));
         (!rows.is_empty()).then(|| Figure {
             id: self.id.to_owned(),
             title: self.title.to_owned(),
             description: self.description.to_owned(),
-            drawing: bars("seconds", Label::Seconds, &rows),
+            drawings: vec![bars("seconds", Label::Seconds, &rows)],
             mark: Mark::Field,
             legend: legend.collect(),
             numbers,

@@ -13,7 +13,9 @@
 //! ```
 
 mod documents;
+mod json_schema;
 
+pub use json_schema::{RunDocument, json_schema};
 use serde::Serialize;
 
 use super::column::{Column, Columns};

@@ -4,6 +4,10 @@
 //! note below the table reports unequal conditions (`compare.warn_if_unequal`).
 
 mod formats;
+mod latex;
+mod layout;
+
+use layout::LatexLayout;
 
 use super::grid::{GridEntry, GridFacts, PublishedGrids};
 use super::point_columns;
@@ -27,6 +31,7 @@ pub struct MainTable {
     /// True if any cell has published numbers.
     publishes: bool,
     grids: PublishedGrids,
+    latex: LatexLayout,
 }
 
 #[derive(Clone, Debug)]
@@ -71,15 +76,26 @@ impl MainTable {
             })
             .collect();
         let mut notes = Vec::new();
+        let mut latex = LatexLayout::of(study, &points, &compared(study));
         for group in groups(study, &points) {
             for (at, metric) in metrics.iter().enumerate() {
-                let means = shared_means(outcomes, &points, &group, metric);
-                mark_best(&mut rows, &group, (at, metric), &means);
+                let spreads = shared_spreads(outcomes, &points, &group, metric);
+                mark_best(&mut rows, &group, (at, metric), &spreads);
             }
-            if let Some(text) = unequal(study, outcomes, &points, &group) {
+            let unequal = unequal(study, outcomes, &points, &group);
+            if !unequal.is_empty() {
+                let text = named(
+                    &unequal,
+                    |metric| metric.name().to_owned(),
+                    |row| varying(study, &points, &group, row, |label| label),
+                );
                 let note = notes.iter().position(|other| *other == text).unwrap_or(notes.len());
                 if note == notes.len() {
                     notes.push(text);
+                    let title = |metric: &Metric| metric.title().to_owned();
+                    latex.notes.push(named(&unequal, title, |row| {
+                        varying(study, &points, &group, row, |label| study.report.shown(label))
+                    }));
                 }
                 // A point without runs is not compared.
                 let compared = group.iter().copied().filter(|row| rows[*row].n > 0);
@@ -93,7 +109,7 @@ impl MainTable {
         let columns = point_columns(study);
         let grids =
             PublishedGrids::of(study, &metrics, &TableFacts { metrics: &metrics, rows: &rows });
-        MainTable { heads, metrics, rows, notes, columns, has_published, publishes, grids }
+        MainTable { heads, metrics, rows, notes, columns, has_published, publishes, grids, latex }
     }
 }
 
@@ -146,10 +162,7 @@ fn spread(outcomes: &Outcomes, point: &Point, metric: &Metric) -> Option<Spread>
 ///
 /// These are the baseline's axes, else those of arms with names. Extra cells are not compared.
 fn groups(study: &Study, points: &[Point]) -> Vec<Vec<usize>> {
-    let compared: Vec<usize> = match &study.compare.baseline {
-        Some(Baseline::Arms(picks)) => picks.iter().map(|pick| pick.axis).collect(),
-        _ => (0..study.axes.len()).filter(|axis| study.axes[*axis].key.is_none()).collect(),
-    };
+    let compared = compared(study);
     let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
     for (row, point) in points.iter().enumerate() {
         let Point::Grid(arms) = point else { continue };
@@ -167,24 +180,32 @@ fn groups(study: &Study, points: &[Point]) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, rows)| rows).filter(|rows| rows.len() > 1).collect()
 }
 
-/// Returns the mean of every row of a group that has the metric, over the seeds that all of these have.
+/// Returns the axes whose arms are compared: those of the baseline, else those with named arms.
+fn compared(study: &Study) -> Vec<usize> {
+    match &study.compare.baseline {
+        Some(Baseline::Arms(picks)) => picks.iter().map(|pick| pick.axis).collect(),
+        _ => (0..study.axes.len()).filter(|axis| study.axes[*axis].key.is_none()).collect(),
+    }
+}
+
+/// Returns the spread of the rows of a group that have the metric, over the seeds that all have.
 ///
 /// Means over different seeds cannot be compared.
-fn shared_means(
+fn shared_spreads(
     outcomes: &Outcomes,
     points: &[Point],
     group: &[usize],
     metric: &Metric,
-) -> Vec<(usize, f64)> {
+) -> Vec<(usize, Spread)> {
     let figures = group.iter().map(|row| (*row, outcomes.figures(&points[*row], metric)));
     let figures: Vec<_> = figures.filter(|(_, figures)| !figures.is_empty()).collect();
     let has = |figures: &[(u64, f64)], seed: u64| figures.iter().any(|(other, _)| *other == seed);
     let shared = |seed: u64| figures.iter().all(|(_, figures)| has(figures, seed));
-    let mean = |(row, figures): &(usize, Vec<(u64, f64)>)| {
+    let spread = |(row, figures): &(usize, Vec<(u64, f64)>)| {
         let kept = figures.iter().filter(|(seed, _)| shared(*seed)).map(|(_, figure)| *figure);
-        Some((*row, Spread::of(&kept.collect::<Vec<_>>())?.mean))
+        Some((*row, Spread::of(&kept.collect::<Vec<_>>())?))
     };
-    figures.iter().filter_map(mean).collect()
+    figures.iter().filter_map(spread).collect()
 }
 
 /// Marks the best rows of a group, by metric.
@@ -192,46 +213,66 @@ fn mark_best(
     rows: &mut [MainTableRow],
     group: &[usize],
     (at, metric): (usize, &Metric),
-    means: &[(usize, f64)],
+    spreads: &[(usize, Spread)],
 ) {
-    let mean = |row: &usize| means.iter().find(|(other, _)| other == row).map(|(_, mean)| *mean);
-    let figures: Vec<_> = group.iter().map(|row| (mean(row), rows[*row].n > 0)).collect();
+    let of = |row: &usize| spreads.iter().find(|(other, _)| other == row).map(|(_, of)| *of);
+    let figures: Vec<_> = group.iter().map(|row| (of(row), rows[*row].n > 0)).collect();
     for (row, is_best) in group.iter().zip(best(metric, &figures)) {
         rows[*row].best[at] = is_best;
     }
 }
 
-/// Returns a note on metrics that should be equal in a group and are not, if there are any.
-fn unequal(
-    study: &Study,
+/// Metric that should be equal in a group and is not, with the mean of every row.
+type Unequal<'a> = (&'a Metric, Vec<(usize, f64)>);
+
+/// Returns the metrics that should be equal in a group and are not.
+fn unequal<'a>(
+    study: &'a Study,
     outcomes: &Outcomes,
     points: &[Point],
     group: &[usize],
-) -> Option<String> {
-    let mut parts = Vec::new();
+) -> Vec<Unequal<'a>> {
+    let mut unequal = Vec::new();
     for metric in &study.compare.warn_if_unequal {
-        let means = shared_means(outcomes, points, group, metric);
-        let Some((_, first)) = means.first() else { continue };
-        if means.iter().all(|(_, mean)| mean == first) {
-            continue;
+        let spreads = shared_spreads(outcomes, points, group, metric);
+        let means: Vec<(usize, f64)> =
+            spreads.into_iter().map(|(row, spread)| (row, spread.mean)).collect();
+        if means.windows(2).any(|pair| pair[0].1 != pair[1].1) {
+            unequal.push((metric, means));
         }
-        let each = means.iter().map(|(row, mean)| {
-            format!("{} {}", varying(study, points, group, *row), metric.show(*mean))
-        });
-        let each: Vec<String> = each.collect();
-        parts.push(format!("{} differ: {}", metric.name(), each.join(", ")));
     }
-    (!parts.is_empty()).then(|| parts.join("; "))
+    unequal
+}
+
+/// Returns a note on unequal metrics, with names of metrics and rows.
+fn named(
+    unequal: &[Unequal],
+    metric_name: impl Fn(&Metric) -> String,
+    row_name: impl Fn(usize) -> String,
+) -> String {
+    let part = |(metric, means): &Unequal| {
+        let each = means
+            .iter()
+            .map(|(row, mean)| format!("{} {}", row_name(*row), metric.show_grouped(*mean)));
+        format!("{} differ: {}", metric_name(metric), each.collect::<Vec<_>>().join(", "))
+    };
+    unequal.iter().map(part).collect::<Vec<_>>().join("; ")
 }
 
 /// Returns the labels of a row's arms that differ within the group.
-fn varying(study: &Study, points: &[Point], group: &[usize], row: usize) -> String {
+fn varying<'s>(
+    study: &'s Study,
+    points: &[Point],
+    group: &[usize],
+    row: usize,
+    shown: impl Fn(&'s str) -> &'s str,
+) -> String {
     let arms = |row: usize| match &points[row] {
         Point::Grid(arms) => arms.as_slice(),
         Point::Extra(_) => &[],
     };
     let differs = |axis: &usize| group.iter().any(|other| arms(*other)[*axis] != arms(row)[*axis]);
     let labels = (0..study.axes.len()).filter(differs);
-    let label = |axis: usize| study.axes[axis].arms[arms(row)[axis]].label.clone();
+    let label = |axis: usize| shown(&study.axes[axis].arms[arms(row)[axis]].label);
     labels.map(label).collect::<Vec<_>>().join(" ")
 }

@@ -2,7 +2,7 @@
 
 use super::{point_cells, point_columns};
 use crate::report::column::CellType;
-use crate::results::{Metric, Paired, Table, TableCell};
+use crate::results::{Metric, Paired, Table, TableCell, holm};
 use crate::study::collect::Outcomes;
 use crate::study::{Baseline, Point, Study};
 
@@ -17,6 +17,8 @@ pub struct CellDifference {
     pub metric: Metric,
     /// Paired differences `point - against`, in base units.
     pub paired: Paired,
+    /// The p value, corrected by Holm's method for the number of tests of this metric.
+    pub p_holm: Option<f64>,
 }
 
 /// Returns the differences of every cell that has a baseline, in every metric with pairs.
@@ -38,9 +40,16 @@ pub fn differences(study: &Study, outcomes: &Outcomes) -> Vec<CellDifference> {
                 .collect();
             if let Some(paired) = Paired::of(&pairs) {
                 let (point, against) = (point.clone(), against.clone());
-                differences.push(CellDifference { point, against, metric: metric.clone(), paired });
+                let metric = metric.clone();
+                differences.push(CellDifference { point, against, metric, paired, p_holm: None });
             }
         }
+    }
+    for metric in &study.compare.metrics {
+        let mut tests: Vec<&mut CellDifference> =
+            differences.iter_mut().filter(|one| one.metric == *metric).collect();
+        let values: Vec<Option<f64>> = tests.iter().map(|one| one.paired.p).collect();
+        tests.iter_mut().zip(holm(&values)).for_each(|(one, p)| one.p_holm = p);
     }
     differences
 }
@@ -70,13 +79,13 @@ pub(super) fn table(study: &Study, differences: &[CellDifference]) -> Table {
     for name in ["against", "metric"] {
         columns.push((name.to_owned(), CellType::Text));
     }
-    for name in ["mean", "sd", "low95", "high95", "p"] {
+    for name in ["mean", "sd", "low95", "high95", "p", "p_holm"] {
         columns.push((name.to_owned(), CellType::Float));
     }
     columns.push(("test".to_owned(), CellType::Text));
     columns.push(("n".to_owned(), CellType::Int));
     let mut table = Table::new(columns);
-    for CellDifference { point, against, metric, paired } in differences {
+    for CellDifference { point, against, metric, paired, p_holm } in differences {
         let mut row = point_cells(study, point);
         row.push(TableCell::Text(study.label(against)));
         row.push(metric.name().into());
@@ -85,6 +94,7 @@ pub(super) fn table(study: &Study, differences: &[CellDifference]) -> Table {
         row.push(paired.interval.map(|interval| interval.0).into());
         row.push(paired.interval.map(|interval| interval.1).into());
         row.push(paired.p.into());
+        row.push((*p_holm).into());
         row.push(Paired::TEST.into());
         row.push(TableCell::Integer(paired.n as i64));
         table.push(row);
@@ -98,15 +108,16 @@ pub(super) fn to_markdown(study: &Study, differences: &[CellDifference]) -> Stri
         return String::new();
     }
     let mut text = String::from(
-        "\nDifferences, paired by seed (95 % interval of the mean by Student's t):\n\n\
-         | cell | against | metric | mean | 95 % | p | n |\n|---|---|---|---:|---:|---:|---:|\n",
+        "\nDifferences, paired by seed (95 % interval of the mean by Student's t; p corrected by Holm's method for the \
+         tests of a metric):\n\n\
+         | cell | against | metric | mean | 95 % | p (Holm) | n |\n|---|---|---|---:|---:|---:|---:|\n",
     );
-    for CellDifference { point, against, metric, paired } in differences {
+    for CellDifference { point, against, metric, paired, p_holm } in differences {
         let show = |value: f64| metric.show(value);
         let interval = paired
             .interval
             .map_or_else(String::new, |(low, high)| format!("{} to {}", show(low), show(high)));
-        let p = paired.p.map_or_else(String::new, Paired::show_p);
+        let p = p_holm.map_or_else(String::new, Paired::show_p);
         text.push_str(&format!(
             "| {} | {} | {} | {} | {interval} | {p} | {} |\n",
             study.label(point).replace('|', "\\|"),

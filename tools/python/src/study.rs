@@ -156,6 +156,7 @@ impl Study {
             let (mut ended, left) = (0, queue.cells.len());
             pool.execute(&queue.cells, directory, |event| {
                 let (event, prepared, took) = match event {
+                    StudyEvent::Running => return Ok(()),
                     StudyEvent::Begun(prepared) => ("begun", prepared, None),
                     StudyEvent::Taken(prepared) => ("taken", prepared, None),
                     StudyEvent::Ended(prepared, how, took) => {

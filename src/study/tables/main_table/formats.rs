@@ -1,4 +1,4 @@
-//! Formats of the main table: CSV columns, text, Markdown, LaTeX.
+//! Formats of the main table: CSV columns, text, Markdown.
 
 use super::{MainTable, MainTableRow};
 use crate::report::TextTable;
@@ -97,47 +97,13 @@ impl MainTable {
         }
         text.push_str(
             "\nMean ± standard deviation over n runs; (k) if only k have the metric. Bold: the best arm among rows \
-             that are otherwise equal, over the seeds that all of them have. Notes compare the same seeds.\n",
+             that are otherwise equal, over the seeds that all of them have, unless another lies within a standard \
+             deviation. Notes compare the same seeds.\n",
         );
         for (index, note) in self.notes.iter().enumerate() {
             text.push_str(&format!("\n[{}] {note}\n", index + 1));
         }
         text + &self.grids.to_markdown()
-    }
-
-    /// Formats the table as LaTeX, for `\input`.
-    pub fn to_tex(&self) -> String {
-        let published = self.has_published.iter().filter(|has| **has).count();
-        let numbers = 1 + self.metrics.len() + published;
-        let (left, right) = ("l".repeat(self.heads.len()), "r".repeat(numbers));
-        let line = |cells: Vec<String>| format!("{} \\\\\n", cells.join(" & "));
-        let head = self.head().iter().map(|text| escaped(text)).collect();
-        let mut text = format!(
-            "% \\usepackage{{booktabs}}\n\\begin{{tabular}}{{{left}{right}}}\n\\toprule\n{}\\midrule\n",
-            line(head)
-        );
-        for row in &self.rows {
-            let mut cells = self.first(row, escaped);
-            let measured = (0..self.metrics.len()).map(|metric| {
-                let entry = self.entry(row, metric, " \\pm ");
-                match (entry.is_empty(), row.best[metric]) {
-                    (true, _) => entry,
-                    (_, true) => format!("$\\mathbf{{{entry}}}$"),
-                    (_, false) => format!("${entry}$"),
-                }
-            });
-            let published = |metric| match self.published(row, metric, " \\pm ") {
-                entry if entry.is_empty() => entry,
-                entry => format!("${entry}$"),
-            };
-            cells.extend(self.with_published(measured.collect(), published));
-            text.push_str(&line(cells));
-        }
-        text.push_str("\\bottomrule\n\\end{tabular}\n");
-        for (index, note) in self.notes.iter().enumerate() {
-            text.push_str(&format!("% [{}] {note}\n", index + 1));
-        }
-        text
     }
 
     fn head(&self) -> Vec<String> {
@@ -159,7 +125,7 @@ impl MainTable {
     }
 
     /// Inserts an entry behind that of every metric with published numbers.
-    fn with_published(
+    pub(super) fn with_published(
         &self,
         entries: Vec<String>,
         published: impl Fn(usize) -> String,
@@ -171,7 +137,7 @@ impl MainTable {
         entries.into_iter().enumerate().flat_map(both).collect()
     }
 
-    fn published(&self, row: &MainTableRow, metric: usize, sign: &str) -> String {
+    pub(super) fn published(&self, row: &MainTableRow, metric: usize, sign: &str) -> String {
         let published = row.published[metric].map(|value| value.show(&self.metrics[metric], sign));
         published.unwrap_or_default()
     }
@@ -189,21 +155,4 @@ impl MainTable {
         }
         text
     }
-}
-
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' | '%' | '$' | '#' | '_' | '{' | '}' => {
-                escaped.push('\\');
-                escaped.push(c);
-            }
-            '~' => escaped.push_str("\\textasciitilde{}"),
-            '^' => escaped.push_str("\\textasciicircum{}"),
-            '\\' => escaped.push_str("\\textbackslash{}"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
