@@ -37,7 +37,7 @@ pub struct FedWeit {
     /// Layers whose weights are split into a base and adaptive parts.
     #[key(default = SplitLayers::Network, source = CODE)]
     pub train: SplitLayers,
-    /// Weight of the sum of absolute adaptive parts, and the size from which their numbers are kept (`lambda_1`).
+    /// Weight of the sum of absolute adaptive parts, and the size above which numbers stay (`lambda_1`).
     #[key(default = 1e-3, at_least = 0.0, source = CODE)]
     pub sparsity: f64,
     /// Weight of the distance of earlier tasks' weights from those at the start of the task (`lambda_2`).

@@ -5,7 +5,7 @@ use candle_core::{DType, Tensor, Var};
 use super::messages::{contribution, sparse_set, upload};
 use super::sparse::{sent_units, thresholded};
 use super::state::taken_over;
-use super::terms::{LayerSlopes, LayerValues, PastLayer, TermWeights, Terms};
+use super::terms::{LayerSlopes, LayerValues, LossTerms, PastLayer, TermWeights};
 use super::{SplitLayer, WeitShape};
 use crate::golden::Golden;
 use crate::model::{Parameter, ParameterSet};
@@ -19,8 +19,8 @@ fn narrow(golden: &Golden, name: &str) -> Vec<f32> {
     golden.f64(name).into_iter().map(|value| value as f32).collect()
 }
 
-/// Parts of a layer.
-struct Parts {
+/// GoldenLayer of a layer.
+struct GoldenLayer {
     base: Vec<f32>,
     mask: Vec<f32>,
     adaptive: Vec<f32>,
@@ -29,10 +29,10 @@ struct Parts {
     past: [Vec<f32>; 3],
 }
 
-impl Parts {
-    fn read(golden: &Golden, layer: usize) -> Parts {
+impl GoldenLayer {
+    fn read(golden: &Golden, layer: usize) -> GoldenLayer {
         let of = |name: &str| narrow(golden, &format!("{name}.{layer}"));
-        Parts {
+        GoldenLayer {
             base: of("B"),
             mask: of("m"),
             adaptive: of("A"),
@@ -68,21 +68,21 @@ fn wide(values: &[f32], shape: &[usize]) -> Tensor {
 }
 
 /// Variables of the network of the vectors: two layers with biases, and a head.
-struct Network {
+struct DecomposedNetwork {
     thetas: [Var; 2],
     biases: [Var; 2],
     head: [Var; 2],
 }
 
-impl Network {
-    fn of(golden: &Golden, thetas: [&[f32]; 2]) -> Network {
+impl DecomposedNetwork {
+    fn of(golden: &Golden, thetas: [&[f32]; 2]) -> DecomposedNetwork {
         let var = |tensor: Tensor| Var::from_tensor(&tensor).unwrap();
         let stored = |name: &str| {
             let values = golden.f64(name);
             let shape = golden.shape(name);
             var(Tensor::from_vec(values, shape, &candle_core::Device::Cpu).unwrap())
         };
-        Network {
+        DecomposedNetwork {
             thetas: [var(wide(thetas[0], &[7, 5])), var(wide(thetas[1], &[4, 7]))],
             biases: ["bias.0", "bias.1"].map(stored),
             head: ["head.W", "head.b"].map(stored),
@@ -114,23 +114,23 @@ fn flat(tensor: &Tensor) -> Vec<f64> {
 #[test]
 fn golden_fedweit_weights_and_objective() {
     let Some(golden) = Golden::open("fedweit") else { return };
-    let parts = [0, 1].map(|layer| Parts::read(&golden, layer));
+    let parts = [0, 1].map(|layer| GoldenLayer::read(&golden, layer));
     let thetas = [0, 1].map(|at: usize| parts[at].layer(&parts[at].adaptive).compose());
     for (at, theta) in thetas.iter().enumerate() {
         golden.assert_close_f32(&format!("theta.{at}"), theta);
     }
-    let network = Network::of(&golden, [&thetas[0], &thetas[1]]);
+    let network = DecomposedNetwork::of(&golden, [&thetas[0], &thetas[1]]);
     golden.assert_close_f32("logits", &flat(&network.logits(&golden)));
     let loss = network.loss(&golden);
     let ce = loss.to_scalar::<f64>().unwrap();
     golden.assert_close_f32("ce", &[ce]);
     let gradients = loss.backward().unwrap();
     let gradient = |var: &Var| flat(gradients.get(var).unwrap());
-    let (mut terms, mut first) = (Terms::default(), Terms::default());
+    let (mut terms, mut first) = (LossTerms::default(), LossTerms::default());
     for (at, parts) in parts.iter().enumerate() {
         let theta: Vec<f32> = gradient(&network.thetas[at]).iter().map(|g| *g as f32).collect();
         let layer = parts.layer(&parts.adaptive);
-        let of = |weights: &TermWeights, retroactive: bool| -> (LayerSlopes, Terms) {
+        let of = |weights: &TermWeights, retroactive: bool| -> (LayerSlopes, LossTerms) {
             let mut slopes = layer.slopes(&theta);
             let terms = layer.add_terms(weights, &parts.past(), retroactive, &mut slopes);
             (slopes, terms)
@@ -174,13 +174,13 @@ fn golden_fedweit_weights_and_objective() {
 fn golden_fedweit_answers_and_filters() {
     let Some(golden) = Golden::open("fedweit") else { return };
     let thetas = [0, 1].map(|layer| {
-        let parts = Parts::read(&golden, layer);
+        let parts = GoldenLayer::read(&golden, layer);
         let adaptive = thresholded(&parts.adaptive, 0.05);
         let theta = parts.layer(&adaptive).compose();
         golden.assert_close_f32(&format!("eval.theta.{layer}"), &theta);
         theta
     });
-    let network = Network::of(&golden, [&thetas[0], &thetas[1]]);
+    let network = DecomposedNetwork::of(&golden, [&thetas[0], &thetas[1]]);
     golden.assert_close_f32("eval.logits", &flat(&network.logits(&golden)));
     let [base, mask, adaptive] = ["conv.B", "conv.m", "conv.A"].map(|name| narrow(&golden, name));
     let filter =

@@ -1,4 +1,4 @@
-//! Layers that are split, and the parameters beside them that are a client's own.
+//! Layers that are split, and the other parameters, which are a client's own.
 
 use super::SplitLayers;
 use crate::model::{HeadKind, HeadShape, LinearHead, Parameter, ParameterSet};

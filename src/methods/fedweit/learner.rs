@@ -56,9 +56,10 @@ impl WeitClient<'_> {
         let (training, validating) = self.split(&member.shard);
         let mut metrics = self.learn(&mut state, member, &training, &entries)?;
         state.put(TRANSFER, transfer_of(self.shape, &state.set(ATTENTION), &entries));
-        if let Some(loss) = self.validation_loss(&state, member, &validating)? {
+        if let Some((loss, accuracy)) = self.validate(&state, member, &validating)? {
             self.note(&mut state, loss);
             metrics.push(("validation_loss", loss));
+            metrics.push(("validation_accuracy", accuracy));
         }
         let (base, mask) = (state.set(BASE), state.set(MASK));
         let (upload, nonzero) = upload(self.shape, &base, &mask, self.config.dropped)?;
@@ -279,13 +280,14 @@ impl WeitClient<'_> {
         })
     }
 
-    /// Returns the mean cross-entropy of the samples that validate, by the weights that answer.
-    fn validation_loss(
+    /// Returns the mean cross-entropy and the accuracy of the samples that validate, among the task's rows, by the weights
+    /// that answer.
+    fn validate(
         &self,
         state: &WeitState,
         member: &Member,
         shard: &Shard,
-    ) -> Result<Option<f64>, PolicyError> {
+    ) -> Result<Option<(f64, f64)>, PolicyError> {
         if shard.is_empty() {
             return Ok(None);
         }
@@ -296,15 +298,19 @@ impl WeitClient<'_> {
         let model = Classifier::frozen(&ctx.backbone, &theta.merge(&state.set(LOCAL)))?;
         let loader = ctx.statistics_loader(shard);
         let loader = ctx.with_frozen_features(loader, model.frozen_part())?;
-        let mut sum = 0.0;
+        let (mut sum, mut right) = (0.0, 0.0);
         for batch in loader.in_order(ctx.evaluation_batch) {
             let batch = batch?;
             let logits = model.logits(&model.batch_features(&batch, &ctx.device)?)?;
             for (row, label) in rows_of(&logits)?.iter().zip(batch.labels()) {
-                sum += cross_entropy(row, label.wrapping_sub(first) as usize);
+                let label = label.wrapping_sub(first) as usize;
+                sum += cross_entropy(row, label);
+                let own = row.get(label);
+                right += f64::from(u8::from(row.iter().all(|z| own.is_some_and(|own| z <= own))));
             }
         }
-        Ok(Some(sum / shard.len() as f64))
+        let count = shard.len() as f64;
+        Ok(Some((sum / count, right / count)))
     }
 
     /// Lowers the learning rate after rounds without a better validation loss.

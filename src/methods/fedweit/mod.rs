@@ -1,9 +1,9 @@
 //! **FedWEIT** (Yoon et al., ICML 2021): every weight is a base that clients share, masked for the task, and adaptive
-//! parts of the task; a client adds the adaptive parts of others, each with an attention of its own.
+//! parts of the task; a client adds the adaptive parts of others, each with its attention.
 //!
 //! ```text
 //! theta_l = B_l sg(m_l) + A_l + sum_i alpha_(l,i) K_(l,i)        m: one per output unit; K: adaptive parts of clients
-//! client   B <- down, where it is not zero;  m, A, alpha, biases, norms and the head are its own in every task
+//! client   B <- down, where it is not zero;  m, A, alpha, biases, norms and the head are the client's in every task
 //!          minimize  CE over the task's rows + decay/2 (|A|^2 + |m|^2 [+ |B|^2 in its first task])
 //!                    + lambda_1 (|A|_1 + sum_(s<t) |A_s|_1) + lambda_2/2 sum_(s<t) |B sg(m_s) + A_s - start_s|^2
 //!          sends the units of B whose |m| exceeds the 0.3-quantile of its layer
@@ -11,17 +11,19 @@
 //! share    as a task ends: clients send A where |A| > lambda_1;  K of the next task <- A of all clients that sent it
 //! ```
 //! `start_s` is the weight of task `s` without `K` as the current task began. Answers threshold `A` as messages do, and
-//! masks not at all. Adam starts anew in every round; its rate falls by 3 after 3 rounds without a better loss on the
+//! masks not at all. Adam begins again in every round; its rate falls by 3 after 3 rounds without a better loss on the
 //! samples that a client holds back (`validation`).
 //!
 //! # Answers
-//! FedWEIT's models are personal, and the head of the task at hand is given. The server of a simulation answers in
-//! place of the clients: it holds the parts that each reported (`share`) on the base of the server. Where a task is
-//! given (`task_aware` accuracies), the models of all clients that learned it answer, with the mean of their scores;
-//! with client tasks, the one that has the task. Without a task every model answers for its own rows, the heads side by
-//! side, and the largest score wins: class-incremental accuracy, which the paper does not measure and for which
-//! nothing in the loss prepares. Masks, attention, biases, norms and heads are reported for these answers alone: they
-//! are the bytes of kind `statistics` in `share`, and FedWEIT's own messages are without them.
+//! FedWEIT's models are personal and are told the task of an image. The server of a simulation answers in place of the
+//! clients: it holds the parts that each reported (`share`) on the base of the server. With client tasks
+//! (`tasks.arrival = "client-tasks"`) the one model of the given client task answers, as in the paper: `avg` and `aia`.
+//! Without a task every model answers for its own rows, with the mean of scores where several clients learned them, the
+//! heads side by side, and the largest score wins. This class-incremental accuracy, the only one of runs whose tasks
+//! are of all clients, is not measured in the paper, and nothing in the loss prepares for it; there, the metric
+//! `validation_accuracy` of a client is that of its samples held back, the task given. Masks, attention, biases, norms
+//! and heads are reported for these answers alone: they are the bytes of kind `statistics` in `share`, and FedWEIT's
+//! own messages are without them.
 //!
 //! # Release and paper
 //! * The release trains the current task's parts alone, so that the last term holds the base only and the `l1` of
@@ -161,7 +163,7 @@ impl Method for FedWeitMethod {
         }
     }
 
-    /// Makes the numbers of a base of its sent units; a report is read, so that one of another shape is refused.
+    /// Returns the whole base of its sent units; a report of another shape is refused.
     fn transform_upload(
         &self,
         facts: &ExchangeFacts<'_>,
@@ -176,8 +178,7 @@ impl Method for FedWeitMethod {
         Ok(update)
     }
 
-    /// Training of the samples that are not held back, a forward pass of those that are, and in every step the
-    /// composition of the weights and the gradients of their parts.
+    /// Returns passes of samples that train or validate, and of composing the weights in every step.
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {
         let RoundWork::Participant { participant, samples, plan } = *work else { return 0.0 };
         if !FedWeitMethod::trains(round.phase) {
@@ -239,7 +240,7 @@ impl Recipe for FedWeit {
 pub(super) fn entry() -> MethodEntry {
     MethodEntry {
         idea: "Every weight is a shared base, masked for the task, and sparse adaptive parts; a client adds the \
-               adaptive parts of other clients, each with an attention of its own.",
+               adaptive parts of other clients, each with its attention.",
         source: "Yoon, Jeong, Lee, Yang, Hwang: Federated Continual Learning with Weighted \
                  Inter-client Transfer, ICML 2021",
         state: "server: the base, adaptive parts of all clients and tasks, and what clients report for answers; \

@@ -19,7 +19,7 @@ use crate::wire::{Body, Loading, MetaReader, MetaWriter, SavedField, Saving, Wir
 
 /// Parts of one task of one client.
 #[derive(Clone, Debug, PartialEq)]
-struct Part {
+struct ClientPart {
     /// Its head rows.
     rows: Range<usize>,
     /// Number of the task, and so of its knowledge base.
@@ -47,7 +47,7 @@ pub(super) struct WeitServer {
     /// Last number that clients sent.
     held: ParameterSet,
     /// By client and first head row.
-    parts: BTreeMap<(u32, usize), Part>,
+    parts: BTreeMap<(u32, usize), ClientPart>,
     /// By the task whose clients receive it.
     knowledge: BTreeMap<u32, Knowledge>,
     metrics: Vec<(&'static str, f64)>,
@@ -114,7 +114,7 @@ impl WeitServer {
             latest = Some(part.adaptive.clone());
             let ReportedPart { first_row, adaptive, mask, local, .. } = part;
             let rows = view.rows.clone();
-            let part = Part { rows, task, adaptive, mask, transfer, local };
+            let part = ClientPart { rows, task, adaptive, mask, transfer, local };
             self.parts.insert((client, first_row), part);
         }
         latest
@@ -223,7 +223,7 @@ impl Server for WeitServer {
 
     fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         let (mut models, mut frozen) = (Vec::new(), FrozenPart::Nothing);
-        for Part { rows, adaptive, mask, transfer, local, .. } in self.parts.values() {
+        for ClientPart { rows, adaptive, mask, transfer, local, .. } in self.parts.values() {
             let shape = self.method.shape(rows.len());
             let theta = composed(&shape, &self.held, mask, adaptive, Some(transfer));
             let model = Arc::new(Classifier::frozen(&ctx.backbone, &theta.merge(local))?);
@@ -279,7 +279,7 @@ impl Server for WeitServer {
         for (at, part) in numbers.chunks_exact(4).enumerate() {
             let rows = part[1] as usize..part[2] as usize;
             let mut of = |name: &str| set(format!("part.{at}.{name}"));
-            let loaded = Part {
+            let loaded = ClientPart {
                 rows,
                 task: part[3],
                 adaptive: of("adaptive"),

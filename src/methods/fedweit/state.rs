@@ -1,4 +1,4 @@
-//! What a client keeps: its base, the parts of its current task, and those of all earlier ones.
+//! State of a client: its base, the parts of its current task, and those of all earlier ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::{Device, Tensor, Var};
 
-use super::terms::{LayerSlopes, LayerValues, PastLayer, TermWeights, Terms};
+use super::terms::{LayerSlopes, LayerValues, LossTerms, PastLayer, TermWeights};
 use crate::learning::losses::Linear;
 use crate::learning::optimizer::lend;
 use crate::learning::{Classifier, LearningError, PackBatch};
@@ -138,7 +138,7 @@ impl WeitSteps<'_> {
             let missing = || LearningError::NoGradient { name: name.to_owned() };
             values(gradients.get(var).ok_or_else(missing)?)
         };
-        let (mut slopes, mut terms) = (Vec::new(), Terms::default());
+        let (mut slopes, mut terms) = (Vec::new(), LossTerms::default());
         for (layer, now) in self.layers.iter().zip(&all) {
             let theta = gradient(&layer.name, self.weight(&layer.name)?)?;
             let (of_layer, own) = self.slopes(layer, now, &theta);
@@ -158,7 +158,12 @@ impl WeitSteps<'_> {
     }
 
     /// Returns the gradients of a layer's variables, in their order, and the values of its terms.
-    fn slopes(&self, layer: &LayerVariables, now: &Now, theta: &[f32]) -> (Vec<Vec<f32>>, Terms) {
+    fn slopes(
+        &self,
+        layer: &LayerVariables,
+        now: &Now,
+        theta: &[f32],
+    ) -> (Vec<Vec<f32>>, LossTerms) {
         let of_layer = now.layer(layer);
         let mut slopes = of_layer.slopes(theta);
         let starts = layer.past.iter().map(|[_, _, start]| start);

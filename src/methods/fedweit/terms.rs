@@ -20,7 +20,7 @@ pub(super) struct LayerValues<'a> {
     pub knowledge: Vec<(f32, &'a [f32])>,
 }
 
-/// The same layer of an earlier task.
+/// Parts of a layer in an earlier task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PastLayer<'a> {
     /// `m_i`.
@@ -54,19 +54,19 @@ pub(super) struct TermWeights {
 
 /// Values of the terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Terms {
+pub(super) struct LossTerms {
     pub decay: f64,
     pub sparsity: f64,
     pub drift: f64,
 }
 
-impl Terms {
+impl LossTerms {
     pub fn sum(&self) -> f64 {
         self.decay + self.sparsity + self.drift
     }
 
-    pub fn plus(self, other: Terms) -> Terms {
-        Terms {
+    pub fn plus(self, other: LossTerms) -> LossTerms {
+        LossTerms {
             decay: self.decay + other.decay,
             sparsity: self.sparsity + other.sparsity,
             drift: self.drift + other.drift,
@@ -141,10 +141,10 @@ impl LayerValues<'_> {
         past: &[PastLayer<'_>],
         retroactive: bool,
         slopes: &mut LayerSlopes,
-    ) -> Terms {
+    ) -> LossTerms {
         let TermWeights { decay, base_decays, sparsity, drift } = *weights;
         let absolute = |values: &[f32]| values.iter().map(|v| f64::from(v.abs())).sum::<f64>();
-        let mut terms = Terms {
+        let mut terms = LossTerms {
             decay: decay / 2.0 * (square(self.adaptive) + square(self.mask)),
             sparsity: sparsity * absolute(self.adaptive),
             drift: 0.0,

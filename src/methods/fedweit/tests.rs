@@ -198,7 +198,7 @@ fn reports_and_knowledge_come_back() {
     assert!(full.body.fills(&knowledge_spec(&shape, 2, 1).body));
 }
 
-/// A new task leaves the parts of the old one as they are, and its weights at the start are without `K`.
+/// A new task keeps the parts of the old one; weights at the start are without `K`.
 #[test]
 fn states_keep_the_parts_of_all_tasks() {
     let shape = shape();
@@ -238,7 +238,7 @@ fn states_keep_the_parts_of_all_tasks() {
     assert_eq!(state.set("initial"), base(1.0));
 }
 
-/// Convolutions and linear layers are split by output units; norms, biases and the head are the client's own.
+/// Convolutions and linear layers are split; norms, biases and the head are the client's own.
 #[test]
 fn layers_of_networks_are_split() {
     let model = |backbone| ModelFacts {
