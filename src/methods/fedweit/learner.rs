@@ -280,8 +280,9 @@ impl WeitClient<'_> {
         })
     }
 
-    /// Returns the mean cross-entropy and the accuracy of the samples that validate, among the task's rows, by the weights
-    /// that answer.
+    /// Returns the mean cross-entropy and the accuracy of the samples that validate.
+    ///
+    /// They are among the task's rows, by the weights that answer.
     fn validate(
         &self,
         state: &WeitState,

@@ -15,7 +15,7 @@
 //! samples that a client holds back (`validation`).
 //!
 //! # Answers
-//! FedWEIT's models are personal and are told the task of an image. The server of a simulation answers in place of the
+//! FedWEIT's models are personal and expect the task of an image. The server of a simulation answers in place of the
 //! clients: it holds the parts that each reported (`share`) on the base of the server. With client tasks
 //! (`tasks.arrival = "client-tasks"`) the one model of the given client task answers, as in the paper: `avg` and `aia`.
 //! Without a task every model answers for its own rows, with the mean of scores where several clients learned them, the

@@ -1,4 +1,4 @@
-//! What is left out of messages: units with small masks, and small adaptive numbers.
+//! Sparse messages: units with small masks and small adaptive numbers are left out.
 
 use crate::wire::WireError;
 
