@@ -30,8 +30,14 @@ fn bytes(kind: Kind, name: &str, bytes: Vec<u8>) -> Result<Section, WireError> {
     Ok(Section::new(kind, vec![tensor]))
 }
 
-fn numbers(kind: Kind, name: &str, values: Vec<f32>) -> Result<Section, WireError> {
-    Ok(Section::new(kind, vec![NamedTensor::f32(name, [values.len()], values)?]))
+/// Numbers travel as a parameter, which the wire makes of every tensor of weights.
+fn numbers(values: Vec<f32>) -> Parameter {
+    Parameter { shape: vec![values.len()], values: values.into() }
+}
+
+fn numbers_in<'m>(message: &'m Message, name: &str) -> Result<&'m [f32], WireError> {
+    let missing = || WireError::Malformed(format!("`{name}` is missing"));
+    Ok(&message.parameters.get(name).ok_or_else(missing)?.values)
 }
 
 fn bytes_in(tensor: &NamedTensor) -> Result<&[u8], WireError> {
@@ -57,12 +63,9 @@ pub(super) fn upload_spec(shape: &WeitShape, dropped: f64) -> MessageSpec {
     let sent = shape.layers.iter().map(|layer| most_sent(layer.units(), dropped) * layer.width());
     let units = shape.units().div_ceil(8);
     MessageSpec {
-        extra: vec![
-            TensorSpec::new(Kind::Settings, UNITS, &[units], Dtype::U8),
-            TensorSpec::new(Kind::Weights, VALUES, &[sent.sum()], Dtype::F32),
-        ],
+        extra: vec![TensorSpec::new(Kind::Settings, UNITS, &[units], Dtype::U8)],
         size: UploadSize::FromValues,
-        ..MessageSpec::default()
+        ..MessageSpec::of(vec![TensorSpec::parameter(VALUES, &[sent.sum()])])
     }
 }
 
@@ -84,11 +87,9 @@ pub(super) fn upload(
         units.extend(sent);
     }
     let nonzero = values.iter().filter(|value| **value != 0.0).count();
-    let extra = vec![
-        bytes(Kind::Settings, UNITS, bytes_of(units))?,
-        numbers(Kind::Weights, VALUES, values)?,
-    ];
-    Ok((Message { extra, ..Message::default() }, nonzero))
+    let parameters = [(VALUES, numbers(values))].into_iter().collect();
+    let extra = vec![bytes(Kind::Settings, UNITS, bytes_of(units))?];
+    Ok((Message { extra, ..Message::of(parameters) }, nonzero))
 }
 
 /// Returns the layout of what an upload of training contributes: every number of the base, and whether it was sent.
@@ -112,7 +113,7 @@ pub(super) fn contribution(
     upload: &Message,
 ) -> Result<Message, WireError> {
     let units = bits_of(bytes_in(named(upload, UNITS)?)?, shape.units())?;
-    let values = named(upload, VALUES)?.as_f32()?;
+    let values = numbers_in(upload, VALUES)?;
     let widths = shape.layers.iter().flat_map(|l| std::iter::repeat_n(l.width(), l.units()));
     let places: Vec<bool> = units
         .iter()
@@ -159,15 +160,11 @@ fn unflat(shape: &WeitShape, values: &[f32]) -> ParameterSet {
     shape.layers.iter().map(layer).collect()
 }
 
-/// Returns the sections of adaptive parts whose names begin with a prefix.
-fn sparse(shape: &WeitShape, prefix: &str, set: &ParameterSet) -> Result<[Section; 2], WireError> {
+/// Returns the bits of adaptive parts, and their numbers that are not zero.
+fn sparse(shape: &WeitShape, set: &ParameterSet) -> (Vec<u8>, Vec<f32>) {
     let all = flat(shape, set);
     let bits = bytes_of(all.iter().map(|value| *value != 0.0));
-    let values = all.into_iter().filter(|value| *value != 0.0).collect();
-    Ok([
-        bytes(Kind::Settings, &format!("{prefix}{BITS}"), bits)?,
-        numbers(Kind::Weights, &format!("{prefix}{VALUES}"), values)?,
-    ])
+    (bits, all.into_iter().filter(|value| *value != 0.0).collect())
 }
 
 fn sparse_places(shape: &WeitShape, prefix: &str) -> [TensorSpec; 2] {
@@ -175,17 +172,17 @@ fn sparse_places(shape: &WeitShape, prefix: &str) -> [TensorSpec; 2] {
     let (bits, values) = (format!("{prefix}{BITS}"), format!("{prefix}{VALUES}"));
     [
         TensorSpec::new(Kind::Settings, bits, &[count.div_ceil(8)], Dtype::U8),
-        TensorSpec::new(Kind::Weights, values, &[count], Dtype::F32),
+        TensorSpec::parameter(values, &[count]),
     ]
 }
 
 fn from_sparse(
     shape: &WeitShape,
     bits: &NamedTensor,
-    values: &NamedTensor,
+    values: &[f32],
 ) -> Result<ParameterSet, WireError> {
     let bits = bits_of(bytes_in(bits)?, shape.numbers())?;
-    Ok(unflat(shape, &spread(&bits, values.as_f32()?)?))
+    Ok(unflat(shape, &spread(&bits, values)?))
 }
 
 /// Parts of one task of a client, as it reports them at the end of a stage.
@@ -204,12 +201,14 @@ pub(super) struct ReportedPart {
 
 /// Returns the layout of a report of this many parts, of which the last is the current task's.
 pub(super) fn report_spec(shape: &WeitShape, parts: usize, entries: usize) -> MessageSpec {
-    let mut extra = Vec::new();
+    let (mut parameters, mut extra) = (Vec::new(), Vec::new());
     let statistic = |name: String, shape: &[usize]| {
         TensorSpec::new(Kind::Statistics, name, shape, Dtype::F32).kept()
     };
     for part in 0..parts {
-        extra.extend(sparse_places(shape, &format!("{part}.")));
+        let [bits, values] = sparse_places(shape, &format!("{part}."));
+        extra.push(bits);
+        parameters.push(values);
         let masks = shape.layers.iter();
         extra.extend(
             masks.map(|layer| statistic(format!("{part}.{MASK}/{}", layer.name), &[layer.units()])),
@@ -233,7 +232,7 @@ pub(super) fn report_spec(shape: &WeitShape, parts: usize, entries: usize) -> Me
     let mut control = MetaWriter::new();
     control.u32s(&rows);
     let (control, size) = (control.finish(), UploadSize::FromValues);
-    MessageSpec { control, extra, size, ..MessageSpec::default() }
+    MessageSpec { control, extra, size, ..MessageSpec::of(parameters) }
 }
 
 /// Returns the message of a report.
@@ -244,10 +243,12 @@ pub(super) fn report(
 ) -> Result<Message, WireError> {
     let mut control = MetaWriter::new();
     control.u32s(&parts.iter().map(|part| part.first_row as u32).collect::<Vec<_>>());
-    let mut extra = Vec::new();
+    let (mut parameters, mut extra) = (ParameterSet::new(), Vec::new());
     for (number, part) in parts.iter().enumerate() {
         let kept = sparse_set(&part.adaptive, limit);
-        extra.extend(sparse(shape, &format!("{number}."), &kept)?);
+        let (bits, values) = sparse(shape, &kept);
+        extra.push(bytes(Kind::Settings, &format!("{number}.{BITS}"), bits)?);
+        parameters.insert(format!("{number}.{VALUES}"), numbers(values));
         let mut said = Section::new(Kind::Statistics, Vec::new());
         for (name, set) in [(MASK, &part.mask), (ATTENTION, &part.attention), (LOCAL, &part.local)]
         {
@@ -256,7 +257,7 @@ pub(super) fn report(
         }
         extra.push(said);
     }
-    Ok(Message { control: control.finish(), extra, ..Message::default() })
+    Ok(Message { control: control.finish(), extra, ..Message::of(parameters) })
 }
 
 /// Returns a set without the numbers that do not exceed the limit.
@@ -281,7 +282,8 @@ pub(super) fn read_report(
     fields.finish()?;
     let read = |(number, row): (usize, &u32)| {
         let of = |name: &str| named(message, &format!("{number}.{name}"));
-        let adaptive = from_sparse(shape, of(BITS)?, of(VALUES)?)?;
+        let values = numbers_in(message, &format!("{number}.{VALUES}"))?;
+        let adaptive = from_sparse(shape, of(BITS)?, values)?;
         let set =
             |name: &str| crate::policy::vectors_of(&message.extra, &format!("{number}.{name}"));
         let part = ReportedPart {
@@ -325,7 +327,10 @@ pub(super) fn knowledge<'e>(
 ) -> Result<Asset, WireError> {
     let (mut clients, mut sections) = (Vec::new(), Vec::new());
     for (client, adaptive) in entries {
-        sections.extend(sparse(shape, &format!("{client}."), adaptive)?);
+        let (bits, values) = sparse(shape, adaptive);
+        sections.push(bytes(Kind::Settings, &format!("{client}.{BITS}"), bits)?);
+        let values = NamedTensor::f32(format!("{client}.{VALUES}"), [values.len()], values)?;
+        sections.push(Section::new(Kind::Weights, vec![values]));
         clients.push(client);
     }
     let mut control = MetaWriter::new();
@@ -344,7 +349,7 @@ pub(super) fn entries_of(shape: &WeitShape, body: &Body) -> Result<Vec<Parameter
     let entry = |client: &u32| {
         let bits = body.tensor(Kind::Settings, &format!("{client}.{BITS}"))?;
         let values = body.tensor(Kind::Weights, &format!("{client}.{VALUES}"))?;
-        from_sparse(shape, bits, values)
+        from_sparse(shape, bits, values.as_f32()?)
     };
     clients.iter().map(entry).collect()
 }
