@@ -56,7 +56,7 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         cfed::entry().of_family(Distillation),
         pilora::entry().of_family(Adapters),
         lorm::entry().of_family(Adapters),
-        fedweit::entry().of_family(Adapters),
+        fedweit::entry().of_family(Distillation),
         regmean::entry().of_family(Averaging),
     ]
 }
