@@ -9,8 +9,8 @@ use fedcast::learning::{OptimizerConfig, TrainingPlan};
 use fedcast::methods::fedweit::{FedWeit, FedWeitMethod, SplitLayers};
 use fedcast::model::{BackboneConfig, ParameterSet};
 use fedcast::policy::{
-    ClassCounts, ExchangeFacts, MessageKind, Method, ModelFacts, Predictor, RoundContext,
-    RoundWork, Scope, Stage, UploadSize, WireForm, one_participant_per_client, parameters_of,
+    ClassCounts, ExchangeFacts, MessageKind, Method, ModelFacts, RoundContext, RoundWork, Scope,
+    Stage, UploadSize, WireForm, one_participant_per_client, parameters_of,
 };
 use fedcast::quantity::ClientId;
 use fedcast::wire::{Body, Codec, CodecPlan, FrameSize, Kind, MetaReader, TensorValues};

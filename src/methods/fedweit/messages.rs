@@ -51,11 +51,16 @@ fn named<'m>(message: &'m Message, name: &str) -> Result<&'m NamedTensor, WireEr
     message.named(name).ok_or_else(|| WireError::Malformed(format!("`{name}` is missing")))
 }
 
-/// Returns the layout of a download of training.
+/// Returns the layout of a download of training. A knowledge base is as large if no number is below the limit.
 pub(super) fn download_spec(shape: &WeitShape, assets: Vec<AssetSpec>) -> MessageSpec {
     let place = |layer: &super::SplitLayer| TensorSpec::parameter(&*layer.name, &layer.shape);
     let control = vec![0; 8 * assets.len()];
-    MessageSpec { control, assets, ..MessageSpec::of(shape.layers.iter().map(place).collect()) }
+    MessageSpec {
+        control,
+        is_upper_bound: !assets.is_empty(),
+        assets,
+        ..MessageSpec::of(shape.layers.iter().map(place).collect())
+    }
 }
 
 /// Returns the layout of an upload of training, where no two masks are equal.
