@@ -158,7 +158,7 @@ impl WeitClient<'_> {
         let validates = |sample: &u32| {
             let count = met.entry(labels[*sample as usize]).or_default();
             *count += 1;
-            *count % every == 0
+            count.is_multiple_of(every)
         };
         let (validating, training): (Vec<u32>, Vec<u32>) =
             shard.iter().copied().partition(validates);

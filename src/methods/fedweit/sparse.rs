@@ -35,7 +35,7 @@ pub(super) fn thresholded(values: &[f32], limit: f64) -> Vec<f32> {
 pub(super) fn bytes_of(bits: impl IntoIterator<Item = bool>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (at, bit) in bits.into_iter().enumerate() {
-        if at % 8 == 0 {
+        if at.is_multiple_of(8) {
             bytes.push(0);
         }
         if let (true, Some(last)) = (bit, bytes.last_mut()) {
