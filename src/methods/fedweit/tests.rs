@@ -126,9 +126,9 @@ fn units_count_where_they_were_sent() {
     let found = taken.get("a.weight").unwrap().values.to_vec();
     assert_eq!(found[..6], own.get("a.weight").unwrap().values[..6]);
     let [one, other] = [&senders[0].0, &senders[1].0].map(|set| set.get("a.weight").unwrap());
-    for at in 6..12 {
-        assert_eq!(found[at], (one.values[at] + other.values[at]) / 2.0);
-    }
+    let pairs = one.values.iter().zip(other.values.iter());
+    let means: Vec<f32> = pairs.map(|(one, other)| (one + other) / 2.0).collect();
+    assert_eq!(found[6..], means[6..]);
 }
 
 /// An upload of another shape is refused, not spread.
