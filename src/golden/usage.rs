@@ -30,7 +30,6 @@ const WAITING: &[(&str, &str, &str)] = &[
         "adapters that are fed by the output of the layers they stand behind",
     ),
     ("bert_small", "pooled", "BERT's pooler; methods take tokens"),
-    ("fedweit", "*", "FedWEIT"),
     ("inversion", "anchored.*", "LANDER"),
     ("inversion", "bn.kept.*", "TARGET and LANDER, whose moments are smoothed over calls"),
     ("inversion", "bn.l2*", "TARGET and LANDER"),

@@ -27,6 +27,7 @@ pub mod fedlwf_mc;
 pub mod fedopt;
 pub mod fedproto;
 pub mod fedprox;
+pub mod fedweit;
 mod first_method;
 pub mod fisheravg;
 pub mod glfc;

@@ -65,6 +65,11 @@ impl ElementwiseAverage {
         self
     }
 
+    /// Returns the sums of weights of a parameter, number by number.
+    pub fn weights(&self, name: &str) -> Option<&[f64]> {
+        self.by_name.get(name).map(|weighed| &weighed.weights[..])
+    }
+
     /// Returns `base + (sum of w (value - base)) / (sum of w)`, rounded once to f32.
     pub fn apply(&self, base: ParameterSet) -> ParameterSet {
         let mut result = base;

@@ -27,8 +27,8 @@ pub struct MessageSpec {
     pub assets: Vec<AssetSpec>,
     /// Rule for the size of an upload: known before training or not.
     pub size: UploadSize,
-    /// True if a download may hold fewer tensors besides its parameters than declared: those that the server knows by
-    /// then.
+    /// True if a download may hold fewer tensors besides its parameters, or smaller assets, than declared: those that
+    /// the server knows by then.
     pub is_upper_bound: bool,
 }
 

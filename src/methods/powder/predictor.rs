@@ -27,6 +27,8 @@ pub struct ClientTaskModels {
     backbone: Arc<Backbone>,
     models: Vec<ClientTaskModel>,
     frozen: FrozenPart,
+    /// True if models have prompts that depend on queries.
+    asks: bool,
 }
 
 impl ClientTaskModels {
@@ -37,7 +39,21 @@ impl ClientTaskModels {
         first: usize,
     ) -> ClientTaskModels {
         let frozen = if first == 0 { FrozenPart::Nothing } else { FrozenPart::Below(first) };
-        ClientTaskModels { backbone: Arc::clone(backbone), models: client_tasks, frozen }
+        ClientTaskModels {
+            backbone: Arc::clone(backbone),
+            models: client_tasks,
+            frozen,
+            asks: true,
+        }
+    }
+
+    /// Creates a predictor of networks without prompts, of which this part is frozen.
+    pub fn of_networks(
+        backbone: &Arc<Backbone>,
+        models: Vec<ClientTaskModel>,
+        frozen: FrozenPart,
+    ) -> ClientTaskModels {
+        ClientTaskModels { backbone: Arc::clone(backbone), models, frozen, asks: false }
     }
 
     /// Returns the scores `(samples, rows in scope)` of what each client task makes of them.
@@ -102,7 +118,7 @@ impl Predictor for ClientTaskModels {
     }
 
     fn asks_queries(&self) -> bool {
-        true
+        self.asks
     }
 
     fn to_device(&self, ctx: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
@@ -115,8 +131,8 @@ impl Predictor for ClientTaskModels {
             Ok(ClientTaskModel { rows: client_task.rows.clone(), model })
         };
         let client_tasks = self.models.iter().map(here).collect::<Result<_, _>>()?;
-        let (backbone, frozen) = (Arc::clone(&ctx.backbone), self.frozen);
-        Ok(Some(Arc::new(ClientTaskModels { backbone, models: client_tasks, frozen })))
+        let (backbone, frozen, asks) = (Arc::clone(&ctx.backbone), self.frozen, self.asks);
+        Ok(Some(Arc::new(ClientTaskModels { backbone, models: client_tasks, frozen, asks })))
     }
 }
 

@@ -192,6 +192,25 @@ fn own_tasks() {
     }
 }
 
+/// Clients keep the parts of all their tasks, the server those that they reported.
+#[test]
+fn decomposed_weights() {
+    let equal = DIGITS.replace("sizes = [4, 3, 3]", "sizes = [3, 3, 4]");
+    let backbone = "backbone = { kind = \"resnet18\", width = 4 }\n";
+    for more in ["", ", retroactive = true"] {
+        goes_on(&format!("{equal}method = {{ name = \"fedweit\"{more} }}\n{backbone}{THREE}"));
+    }
+    let own = DIGITS.replace(
+        "sizes = [4, 3, 3]",
+        "count = 3, arrival = \"client-tasks\", classes_per_client_task = 3",
+    );
+    let own = own.replace(
+        "kind = \"capped\", beta = 1.0, min_samples = 2",
+        "kind = \"slices\", fraction = 0.5",
+    );
+    goes_on(&format!("{own}method = {{ name = \"fedweit\", train = \"head\" }}\n{THREE}"));
+}
+
 /// A generator that the server trains as a task ends, and the model that it is for.
 #[test]
 fn generators_of_images() {

@@ -21,7 +21,9 @@ use fedcast::policy::{
     RoundContext, RunContext, Scope, Server, Stage, UploadSize, Wrapped,
 };
 use fedcast::quantity::{ClientId, ParticipantId, Round};
-use fedcast::wire::{Body, Codec, CodecPlan, FrameHeader, WireError, decode, encode};
+use fedcast::wire::{
+    Body, BodyShape, Codec, CodecPlan, FrameHeader, FrameSize, WireError, decode, encode,
+};
 
 pub const SEED: u64 = 5;
 
@@ -259,7 +261,16 @@ impl Watched {
         let assets = member.download.assets.clone();
         let named: Vec<_> = assets.iter().map(|asset| asset.body.sketch()).collect();
         let promised: Vec<_> = down_layout.assets.iter().map(|asset| asset.body.clone()).collect();
-        assert_eq!(named, promised, "a Down names other assets than its layout");
+        let size = |sketch: &BodyShape| FrameSize::of_sketch(sketch, &CodecPlan::default()).payload;
+        match down_layout.is_upper_bound {
+            true => {
+                assert_eq!(named.len(), promised.len());
+                let sizes = named.iter().zip(&promised);
+                let fits = |(named, promised): (&_, &_)| size(named) <= size(promised);
+                assert!(sizes.into_iter().all(fits), "a Down names larger assets than its layout");
+            }
+            false => assert_eq!(named, promised, "a Down names other assets than its layout"),
+        }
         let mut outcomes = self.method.train(std::slice::from_mut(member), ctx);
         let outcome = outcomes.remove(0);
         let metrics = outcome.as_ref().map(|o| o.metrics.clone()).unwrap_or_default();
