@@ -39,6 +39,7 @@ pub mod icarl;
 pub mod joint;
 pub mod l2p;
 mod local_fisher;
+pub mod lander;
 pub mod lorm;
 pub mod low_rank;
 pub mod lwf;
