@@ -43,8 +43,8 @@ use super::prompting::PromptPool;
 use crate::data::Batch;
 use crate::model::ops::SampleGroups;
 use crate::model::{
-    Adaptation, Adjustment, Backbone, ClassHead, Dropout, Drops, FrozenPart, Mapping,
-    MappingPlace, ModelError, ParameterSet, Variables, ops,
+    Adaptation, Adjustment, Backbone, ClassHead, Dropout, Drops, FrozenPart, Mapping, MappingPlace,
+    ModelError, ParameterSet, Variables, ops,
 };
 
 /// A network that answers with scores over head rows, frozen or in training.

@@ -56,9 +56,11 @@ impl CropFlip {
                         };
                         let place = inside(top + row, height).zip(inside(left + column, width));
                         // Behind the pixels of a sample stands a zero.
-                        places.push(place.map_or(size, |(row, column)| {
-                            (channel * height + row) * width + column
-                        }) as u32);
+                        places.push(
+                            place.map_or(size, |(row, column)| {
+                                (channel * height + row) * width + column
+                            }) as u32,
+                        );
                     }
                 }
             }

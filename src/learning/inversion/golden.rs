@@ -64,9 +64,8 @@ impl GoldenNetwork {
             let norm = Norm { weight, bias, running, trains, eps: NORM_EPS };
             convolutions.push((kernel, norm));
         }
-        let mapping = maps.then(|| {
-            (tensor("att.weight", &[12, 16], None), tensor("att.bias", &[12], None))
-        });
+        let mapping =
+            maps.then(|| (tensor("att.weight", &[12, 16], None), tensor("att.bias", &[12], None)));
         let weight = tensor("fc.weight", &[6, if maps { 12 } else { 16 }], None);
         let stored = golden.f32(&format!("{tag}.fc.bias"));
         let bias = tensor("fc.bias", &[6], Some(stored));
@@ -195,10 +194,7 @@ fn golden_distance_of_moments() {
 fn golden_distillation_of_the_student() {
     let Some(golden) = Golden::open("inversion") else { return };
     let student = golden.variable("distil.s");
-    let form = crate::learning::losses::Distillation::Kl;
-    let teacher = golden.f32("distil.f");
-    let loss = crate::learning::losses::distillation(&student, &teacher, 0..6, 20.0, form).unwrap();
-    let loss = (loss * 400.0).unwrap();
+    let loss = student_loss(&student, &golden.f32("distil.f"), 20.0).unwrap();
     golden.assert_tensor("distil", &loss);
     let gradients = loss.backward().unwrap();
     golden.assert_tensor("distil.grad_s", gradients.get(&student).expect("a gradient"));

@@ -8,6 +8,9 @@ use crate::data::{Batch, DataError, Loader, Shard, Split, TaskSequence, Transfor
 use crate::numerics::distributions::shuffle;
 use crate::numerics::streams::{Domain, StreamKey};
 
+/// Unit of the keys of a pool, apart from those of a client's own samples.
+const POOL: u32 = u32::MAX;
+
 /// Batches of images of one size, 8 bits per channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImagePool {
@@ -111,11 +114,11 @@ impl PoolReplay {
         let batches = self.images.len().div_ceil(size).max(1) as u64;
         let (pass, at) = (step / batches, (step % batches) as usize);
         let mut order = self.images.clone();
-        shuffle(&mut key.domain(Domain::Shuffle).named("pool").step(pass).rng(), &mut order);
+        shuffle(&mut key.domain(Domain::Shuffle).unit(POOL).step(pass).rng(), &mut order);
         let shard: Shard = order.chunks(size).nth(at).unwrap_or_default().into();
         let (split, tasks) = (Arc::clone(&self.split), Arc::clone(&self.task_sequence));
         let loader = Loader::new(split, shard, tasks, Arc::clone(&self.transform));
-        let key = key.domain(Domain::Augment).named("pool");
+        let key = key.domain(Domain::Augment).unit(POOL);
         let empty = || DataError::unfit("a pool without images", "generate at least one batch");
         loader.epoch_in_order(pass, size, key).next().ok_or_else(empty)?
     }
@@ -139,8 +142,7 @@ mod tests {
     }
 
     fn replay(pool: &ImagePool, limit: usize) -> PoolReplay {
-        let tasks =
-            TaskSequence::new(4, &ClassPermutation::Native, &TaskSizes::Even(2)).unwrap();
+        let tasks = TaskSequence::new(4, &ClassPermutation::Native, &TaskSizes::Even(2)).unwrap();
         let through = (&Arc::new(tasks), &Arc::new(Transform::default()));
         pool.replay(pool.by_name(limit), through).unwrap()
     }

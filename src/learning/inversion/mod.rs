@@ -33,5 +33,5 @@ pub use diversity::diversity;
 pub use image_pool::{ImagePool, PoolReplay};
 pub use norm_distance::{SmoothedMoments, norm_distance};
 pub use statistics::{norm_statistics, normal_divergence};
-pub use student::{StudentTraining, student_start};
+pub use student::{StudentTraining, student_loss, student_start};
 pub use training::{InversionLoss, InversionSteps, InversionTerms, train_generator};

@@ -44,7 +44,8 @@ impl SmoothedMoments {
             let [means, variances] = running;
             let running = [means?, variances?].concat();
             let kept = self.kept.as_ref().and_then(|kept| kept.get(norm));
-            let term = norm_distance(&moments, &running, kept.map(|kept| (&kept[..], self.weight)))?;
+            let term =
+                norm_distance(&moments, &running, kept.map(|kept| (&kept[..], self.weight)))?;
             sum = Some(match sum {
                 None => term,
                 Some(sum) => (sum + term)?,
@@ -185,8 +186,10 @@ mod tests {
         for (got, wanted) in kept.iter().zip([1.2, 2.4, 1.8, 1.8]) {
             assert!((got - wanted).abs() < 1e-5, "{kept:?}");
         }
-        assert!(norm_distance(&Tensor::zeros((2, 3), DType::F32, &Device::Cpu)?, &[0.0; 4], None)
-            .is_err());
+        assert!(
+            norm_distance(&Tensor::zeros((2, 3), DType::F32, &Device::Cpu)?, &[0.0; 4], None)
+                .is_err()
+        );
         Ok(())
     }
 }

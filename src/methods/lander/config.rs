@@ -60,7 +60,7 @@ pub struct Lander {
     #[key(default = true, source = "the release; false in STSA's copy")]
     pub bound_first_task: bool,
     /// Weight of the losses on a client's own samples from the second task on, before its factor.
-    #[key(default = 0.2, at_least = 0.0, source = RELEASE)]
+    #[key(default = 0.2, above = 0.0, source = RELEASE)]
     pub cur_weight: f64,
     /// Weight of the losses on generated images, before its factor.
     ///
@@ -271,12 +271,12 @@ mod tests {
 
     #[test]
     fn golden_weights_by_task() {
-        let Some(golden) = Golden::open("losses") else { return };
+        let Some(golden) = Golden::open("metrics") else { return };
         let args = golden.i64("lander.args");
         let of = |pair: &[i64]| Lander::default().weights(pair[0] as usize, pair[1] as usize);
         let (cur, pre): (Vec<f64>, Vec<f64>) = args.chunks(2).map(of).unzip();
-        golden.assert_close_f64("lander.cur", &cur);
-        golden.assert_close_f64("lander.pre", &pre);
+        golden.assert_close("lander.cur", &cur);
+        golden.assert_close("lander.pre", &pre);
     }
 
     /// LANDER card, section 9.2: at 10 of 20 classes.

@@ -24,11 +24,13 @@ impl LabelEmbeddings {
         if classes > width {
             return Err(format!("{classes} rows of width {width} cannot be orthogonal"));
         }
-        let key = StreamKey::new(0, Domain::Method).named("label embeddings");
+        let key = |class: usize| {
+            StreamKey::new(0, Domain::Method).named(&format!("label embedding {class}"))
+        };
         let mut rows: Vec<Vec<f64>> = Vec::with_capacity(classes);
-        for class in 0..classes as u64 {
+        for class in 0..classes {
             let mut drawn = vec![0f32; width];
-            fill_normal(&mut key.step(class).rng(), &mut drawn);
+            fill_normal(&mut key(class).rng(), &mut drawn);
             let mut row: Vec<f64> = drawn.into_iter().map(f64::from).collect();
             // Twice: rounding leaves a rest the first time.
             for known in rows.iter().chain(&rows) {

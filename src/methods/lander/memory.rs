@@ -81,7 +81,8 @@ impl ServerState for LanderMemory {
 impl Saved for LanderMemory {
     fn save(&self) -> Body {
         let mut sections = Vec::new();
-        let single = |name, value: u32| NamedTensor::u32(name, [], vec![value]).expect("one number");
+        let single =
+            |name, value: u32| NamedTensor::u32(name, [], vec![value]).expect("one number");
         let mut notes = Vec::new();
         notes.extend(self.task.map(|task| single(SELECTING, u32::from(task.0))));
         if let Some(asset) = &self.images {
@@ -124,11 +125,7 @@ fn asset(task: u32, body: Body) -> Arc<Asset> {
 }
 
 /// Returns the shape of the images of the task with this index.
-pub(super) fn asset_spec(
-    task: u16,
-    synthesis: &LanderSynthesis,
-    model: &ModelFacts,
-) -> AssetSpec {
+pub(super) fn asset_spec(task: u16, synthesis: &LanderSynthesis, model: &ModelFacts) -> AssetSpec {
     let shape = [&[synthesis.images()], &synthesis.image_shape(model)[..]].concat();
     let tensor = TensorShape::new(IMAGES, shape, Dtype::U8);
     let section = SectionShape::new(Kind::SyntheticData, vec![tensor]);
@@ -158,9 +155,8 @@ mod tests {
     use crate::policy::{parameter_sections, parameters_of};
 
     fn theta(value: f32) -> ParameterSet {
-        let parameter = |name: &str| {
-            (name.to_owned(), Parameter { shape: vec![1], values: [value].into() })
-        };
+        let parameter =
+            |name: &str| (name.to_owned(), Parameter { shape: vec![1], values: [value].into() });
         ["head.bias", "conv1.weight"].map(parameter).into_iter().collect()
     }
 

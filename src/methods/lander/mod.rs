@@ -210,7 +210,10 @@ impl LocalUpdate<()> for Lander {
     }
 
     fn restrictions(&self) -> Vec<Restriction> {
-        Restriction::against(&[Capability::MixedTasks], "the old model and its images are of one task")
+        Restriction::against(
+            &[Capability::MixedTasks],
+            "the old model and its images are of one task",
+        )
     }
 }
 

@@ -26,8 +26,13 @@ use crate::policy::{ModelFacts, RunContext};
 
 /// Decay of the first moment of Adam.
 const BETA: f64 = 0.5;
+/// Units of keys, which tell draws of a call apart; layers have none.
+const GENERATOR: u32 = 1;
+const STUDENT: u32 = 2;
+const LABELS: u32 = 3;
+const WINDOWS: u32 = 4;
 /// Momentum and weight decay of the student.
-const STUDENT: (f64, f64) = (0.9, 2e-4);
+const STUDENT_SGD: (f64, f64) = (0.9, 2e-4);
 /// Start values of the mean and the deviation of pixels.
 const PIXELS: (f32, f32) = (0.5, 0.2);
 
@@ -129,7 +134,7 @@ pub(super) fn terms(
         Some(student) => adversarial(seen.scores, student)?,
         None => nothing()?,
     };
-    Ok([norms, own, student, anchors.bound(seen.mapped, labels)?])
+    Ok([norms, own, student, anchors.bound(seen.mapped, labels, 1.0)?])
 }
 
 /// Returns the sum of terms by their weights.
@@ -161,7 +166,7 @@ impl Synthesis<'_> {
     pub fn run(&self, theta: &ParameterSet, classes: usize) -> Result<ImagePool, LearningError> {
         let Synthesis { settings, anchors, model, ctx, key, .. } = *self;
         let (config, device) = (settings.config(model), &ctx.device);
-        let start = ImageGenerator::initial_parameters(&config, key.named("generator"));
+        let start = ImageGenerator::initial_parameters(&config, key.unit(GENERATOR));
         let widths = (anchors.table.width(), settings.latent as usize);
         let blocks = (settings.batch as usize, settings.block as usize);
         let generator = LanderGenerator {
@@ -171,7 +176,7 @@ impl Synthesis<'_> {
             crop: settings.crop(),
         };
         let teacher = Classifier::frozen(&ctx.backbone, theta)?;
-        let mut student = student_start(theta, key.named("student"));
+        let mut student = student_start(theta, key.unit(STUDENT));
         let mut moments = SmoothedMoments::new(settings.momentum);
         let mut pool = ImagePool::new(settings.image_shape(model), settings.batch as usize);
         for call in 1..=settings.calls() {
@@ -200,8 +205,8 @@ impl Synthesis<'_> {
     ) -> Result<Tensor, LearningError> {
         let Synthesis { settings, anchors, ctx, .. } = *self;
         let key = self.key.round(call);
-        generator.noise.redraw(key.named("noise"))?;
-        let labels = balanced_labels(classes, settings.batch as usize, key.named("labels"));
+        generator.noise.redraw(key)?;
+        let labels = balanced_labels(classes, settings.batch as usize, key.unit(LABELS));
         let shape = (labels.len(), anchors.table.width());
         let embeddings = Tensor::from_vec(anchors.of(&labels), shape, &ctx.device)?;
         let mut optimizer = generator.optimizer(settings.rate, settings.normalization_rate);
@@ -209,7 +214,7 @@ impl Synthesis<'_> {
         let weights = [statistics, label_weight, adversarial, anchors.weight];
         let mut best: Option<(f32, Tensor)> = None;
         for step in 0..u64::from(settings.steps) {
-            let windows = generator.crop.windows(labels.len(), key.named("crop").step(step));
+            let windows = generator.crop.windows(labels.len(), key.unit(WINDOWS).step(step));
             let (images, seen) = generator.forward(&embeddings, &windows)?;
             let (features, norms) = teacher.backbone().tapped_features(&seen)?;
             let scores = teacher.logits(&features)?.narrow(1, 0, classes)?.contiguous()?;
@@ -229,7 +234,10 @@ impl Synthesis<'_> {
             let total = weighted(&terms(&known, &labels, moments, anchors)?, weights)?;
             let value = total.to_scalar::<f32>()?;
             if !value.is_finite() {
-                return Err(LearningError::NonFinite { what: "loss of the generator".into(), step });
+                return Err(LearningError::NonFinite {
+                    what: "loss of the generator".into(),
+                    step,
+                });
             }
             if best.as_ref().is_none_or(|(lowest, _)| value < *lowest) {
                 best = Some((value, images.detach()));
@@ -248,7 +256,7 @@ impl Synthesis<'_> {
         call: u32,
     ) -> Result<ParameterSet, LearningError> {
         let Synthesis { settings, ctx, .. } = *self;
-        let (momentum, weight_decay) = STUDENT;
+        let (momentum, weight_decay) = STUDENT_SGD;
         let learning_rate = settings.student_rate;
         let training = StudentTraining {
             steps: settings.student_steps,
@@ -259,7 +267,7 @@ impl Synthesis<'_> {
         };
         let through = (&ctx.task_sequence, &ctx.train_transform);
         let images = pool.replay(pool.by_name(self.limit), through)?;
-        let key = self.key.round(call).named("student");
+        let key = self.key.round(call).unit(STUDENT);
         training.train((&Arc::clone(&ctx.backbone), student), teacher, (&images, key))
     }
 }

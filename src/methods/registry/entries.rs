@@ -8,8 +8,8 @@ use crate::methods::fedopt::ServerOptimizer;
 use crate::methods::{
     adapter, c2prompt, ccvr, cfed, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
     fedavg_prompt, fedavgm, feddc, fedhaf, fedlwf_2t, fedlwf_mc, fedopt, fedproto, fedprox,
-    fisheravg, glfc, gradma, hepco, hgp, icarl, joint, l2p, lander, lorm, lwf, mfcl, oracle, pilora, pip,
-    powder, regmean, scaffold, stsa,
+    fisheravg, glfc, gradma, hepco, hgp, icarl, joint, l2p, lander, lorm, lwf, mfcl, oracle,
+    pilora, pip, powder, regmean, scaffold, stsa,
 };
 
 /// Returns the built-in methods, in the order in which they are shown.

@@ -61,7 +61,8 @@ impl LabelNoise {
         Ok(LabelNoise { norm, layers, block: block.max(1), variables })
     }
 
-    /// Draws the weights of all layers from a standard normal, each from its own stream, and sets biases to zero.
+    /// Draws the weights of all layers from a standard normal, each from its own stream by its name, and sets biases to
+    /// zero.
     ///
     /// # Errors
     /// What the device reports.
@@ -108,8 +109,8 @@ mod tests {
     use super::*;
     use crate::numerics::streams::Domain;
 
-    fn key(step: u64) -> StreamKey {
-        StreamKey::new(4, Domain::Method).step(step)
+    fn key(step: u32) -> StreamKey {
+        StreamKey::new(4, Domain::Method).round(step)
     }
 
     fn embeddings(rows: usize) -> Tensor {
@@ -135,7 +136,8 @@ mod tests {
             let weight = noise.layers[row / 2].0.to_vec2::<f32>()?;
             for (output, got) in got.iter().enumerate() {
                 let of = |c: usize| {
-                    let normed = (f64::from(rows[row][c]) - mean(c)) / (spread(c) / 5.0 + 1e-5).sqrt();
+                    let normed =
+                        (f64::from(rows[row][c]) - mean(c)) / (spread(c) / 5.0 + 1e-5).sqrt();
                     normed * f64::from(weight[output][c])
                 };
                 let wanted: f64 = (0..3).map(of).sum();

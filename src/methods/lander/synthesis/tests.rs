@@ -119,16 +119,15 @@ fn check(
 #[test]
 fn golden_bound_of_given_images() {
     let Some(golden) = Golden::open("inversion") else { return };
-    let (network, mut anchors) =
-        (GoldenNetwork::anchored(&golden), anchors(&golden));
+    let (network, mut anchors) = (GoldenNetwork::anchored(&golden), anchors(&golden));
     let (x, labels) = (golden.variable("x"), golden.labels("targets"));
     let (features, _) = network.features(&x);
-    let bound = anchors.bound(&features, &labels).unwrap();
+    let bound = anchors.bound(&features, &labels, 1.0).unwrap();
     golden.assert_tensor("lander.bound", &bound);
     let gradients = bound.backward().unwrap();
     golden.assert_tensor("lander.bound.grad_x", gradients.get(&x).expect("a gradient"));
     anchors.radius = 100.0;
-    golden.assert_tensor("lander.bound_off", &anchors.bound(&features, &labels).unwrap());
+    golden.assert_tensor("lander.bound_off", &anchors.bound(&features, &labels, 1.0).unwrap());
 }
 
 /// All terms of the loss, its gradients, and three steps of Adam on generator, layers, mean and deviation.
@@ -147,12 +146,8 @@ fn golden_loss_and_steps_of_the_generator() {
         let (mapped, norms) = teacher.features(&seen);
         let scores = teacher.scores(&mapped);
         let other = student.scores(&student.features(&seen).0);
-        let known = SeenImages {
-            scores: &scores,
-            mapped: &mapped,
-            norms: &norms,
-            student: Some(&other),
-        };
+        let known =
+            SeenImages { scores: &scores, mapped: &mapped, norms: &norms, student: Some(&other) };
         if agree.is_empty() {
             agree = agreement(&scores, &other);
         }
@@ -271,8 +266,7 @@ fn settings_of_a_synthesis_act() {
         |method| method.synthesis.flip = 0.0,
         |method| method.synthesis.block = 8,
     ];
-    let pools: Vec<Vec<u8>> =
-        changes.iter().map(|change| run(change).0.bytes().to_vec()).collect();
+    let pools: Vec<Vec<u8>> = changes.iter().map(|change| run(change).0.bytes().to_vec()).collect();
     for (at, pool) in pools.iter().enumerate() {
         for (other, others) in pools.iter().enumerate().take(at) {
             assert_ne!(pool, others, "changes {other} and {at}");
