@@ -71,6 +71,8 @@ fn assets_of_a_task_are_sent_once_per_client() {
         ("stsa/table1-cifar100-fed-lwf", 9 * 5),
         // The old model and the generator.
         ("stsa/table1-cifar100-mfcl", 2 * 9 * 5),
+        // The old model and the images.
+        ("stsa/table1-cifar100-lander", 2 * 9 * 5),
     ] {
         let found = asset_frames(&plan(&format!("scenarios/{file}.toml"), &[])).0;
         assert_eq!(found, frames, "{file}");
