@@ -75,7 +75,7 @@ impl Mapping {
     /// # Errors
     /// A weight without its bias, or what the device reports.
     pub fn frozen(set: &ParameterSet, device: &Device) -> Result<Option<Mapping>, ModelError> {
-        Ok(Mapping::with(set, |_, parameter| parameter.tensor(device))?)
+        Mapping::with(set, |_, parameter| parameter.tensor(device))
     }
 
     /// Returns the map that a set holds, over new variables, and these.

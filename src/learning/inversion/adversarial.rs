@@ -5,10 +5,9 @@ use candle_core::{Result, Tensor, bail};
 use super::largest;
 use crate::learning::losses::closed_form;
 
-/// `- mean over samples of a KL(softmax f | softmax s)` of scores `(b, K)`, where `a` is 1 if both prefer the same class
-/// and 0 else.
+/// `- mean a KL(softmax f | softmax s)` over the samples of scores `(b, K)`.
 ///
-/// It is never positive. The agreement is a constant; both scores have gradients.
+/// `a` is 1 if both prefer the same class and 0 else. It is never positive. The agreement is a constant; both scores have gradients.
 ///
 /// # Errors
 /// Scores of different shapes.

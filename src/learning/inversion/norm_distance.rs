@@ -1,4 +1,4 @@
-//! Distance of the moments of a batch from the running moments of batch norms, as TARGET and LANDER have it.
+//! Distance of the moments of a batch from running moments, as TARGET and LANDER have it.
 //!
 //! ```text
 //! sum over batch norms of  |var_run - v|_2 + |mean_run - m|_2
@@ -19,7 +19,7 @@ pub struct SmoothedMoments {
     weight: f64,
     /// Means, then variances, of each norm; nothing before the first call ends.
     kept: Option<Vec<Vec<f32>>>,
-    /// Those of the last batch.
+    /// Means, then variances, of the last batch.
     last: Vec<Vec<f32>>,
 }
 

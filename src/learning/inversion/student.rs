@@ -18,7 +18,7 @@ const NORM_DEVIATION: f32 = 0.02;
 
 /// Returns the parameters of a student of `teacher`, as the releases of TARGET and LANDER start it.
 ///
-/// Convolutions and linear layers are drawn anew: weights normal with variance `2 / (inputs + outputs)` (Xavier), biases
+/// Convolutions and linear layers are drawn again: weights normal with variance `2 / (inputs + outputs)` (Xavier), biases
 /// standard normal. Scales of batch norms are drawn around 1 with a deviation of 0.02, their shifts are 0. All else is
 /// kept, running moments and layer norms included. Every parameter has its own stream, keyed by its name.
 pub fn student_start(teacher: &ParameterSet, key: StreamKey) -> ParameterSet {
@@ -51,8 +51,9 @@ pub fn student_start(teacher: &ParameterSet, key: StreamKey) -> ParameterSet {
     teacher.iter().map(drawn).collect()
 }
 
-/// Returns `T^2 KL(softmax f/T | softmax s/T)` of scores `(b, K)`, a mean over samples; those of the teacher are
-/// row-major.
+/// Returns `T^2 KL(softmax f/T | softmax s/T)` of scores `(b, K)`, a mean over samples.
+///
+/// The teacher's are row-major.
 ///
 /// # Errors
 /// Scores of another number.

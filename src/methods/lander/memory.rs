@@ -39,8 +39,9 @@ impl LanderMemory {
         self.best = None;
     }
 
-    /// Keeps the parameters with which a round began if its loss is the lowest of the task; the first of equal ones
-    /// stays.
+    /// Keeps the parameters with which a round began if its loss is the lowest of the task.
+    ///
+    /// Of equal ones the first stays.
     pub(super) fn compare(&mut self, loss: f64, before: &ParameterSet) {
         if self.best.as_ref().is_none_or(|(lowest, _)| loss < *lowest) {
             self.best = Some((loss, before.clone()));

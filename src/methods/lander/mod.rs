@@ -71,7 +71,9 @@ const MAPPING: u64 = 1;
 /// Tensor of an upload: the sum of the first epoch's losses, and a one to count clients.
 const LOSSES: &str = "first_epoch_losses";
 
-/// Returns the place of the losses by which models are selected; those of late uploads are of another model.
+/// Returns the place of the losses by which models are selected.
+///
+/// Those of late uploads are of another model.
 fn losses() -> TensorSpec {
     TensorSpec::new(Kind::Statistics, LOSSES, &[2], Dtype::F64).summed(StalenessRule::Refuse)
 }

@@ -108,7 +108,9 @@ fn own_loss(
     ops::cross_entropy(logits, labels, rows.clone())? + bound
 }
 
-/// Returns the distillation of old rows and of mapped features; both models give logits and mapped features.
+/// Returns the distillation of old rows and of mapped features.
+///
+/// Both models give logits and mapped features.
 fn replay_loss(
     (logits, mapped): (&Tensor, &Tensor),
     (old_logits, old_mapped): (&Tensor, &Tensor),

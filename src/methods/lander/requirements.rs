@@ -21,7 +21,9 @@ pub(super) fn images() -> Requirement {
     Requirement::new(violation).summarized("images, and a network below the head")
 }
 
-/// Requires an embedding for every class, where the number of classes is known without opening the data.
+/// Requires an embedding for every class.
+///
+/// The number of classes must be known without opening the data.
 pub(super) fn embeddings(method: &Lander) -> Requirement {
     let method = method.clone();
     Requirement::new(move |scenario| {

@@ -26,7 +26,7 @@ use crate::policy::{ModelFacts, RunContext};
 
 /// Decay of the first moment of Adam.
 const BETA: f64 = 0.5;
-/// Units of keys, which tell draws of a call apart; layers have none.
+/// Units of keys, by which draws of a call differ; layers have none.
 const GENERATOR: u32 = 1;
 const STUDENT: u32 = 2;
 const LABELS: u32 = 3;
@@ -107,7 +107,7 @@ impl LanderGenerator {
     }
 }
 
-/// What the model has for a batch of images.
+/// Outputs of the model for a batch of images.
 pub(super) struct SeenImages<'a> {
     /// Scores of the classes seen, `(b, K)`.
     pub scores: &'a Tensor,

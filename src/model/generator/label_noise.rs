@@ -28,8 +28,9 @@ impl LabelNoise {
         batch.div_ceil(block.max(1))
     }
 
-    /// Returns layers from embeddings of width `inputs` to `outputs`, all zero until they are
-    /// [drawn](LabelNoise::redraw).
+    /// Returns layers from embeddings of width `inputs` to `outputs`.
+    ///
+    /// They are zero until they are [drawn](LabelNoise::redraw).
     ///
     /// # Errors
     /// When the device has no room.
@@ -61,8 +62,9 @@ impl LabelNoise {
         Ok(LabelNoise { norm, layers, block: block.max(1), variables })
     }
 
-    /// Draws the weights of all layers from a standard normal, each from its own stream by its name, and sets biases to
-    /// zero.
+    /// Draws the weights of all layers from a standard normal, and sets biases to zero.
+    ///
+    /// Each layer has its own stream, by its name.
     ///
     /// # Errors
     /// What the device reports.

@@ -174,8 +174,9 @@ impl ImageGenerator {
         Ok(Tensor::from_vec(values, (count, self.config.latent), &self.device)?)
     }
 
-    /// Noise `(b, latent)` to images `(b, channels, image, image)`, about as normalized pixels are or, with a logistic
-    /// function, from 0 to 1.
+    /// Noise `(b, latent)` to images `(b, channels, image, image)`.
+    ///
+    /// Values are about as normalized pixels are or, with a logistic function, from 0 to 1.
     ///
     /// # Errors
     /// When the noise has another width.

@@ -130,7 +130,7 @@ fn golden_bound_of_given_images() {
     golden.assert_tensor("lander.bound_off", &anchors.bound(&features, &labels, 1.0).unwrap());
 }
 
-/// All terms of the loss, its gradients, and three steps of Adam on generator, layers, mean and deviation.
+/// All terms of the loss, its gradients, and three steps of Adam on all that learns.
 #[test]
 fn golden_loss_and_steps_of_the_generator() {
     let Some(golden) = Golden::open("inversion") else { return };
