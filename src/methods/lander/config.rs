@@ -74,6 +74,8 @@ pub struct Lander {
     #[key(default = 10_000, at_least = 1.0, source = RELEASE)]
     pub replayed_images: u32,
     /// Global model of a task that the next one starts from.
+    ///
+    /// With "best" a task of a single round ends with the model that it began with.
     #[key(default = ModelSelection::Best, source = RELEASE)]
     pub selection: ModelSelection,
     /// The generator and its training.

@@ -231,12 +231,11 @@ impl UploadExtras<()> for Lander {
         _: &PackClient<'_, ()>,
         trained: &LocalTrainingResult,
     ) -> Result<Vec<Section>, PolicyError> {
-        let mut sections = vec![trained.sample_count()?];
+        let mut section = trained.sample_count()?;
         if self.selection == ModelSelection::Best {
-            let losses = losses().tensor(&[trained.first_epoch, 1.0])?;
-            sections.push(Section::new(Kind::Statistics, vec![losses]));
+            section.tensors.push(losses().tensor(&[trained.first_epoch, 1.0])?);
         }
-        Ok(sections)
+        Ok(vec![section])
     }
 }
 
