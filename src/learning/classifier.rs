@@ -10,6 +10,7 @@
 //! * `adjust.*`, `head.hidden.*` and `head.norm.*`: FedHAF's module and the hidden layer of its head, between frozen
 //!   features and the rows (features are then the module's); its batch norms take moments of the batch in
 //!   training, or those of the module its running ones ([`BatchNormMode`](crate::model::BatchNormMode));
+//! * `anchor.*` or `mapping.*`: a linear map of features, a branch or below the rows of the head (LANDER);
 //! * every parameter of the backbone by its own names: full fine-tuning. Its buffers (running statistics of
 //!   batch norms) move with the forward passes of training and come back among the parameters.
 //!
@@ -42,8 +43,8 @@ use super::prompting::PromptPool;
 use crate::data::Batch;
 use crate::model::ops::SampleGroups;
 use crate::model::{
-    Adaptation, Adjustment, Backbone, ClassHead, Dropout, Drops, FrozenPart, ModelError,
-    ParameterSet, Variables, ops,
+    Adaptation, Adjustment, Backbone, ClassHead, Dropout, Drops, FrozenPart, Mapping, MappingPlace,
+    ModelError, ParameterSet, Variables, ops,
 };
 
 /// A network that answers with scores over head rows, frozen or in training.
@@ -54,6 +55,8 @@ pub struct Classifier {
     adaptation: Adaptation,
     /// Prompts that each sample gets by its query.
     pool: Option<PromptPool>,
+    /// Map of features to label embeddings.
+    mapping: Option<Mapping>,
     /// Transformation between the backbone and the rows of the head.
     adjustment: Option<Adjustment>,
     head: ClassHead,
@@ -197,10 +200,21 @@ impl Classifier {
 
     /// Features to what the rows of the head get.
     fn below_rows(&self, features: &Tensor, drops: Option<Drops>) -> Result<Tensor, ModelError> {
-        match &self.adjustment {
-            Some(own) => Ok(own.hidden(features, drops)?),
-            None => Ok(features.clone()),
+        match (&self.adjustment, &self.mapping) {
+            (Some(own), _) => Ok(own.hidden(features, drops)?),
+            (None, Some(mapping)) if mapping.place == MappingPlace::Below => {
+                Ok(mapping.apply(features)?)
+            }
+            (None, _) => Ok(features.clone()),
         }
+    }
+
+    /// Features `(b, d)` in the space of label embeddings; `None` without a map.
+    ///
+    /// # Errors
+    /// When the features do not fit the map.
+    pub fn mapped(&self, features: &Tensor) -> Result<Option<Tensor>, ModelError> {
+        Ok(self.mapping.as_ref().map(|mapping| mapping.apply(features)).transpose()?)
     }
 
     /// `(b, d)` to `(b, rows)`.

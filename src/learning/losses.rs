@@ -22,6 +22,7 @@ mod anchored;
 mod members;
 mod prototypes;
 mod sigmoid;
+mod squared_gap;
 mod stored_logits;
 
 use std::ops::Range;
@@ -36,6 +37,7 @@ pub use prototypes::{ClassPrototypes, ProtoDistance};
 pub use sigmoid::{
     ClassReduction, sigmoid, sigmoid_cross_entropy, sigmoid_targets, weighted_sigmoid_cross_entropy,
 };
+pub use squared_gap::squared_gap;
 pub use stored_logits::stored_logits;
 
 use super::optimizer::lend;

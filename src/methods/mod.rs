@@ -40,6 +40,7 @@ pub mod hgp;
 pub mod icarl;
 pub mod joint;
 pub mod l2p;
+pub mod lander;
 mod local_fisher;
 pub mod lorm;
 pub mod low_rank;

@@ -52,6 +52,7 @@ mod gpu_memory;
 mod head;
 mod input_hook;
 mod lora;
+mod mapping;
 mod norm;
 mod parameters;
 mod prompt_tokens;
@@ -81,13 +82,15 @@ pub use embedded::{EMBEDDED_CONFIG, embedded_vit};
 pub use error::ModelError;
 pub use from_scenario::backbone_config;
 pub use frozen::{FROZEN_BATCH, FrozenPart, in_frozen_batches};
-pub use generator::{ImageGenerator, ImageGeneratorConfig};
+pub use generator::{GeneratorForm, ImageGenerator, ImageGeneratorConfig, LabelNoise};
 pub use gpu_memory::{GpuMemory, peak_gpu_memory_mb};
 pub use head::{HeadStart, LinearHead};
 pub use input_hook::{InputHook, LinearLayer};
 pub use lora::{
     Factor, LoraBlock, LoraPair, LoraPlace, LoraShape, is_lora, lora_name, lora_pairs, loras_of,
 };
+pub(crate) use mapping::Mapping;
+pub use mapping::MappingPlace;
 #[cfg(test)]
 pub(crate) use norm::NORM_EPS;
 pub use norm::NormInput;

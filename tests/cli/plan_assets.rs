@@ -73,6 +73,8 @@ fn assets_of_a_task_are_sent_once_per_client() {
         ("stsa/table1-cifar100-mfcl", 2 * 9 * 5),
         // The knowledge base: clients that go on with the task of the first stage have none.
         ("c2prompt/imagenet-r-fedweit", 2 + 3 + 3 + 4),
+        // The old model and the images.
+        ("stsa/table1-cifar100-lander", 2 * 9 * 5),
     ] {
         let found = asset_frames(&plan(&format!("scenarios/{file}.toml"), &[])).0;
         assert_eq!(found, frames, "{file}");

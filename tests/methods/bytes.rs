@@ -17,6 +17,7 @@ use fedcast::methods::fisheravg::FisherAvg;
 use fedcast::methods::gradma::GradMa;
 use fedcast::methods::hgp::{Hgp, Learns};
 use fedcast::methods::l2p::L2p;
+use fedcast::methods::lander::Lander;
 use fedcast::methods::lorm::Lorm;
 use fedcast::methods::lwf::Lwf;
 use fedcast::methods::mfcl::{GeneratorSettings, Mfcl};
@@ -324,6 +325,31 @@ fn mfcl_sends_the_bytes_of_its_card() {
     let more = 128 * 128 * 9 + 128 + 4 * 128;
     assert_eq!(payload(&on_model(&resnet, 2, tiny).assets[1]), generator + 4 * more - 4 * fewer);
     let plain = Mfcl { ft_weight: 0.0, kd_weight: 0.0, ..Mfcl::default() };
+    assert!(on_model(&resnet, 10, plain).assets.is_empty());
+}
+
+/// LANDER card, section 4 and invariant 6: STSA's table 5 prints 79,047.9 MiB for nine tasks of 100 rounds, both ways,
+/// with 10,496 images of 3,072 bytes each.
+#[test]
+fn lander_sends_the_bytes_of_stsa_s_table() {
+    let resnet = cifar100(BackboneConfig::ResNet(Default::default()), WireForm::Full);
+    let moments = 4 * (9_600 + 20);
+    let model = |rows: u64| 4 * (11_168_832 + 262_656 + 513 * rows) + moments;
+    let first = on_model(&resnet, 1, Lander::default());
+    // In addition to the sample count two numbers of losses.
+    assert_eq!((payload(&first.down), payload(&first.up)), (model(10), model(10) + 4 + 16));
+    assert!(first.assets.is_empty(), "nothing is replayed in the first task");
+    let mut total = 0;
+    for task in 2..=10 {
+        let sketch = on_model(&resnet, task, Lander::default());
+        let assets: Vec<u64> = sketch.assets.iter().map(payload).collect();
+        assert_eq!(assets, [model(10 * (task as u64 - 1)), 10_496 * 3_072]);
+        // The old model is the last download of the task before, which the table does not count again.
+        total += 100 * (payload(&sketch.down) + payload(&sketch.up)) + assets[1];
+    }
+    let mib = total as f64 / f64::from(1 << 20);
+    assert!((79_047.8..=79_048.1).contains(&mib), "{mib}");
+    let plain = Lander { pre_weight: 0.0, ..Lander::default() };
     assert!(on_model(&resnet, 10, plain).assets.is_empty());
 }
 

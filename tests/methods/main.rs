@@ -1,5 +1,5 @@
 //! Promise: HGP, FedAvg, adapters, prompts, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines, FisherAVG,
-//! EWC, optimizers of servers, rehearsal, GLFC, LGA, CFed, MFCL, FedWEIT, PIP, Powder and C2Prompt keep every invariant
+//! EWC, optimizers of servers, rehearsal, GLFC, LGA, CFed, MFCL, LANDER, FedWEIT, PIP, Powder and C2Prompt keep every invariant
 //! of their method cards, on a tiny network; the interface of policies carries more. (Mixture weights, means of
 //! parameters, the zero prefix and the normalized loss are tested with their code.)
 
@@ -30,6 +30,7 @@ mod hepco;
 mod hgp;
 mod icarl;
 mod joint;
+mod lander;
 mod lwf;
 mod mfcl;
 mod packs;

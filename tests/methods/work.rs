@@ -27,6 +27,7 @@ use fedcast::methods::gradma::{GradMa, Project};
 use fedcast::methods::hgp::Hgp;
 use fedcast::methods::icarl::{Icarl, Keeps};
 use fedcast::methods::l2p::L2p;
+use fedcast::methods::lander::Lander;
 use fedcast::methods::lorm::Lorm;
 use fedcast::methods::lwf::Lwf;
 use fedcast::methods::mfcl::Mfcl;
@@ -124,6 +125,30 @@ fn mfcl_trains_on_generated_images_of_its_server() {
     near(server(0, 2), made);
     near(server(1, 2), made);
     // Not before a task's last round, and not for a task that does not come.
+    assert_eq!((server(0, 1), server(1, 0), server(2, 2)), (0.0, 0.0, 0.0));
+}
+
+#[test]
+fn lander_replays_images_and_its_server_makes_them() {
+    let mut method = Lander { synthetic_batch: 12, embedding_width: 5, ..Lander::default() };
+    let synthesis = &mut method.synthesis;
+    (synthesis.rounds, synthesis.warmup, synthesis.batch, synthesis.steps) = (3, 2, 10, 7);
+    (synthesis.width, synthesis.latent) = (4, 6);
+    (synthesis.student_steps, synthesis.student_batch) = (8, 9);
+    let method = built(method, &facts());
+    let trained = |task| client(&method, &round(&method, task, 0, 1), 40);
+    near(trained(0), 2.0 * 40.0);
+    // Two epochs of five batches, with twelve images in each of the ten steps, of which the old model has a pass, too.
+    near(trained(1), 2.0 * 40.0 + 10.0 * 12.0 * 4.0 / 3.0);
+    let server =
+        |task, round_in_phase| server_passes(&method, &round(&method, task, 0, round_in_phase), 3);
+    // A noisy layer, a linear one, convolutions of 8, 4 and 1 channels at 4 x 4, 8 x 8 and 8 x 8 pixels.
+    let generator = 5 * 6 + 6 * 8 * 4 + 9 * (8 * 8 * 16 + 8 * 4 * 64 + 4 * 64);
+    // Five calls, of which the last one has a student, and four after which it learns.
+    let images = (5.0 + 1.0) * 70.0 * 2.0 / 3.0;
+    let made = images + passes(5 * 70 * 3 * generator) + 4.0 * 72.0 * 4.0 / 3.0;
+    near(server(0, 2), made);
+    near(server(1, 2), made);
     assert_eq!((server(0, 1), server(1, 0), server(2, 2)), (0.0, 0.0, 0.0));
 }
 

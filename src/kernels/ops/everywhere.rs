@@ -45,6 +45,7 @@ fn all() -> Vec<(&'static str, Vec<Vec<usize>>, Op)> {
         ("relu", vec![vec![4, 6]], |t| relu(&t[0])),
         ("leaky_relu", vec![vec![4, 6]], |t| leaky_relu(&t[0], 0.2)),
         ("tanh", vec![vec![4, 6]], |t| tanh(&t[0])),
+        ("sigmoid", vec![vec![4, 6]], |t| sigmoid(&t[0])),
         ("upsample", vec![image.clone()], |t| upsample(&t[0])),
         ("differentiable_moments", vec![image.clone()], |t| differentiable_moments(&t[0])),
         ("attention", vec![vec![2, 5, 24], vec![3, 8], vec![3, 8]], |t| {
@@ -99,7 +100,7 @@ fn every_op_has_a_path_on_any_device_that_differentiates() {
 /// Values and gradients have the same bits in vectors of every width, with rows that fill no vector.
 #[test]
 fn the_width_of_vectors_never_shows() {
-    let wide: [(&str, Vec<Vec<usize>>, Op); 18] = [
+    let wide: [(&str, Vec<Vec<usize>>, Op); 19] = [
         ("linear", vec![vec![19, 37], vec![45, 37], vec![45]], |t| {
             linear(&t[0], &t[1], Some(&t[2]))
         }),
@@ -108,6 +109,7 @@ fn the_width_of_vectors_never_shows() {
         ("relu", vec![vec![3, 701]], |t| relu(&t[0])),
         ("leaky_relu", vec![vec![3, 701]], |t| leaky_relu(&t[0], 0.2)),
         ("tanh", vec![vec![3, 701]], |t| tanh(&t[0])),
+        ("sigmoid", vec![vec![3, 701]], |t| sigmoid(&t[0])),
         ("differentiable_moments", vec![vec![301, 37]], |t| differentiable_moments(&t[0])),
         ("layer_norm", vec![vec![5, 83], vec![83], vec![83]], |t| {
             layer_norm(&t[0], &t[1], &t[2], 1e-6)

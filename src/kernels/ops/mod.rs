@@ -14,6 +14,7 @@
 //! | [`relu()`] | `max(x, 0)`, slope 0 at 0 | `x` |
 //! | [`leaky_relu()`] | `x`, a fraction of it below 0 | `x` |
 //! | [`tanh()`] | hyperbolic tangent | `x` |
+//! | [`sigmoid()`] | logistic function | `x` |
 //! | [`attention()`] | multi-head attention on packed q, k, v with an optional prefix | packed input and prefix |
 //! | [`conv2d()`] | convolution of channels-last images | `x` and weight where they are variables |
 //! | [`max_pool()`] | largest value of every window of channels-last images | `x` |
@@ -89,6 +90,7 @@ mod max_pool;
 mod pointwise;
 mod quick_gelu;
 mod relu;
+mod sigmoid;
 mod softmax;
 mod stock;
 mod storage;
@@ -121,6 +123,7 @@ pub use matrix::Precision;
 pub use max_pool::max_pool;
 pub use quick_gelu::quick_gelu;
 pub use relu::relu;
+pub use sigmoid::sigmoid;
 pub use softmax::softmax;
 pub use storage::{served, without_kernels};
 pub use sums::{mean, mean_all, sum, sum_all};

@@ -32,6 +32,11 @@ pub(super) fn tanh(x: &Tensor) -> Result<Tensor> {
     x.tanh()
 }
 
+/// Takes the logistic function of every entry.
+pub(super) fn sigmoid(x: &Tensor) -> Result<Tensor> {
+    candle_nn::ops::sigmoid(x)
+}
+
 /// Turns rows of scores into probabilities.
 pub(super) fn softmax(x: &Tensor) -> Result<Tensor> {
     candle_nn::ops::softmax(x, D::Minus1)

@@ -8,8 +8,8 @@ use candle_core::{Device, Tensor};
 use super::{Classifier, Copies, head_rows, pairs};
 use crate::learning::prompting::{PromptPool, Prompting, is_prompt};
 use crate::model::{
-    Adaptation, Adjustment, Backbone, BatchNormMode, ByBatch, ClassHead, ModelError, Parameter,
-    ParameterSet, Residual, Trains, Variables, adapters_of, is_adapter,
+    Adaptation, Adjustment, Backbone, BatchNormMode, ByBatch, ClassHead, Mapping, ModelError,
+    Parameter, ParameterSet, Residual, Trains, Variables, adapters_of, is_adapter,
 };
 
 /// A backbone over variables of these values.
@@ -46,6 +46,7 @@ impl Classifier {
             shared.map(|(_, prompt)| prompt.tensor(device)).collect::<Result<_, _>>()?;
         let pool = prompting.map(|own| PromptPool::frozen(own, received, device)).transpose()?;
         let adjustment = adjustment(received, Trains::NOTHING, ByBatch::NOTHING, device)?;
+        let mapping = Mapping::frozen(received, device)?;
         let (head, copies) = (ClassHead::frozen_at(received, device)?, Copies::default());
         let (rows, variables) = (0..head.classes()?, Variables::new());
         let named = |name: &str| received.get(name).map(|parameter| parameter.tensor(device));
@@ -57,6 +58,7 @@ impl Classifier {
             backbone,
             adaptation,
             pool,
+            mapping,
             adjustment,
             head,
             rows,
@@ -200,6 +202,8 @@ impl Classifier {
         variables.extend(of_loras);
         let adjustment = adjustment(&received[0], Trains::BOTH, by_batch, device)?;
         variables.extend(adjustment.iter().flat_map(|own| own.variables().iter().cloned()));
+        let (mapping, of_mapping) = Mapping::trainable(&received[0], device)?;
+        variables.extend(of_mapping);
         let heads: Vec<ParameterSet> =
             received.iter().map(|set| head_rows(set, rows.clone())).collect::<Result<_, _>>()?;
         let (head, of_head) = ClassHead::trainable_at(&ParameterSet::stacked(&heads)?, device)?;
@@ -210,6 +214,7 @@ impl Classifier {
             backbone,
             adaptation,
             pool,
+            mapping,
             adjustment,
             head,
             rows,
@@ -221,7 +226,7 @@ impl Classifier {
 
     /// Returns true if several copies of these parameters can be in one pack.
     pub fn packs(backbone: &Backbone, set: &ParameterSet) -> bool {
-        !backbone.is_in(set) && !Adjustment::is_in(set)
+        !backbone.is_in(set) && !Adjustment::is_in(set) && !Mapping::is_in(set)
     }
 
     /// Returns this classifier, frozen, at the place of `backbone`, which is another copy. `None` if it is already

@@ -22,7 +22,9 @@ pub(crate) struct GoldenNetwork {
     /// Variables by name; their tensors are those below.
     pub variables: Vec<(String, Var)>,
     convolutions: Vec<(Tensor, Norm)>,
-    /// `(6, 16)`.
+    /// Map of features, of the tag `anchored`: `(12, 16)` and its bias.
+    mapping: Option<(Tensor, Tensor)>,
+    /// `(6, 16)`, or `(6, 12)` behind a map.
     pub weight: Tensor,
     pub bias: Tensor,
 }
@@ -30,6 +32,15 @@ pub(crate) struct GoldenNetwork {
 impl GoldenNetwork {
     /// In training mode batch norms use the moments of the batch.
     pub fn new(golden: &Golden, tag: &str, trains: bool) -> GoldenNetwork {
+        GoldenNetwork::of(golden, tag, trains, false)
+    }
+
+    /// LANDER's, with a map of features below the head, frozen.
+    pub fn anchored(golden: &Golden) -> GoldenNetwork {
+        GoldenNetwork::of(golden, "anchored", false, true)
+    }
+
+    fn of(golden: &Golden, tag: &str, trains: bool, maps: bool) -> GoldenNetwork {
         let mut variables = Vec::new();
         let mut tensor = |name: &str, shape: &[usize], values: Option<Vec<f32>>| {
             let values = values.unwrap_or_else(|| fill(golden, &format!("{tag}.{name}"), shape));
@@ -53,13 +64,15 @@ impl GoldenNetwork {
             let norm = Norm { weight, bias, running, trains, eps: NORM_EPS };
             convolutions.push((kernel, norm));
         }
-        let weight = tensor("fc.weight", &[6, 16], None);
+        let mapping =
+            maps.then(|| (tensor("att.weight", &[12, 16], None), tensor("att.bias", &[12], None)));
+        let weight = tensor("fc.weight", &[6, if maps { 12 } else { 16 }], None);
         let stored = golden.f32(&format!("{tag}.fc.bias"));
         let bias = tensor("fc.bias", &[6], Some(stored));
-        GoldenNetwork { variables, convolutions, weight, bias }
+        GoldenNetwork { variables, convolutions, mapping, weight, bias }
     }
 
-    /// Features `(b, 16)`, and the inputs of the norms.
+    /// Features `(b, 16)`, mapped if there is a map, and the inputs of the norms.
     pub fn features(&self, pixels: &Tensor) -> (Tensor, Vec<NormInput>) {
         let mut x = pixels.permute((0, 2, 3, 1)).unwrap().contiguous().unwrap();
         let mut inputs = Vec::new();
@@ -68,7 +81,12 @@ impl GoldenNetwork {
             inputs.push(norm.seen(&x));
             x = norm.forward(&x, None, true).unwrap();
         }
-        (ops::mean(&x.flatten(1, 2).unwrap(), 1).unwrap(), inputs)
+        let features = ops::mean(&x.flatten(1, 2).unwrap(), 1).unwrap();
+        let features = match &self.mapping {
+            Some((weight, bias)) => ops::linear(&features, weight, Some(bias)).unwrap(),
+            None => features,
+        };
+        (features, inputs)
     }
 
     /// Scores `(b, 6)`.
@@ -131,6 +149,55 @@ fn golden_terms_of_given_images() {
         golden.assert_tensor(&format!("{name}.grad_x"), gradients.get(&x).expect("a gradient"));
     }
     golden.assert_close("blur.kernel", &kernel());
+}
+
+/// TARGET's and LANDER's distance of moments: of each norm, of all, and smoothed by those of earlier images.
+#[test]
+fn golden_distance_of_moments() {
+    let Some(golden) = Golden::open("inversion") else { return };
+    let teacher = GoldenNetwork::new(&golden, "teacher", false);
+    let x = golden.variable("x");
+    let (_, inputs) = teacher.features(&x);
+    let mut parts = Vec::new();
+    for NormInput { input, running_mean, running_variance } in &inputs {
+        let moments = ops::differentiable_moments(input).unwrap();
+        let [mean, variance] =
+            [running_mean, running_variance].map(|moment| moment.to_vec1::<f32>().unwrap());
+        // Where running moments are the batch's, nothing is left of a part.
+        let own = |row| moments.get(row).unwrap().to_vec1::<f32>().unwrap();
+        for running in [[own(0), variance].concat(), [mean, own(1)].concat()] {
+            let part = norm_distance(&moments, &running, None).unwrap();
+            parts.push(part.to_scalar::<f32>().unwrap());
+        }
+    }
+    golden.assert_close("bn.l2.parts", &parts);
+    let check = |name: &str, moments: &mut SmoothedMoments| {
+        let term = moments.distance(&inputs).unwrap().expect("norms");
+        golden.assert_tensor(name, &term);
+        let gradients = term.backward().unwrap();
+        golden.assert_tensor(&format!("{name}.grad_x"), gradients.get(&x).expect("a gradient"));
+    };
+    check("bn.l2", &mut SmoothedMoments::new(0.9));
+    let mut moments = SmoothedMoments::new(0.9);
+    let (_, before) = teacher.features(&golden.tensor("x_prev"));
+    moments.distance(&before).unwrap();
+    moments.end_call();
+    check("bn.smooth", &mut moments);
+    moments.end_call();
+    let (means, variances) = moments.kept().expect("kept")[0].split_at(8);
+    golden.assert_close("bn.kept.mean1", means);
+    golden.assert_close("bn.kept.var1", variances);
+}
+
+/// The student's loss of TARGET's and LANDER's servers: 400 times the divergence at temperature 20.
+#[test]
+fn golden_distillation_of_the_student() {
+    let Some(golden) = Golden::open("inversion") else { return };
+    let student = golden.variable("distil.s");
+    let loss = student_loss(&student, &golden.f32("distil.f"), 20.0).unwrap();
+    golden.assert_tensor("distil", &loss);
+    let gradients = loss.backward().unwrap();
+    golden.assert_tensor("distil.grad_s", gradients.get(&student).expect("a gradient"));
 }
 
 /// The whole loss on generated images, its gradients, and three steps of Adam.

@@ -153,6 +153,7 @@ mod tests {
             upsamplings: 2,
             channels: 1,
             image: 8,
+            ..ImageGeneratorConfig::default()
         };
         let start = ImageGenerator::initial_parameters(&config, key);
         let generator = ImageGenerator::trainable(config, &start, &Device::Cpu).unwrap();

@@ -16,6 +16,8 @@ pub struct TrainingReport {
     pub loss_first: f32,
     /// Loss of the last batch.
     pub loss_last: f32,
+    /// Sum of the losses of the first epoch's steps.
+    pub first_epoch: f64,
     /// Mean loss over the samples of each epoch.
     pub epoch_losses: Vec<f64>,
 }
@@ -68,6 +70,9 @@ impl MemberProgress {
             self.report.loss_first = loss;
         }
         self.report.loss_last = loss;
+        if self.report.epoch_losses.is_empty() {
+            self.report.first_epoch += f64::from(loss);
+        }
         self.report.steps += 1;
         self.epoch.0 += f64::from(loss) * samples as f64;
         self.epoch.1 += samples as u64;
@@ -115,6 +120,7 @@ mod tests {
         let report = progress.finish().unwrap();
         assert_eq!((report.steps, report.samples, report.rates), (3, 8, 1.5));
         assert_eq!((report.loss_first, report.loss_last), (4.0, 2.0));
+        assert_eq!(report.first_epoch, 4.0 + 8.0, "every step counts as much");
         assert_eq!(report.epoch_losses, [5.0, 2.0]);
         let said = [("steps", 3.0), ("loss_first", 4.0), ("loss_last_epoch", 2.0)];
         assert_eq!(report.metrics(), said);

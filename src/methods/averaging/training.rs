@@ -47,6 +47,8 @@ pub struct LocalTrainingResult {
     pub samples: usize,
     /// Sum of the learning rates of its steps, before factors of parameters.
     pub rates: f64,
+    /// Sum of the losses of the first epoch's steps, each as the objective had it before the step.
+    pub first_epoch: f64,
     /// Vectors sent in addition to the parameters, with rows in the same places.
     ///
     /// See [`sections`](crate::methods::parts::UploadExtras::sections).

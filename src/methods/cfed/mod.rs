@@ -143,6 +143,7 @@ impl Cfed {
             parameters,
             samples: samples.len(),
             rates: report.rates,
+            first_epoch: report.first_epoch,
             vectors: beside,
             metrics,
         })

@@ -154,6 +154,7 @@ impl GeneratorSettings {
             upsamplings: self.upsamplings as usize,
             channels,
             image,
+            ..ImageGeneratorConfig::default()
         }
     }
 

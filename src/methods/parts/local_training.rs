@@ -115,8 +115,9 @@ impl<'a, S> LocalTraining<'a, S> {
             let report: TrainingReport = report?;
             let (rates, mut metrics) = (report.rates, report.metrics());
             metrics.extend(adaptation.metrics(model, member.participant, &parameters, loader)?);
-            let (samples, beside) = (member.shard.len(), ParameterSet::new());
-            Ok(LocalTrainingResult { parameters, samples, rates, vectors: beside, metrics })
+            let (samples, first_epoch) = (member.shard.len(), report.first_epoch);
+            let vectors = ParameterSet::new();
+            Ok(LocalTrainingResult { parameters, samples, rates, first_epoch, vectors, metrics })
         };
         Ok(pack.iter().zip(learnt).map(trained).collect())
     }

@@ -1,5 +1,17 @@
 //! The dimensions of a generator, the shapes of its parameters, and its cost.
 
+/// Form of a generator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GeneratorForm {
+    /// MFCL's: convolutions with biases, norms behind them with an epsilon of 0.8, `tanh` and a last norm.
+    #[default]
+    Normalized,
+    /// TARGET's and LANDER's: only the last convolution has a bias, and a logistic function ends it.
+    ///
+    /// Pixels lie between 0 and 1.
+    Logistic,
+}
+
 /// The dimensions of a [`ImageGenerator`](super::ImageGenerator); the default is MFCL's for CIFAR-100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageGeneratorConfig {
@@ -13,6 +25,8 @@ pub struct ImageGeneratorConfig {
     pub upsamplings: usize,
     /// Color channels of an image.
     pub channels: usize,
+    /// Form of the layers and of the output.
+    pub form: GeneratorForm,
     /// Pixels of both sides of an image; if doubling does not give it, the image is cut.
     pub image: usize,
 }
@@ -26,6 +40,7 @@ impl Default for ImageGeneratorConfig {
             upsamplings: 2,
             channels: 3,
             image: 32,
+            form: GeneratorForm::Normalized,
         }
     }
 }
@@ -41,6 +56,11 @@ impl ImageGeneratorConfig {
         let last = self.upsamplings.saturating_sub(1);
         let outputs = |stage: usize| if stage == last { self.last } else { self.width };
         (0..self.upsamplings).map(|stage| (self.width, outputs(stage))).collect()
+    }
+
+    /// Returns true if the convolution of this number, from 1, has a bias.
+    pub(super) fn has_bias(&self, convolution: usize) -> bool {
+        self.form == GeneratorForm::Normalized || convolution > self.upsamplings
     }
 
     /// Channels in front of the last convolution.
@@ -66,11 +86,15 @@ impl ImageGeneratorConfig {
         for (stage, (_, outputs)) in (1..).zip(&convolutions) {
             norm(&format!("bn{stage}"), *outputs, true);
         }
-        norm(&format!("bn{}", self.upsamplings + 1), self.channels, false);
+        if self.form == GeneratorForm::Normalized {
+            norm(&format!("bn{}", self.upsamplings + 1), self.channels, false);
+        }
         let all = convolutions.into_iter().chain([(self.before_last(), self.channels)]);
         for (stage, (inputs, outputs)) in (1..).zip(all) {
             shapes.push((format!("conv{stage}.weight"), vec![outputs, inputs, 3, 3]));
-            shapes.push((format!("conv{stage}.bias"), vec![outputs]));
+            if self.has_bias(stage) {
+                shapes.push((format!("conv{stage}.bias"), vec![outputs]));
+            }
         }
         shapes.sort();
         shapes
@@ -115,6 +139,16 @@ mod tests {
         assert_eq!(large.parameter_count(), linear + 2 * 64 + convolutions);
     }
 
+    /// TARGET card, section 2: at a side of 32 and of 224; LANDER's has 256 inputs, too.
+    #[test]
+    fn logistic_generators_have_their_parameters() {
+        let form = GeneratorForm::Logistic;
+        let small = ImageGeneratorConfig { latent: 256, form, ..Default::default() };
+        assert_eq!(small.parameter_count(), 2_105_344 + 223_555);
+        let large = ImageGeneratorConfig { image: 224, ..small };
+        assert_eq!(large.parameter_count(), 103_161_856 + 223_555);
+    }
+
     #[test]
     fn sides_that_are_no_power_start_larger() {
         let of = |image| ImageGeneratorConfig { image, ..ImageGeneratorConfig::default() }.start();
@@ -131,6 +165,7 @@ mod tests {
             upsamplings: 2,
             channels: 1,
             image: 8,
+            ..Default::default()
         };
         let convolutions = 9 * (2 * 2 * 16 + 2 * 3 * 64 + 3 * 64);
         assert_eq!(config.multiplications(), f64::from(5 * 2 * 4 + convolutions));

@@ -8,7 +8,7 @@ use crate::model::{Parameter, ParameterSet};
 
 /// Returns the dimensions of the generator of these vectors.
 pub(crate) fn config() -> ImageGeneratorConfig {
-    ImageGeneratorConfig { latent: 20, width: 16, last: 8, upsamplings: 2, channels: 3, image: 12 }
+    ImageGeneratorConfig { latent: 20, width: 16, last: 8, image: 12, ..Default::default() }
 }
 
 /// Returns the parameters of the generator of these vectors.

@@ -7,6 +7,9 @@
 //!   -> [x2 -> conv -> BN -> LeakyReLU] once per upsampling, the last to fewer channels
 //!   -> conv to the image's channels -> tanh -> BN without scale and shift
 //! ```
+//! The generators of TARGET and LANDER ([`GeneratorForm::Logistic`]) have no biases but in the last convolution, the usual
+//! epsilon, and a logistic function in place of `tanh` and norm; LANDER's inputs are [`LabelNoise`].
+//!
 //! Convolutions are 3 x 3 with a bias, upsampling repeats pixels. Batch norms behind convolutions have an epsilon of 0.8,
 //! which their authors once set by position. Over variables it trains: batch norms use the moments of the batch and move
 //! the running ones, by which a frozen generator normalizes.
@@ -29,7 +32,9 @@ mod config;
 #[cfg(test)]
 pub(crate) mod golden;
 mod initialise;
+mod label_noise;
 mod network;
 
-pub use config::ImageGeneratorConfig;
+pub use config::{GeneratorForm, ImageGeneratorConfig};
+pub use label_noise::LabelNoise;
 pub use network::ImageGenerator;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor, Var};
 use parking_lot::Mutex;
 
-use super::ImageGeneratorConfig;
+use super::{GeneratorForm, ImageGeneratorConfig};
 use crate::model::norm::{NORM_EPS, Norm, Running};
 use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments};
 use crate::model::parameters::{Parameter, ParameterSet, Variables};
@@ -26,7 +26,8 @@ pub struct ImageGenerator {
     first: Norm,
     stages: Vec<(GeneratorLayer, Norm)>,
     last: GeneratorLayer,
-    output: Norm,
+    /// Norm behind `tanh`; none where a logistic function ends the network.
+    output: Option<Norm>,
     variables: Variables,
     /// Running moments by the name of the norm.
     running: Vec<(String, Arc<Mutex<Running>>)>,
@@ -37,13 +38,14 @@ pub struct ImageGenerator {
 #[derive(Clone, Debug)]
 struct GeneratorLayer {
     weight: Tensor,
-    bias: Tensor,
+    bias: Option<Tensor>,
 }
 
 impl GeneratorLayer {
     /// Convolves `x` `(b, h, w, c)` with windows of 3 x 3.
     fn convolve(&self, x: &Tensor) -> candle_core::Result<Tensor> {
-        add_bias(&ops::conv2d(x, &self.weight, 1, 1)?, &self.bias)
+        let x = ops::conv2d(x, &self.weight, 1, 1)?;
+        self.bias.as_ref().map_or(Ok(x.clone()), |bias| add_bias(&x, bias))
     }
 }
 
@@ -98,16 +100,25 @@ impl ImageGenerator {
         for (name, shape) in &shapes {
             set.expect("generator", name, shape)?;
         }
-        let linear = parts.layer("l1")?;
+        let inner = match config.form {
+            GeneratorForm::Normalized => INNER_EPS,
+            GeneratorForm::Logistic => NORM_EPS,
+        };
+        let linear = parts.layer("l1", true)?;
         let first = parts.norm("bn0", NORM_EPS, None)?;
         let mut stages = Vec::new();
         for stage in 1..=config.upsamplings {
-            let layer = parts.layer(&format!("conv{stage}"))?;
-            stages.push((layer, parts.norm(&format!("bn{stage}"), INNER_EPS, None)?));
+            let layer = parts.layer(&format!("conv{stage}"), config.has_bias(stage))?;
+            stages.push((layer, parts.norm(&format!("bn{stage}"), inner, None)?));
         }
-        let last = parts.layer(&format!("conv{}", config.upsamplings + 1))?;
+        let last = parts.layer(&format!("conv{}", config.upsamplings + 1), true)?;
         let output = format!("bn{}", config.upsamplings + 1);
-        let output = parts.norm(&output, NORM_EPS, Some(config.channels))?;
+        let output = match config.form {
+            GeneratorForm::Normalized => {
+                Some(parts.norm(&output, NORM_EPS, Some(config.channels))?)
+            }
+            GeneratorForm::Logistic => None,
+        };
         let GeneratorParts { mut variables, running, .. } = parts;
         variables.sort_by(|(a, _), (b, _)| a.cmp(b));
         let device = device.clone();
@@ -163,14 +174,16 @@ impl ImageGenerator {
         Ok(Tensor::from_vec(values, (count, self.config.latent), &self.device)?)
     }
 
-    /// Noise `(b, latent)` to images `(b, channels, image, image)`, about as normalized pixels are.
+    /// Noise `(b, latent)` to images `(b, channels, image, image)`.
+    ///
+    /// Values are about as normalized pixels are or, with a logistic function, from 0 to 1.
     ///
     /// # Errors
     /// When the noise has another width.
     pub fn images(&self, latents: &Tensor) -> Result<Tensor, ModelError> {
         let ImageGeneratorConfig { width, image, .. } = self.config;
         let start = self.config.start();
-        let wide = ops::linear(latents, &self.linear.weight, Some(&self.linear.bias))?;
+        let wide = ops::linear(latents, &self.linear.weight, self.linear.bias.as_ref())?;
         let planes = wide.reshape((latents.dim(0)?, width, start, start))?;
         // Channels last from here on, as the convolutions want them.
         let mut x =
@@ -183,7 +196,10 @@ impl ImageGenerator {
         if x.dim(1)? > image {
             x = x.narrow(1, 0, image)?.narrow(2, 0, image)?.contiguous()?;
         }
-        let x = self.output.forward(&ops::tanh(&x)?, None, false)?;
+        let x = match &self.output {
+            Some(norm) => norm.forward(&ops::tanh(&x)?, None, false)?,
+            None => ops::sigmoid(&x)?,
+        };
         Ok(x.permute((0, 3, 1, 2))?.contiguous()?)
     }
 }
@@ -210,9 +226,10 @@ impl GeneratorParts<'_> {
         Ok(tensor)
     }
 
-    fn layer(&mut self, name: &str) -> Result<GeneratorLayer, ModelError> {
+    fn layer(&mut self, name: &str, has_bias: bool) -> Result<GeneratorLayer, ModelError> {
         let weight = self.tensor(&format!("{name}.weight"))?;
-        Ok(GeneratorLayer { weight, bias: self.tensor(&format!("{name}.bias"))? })
+        let bias = has_bias.then(|| self.tensor(&format!("{name}.bias"))).transpose()?;
+        Ok(GeneratorLayer { weight, bias })
     }
 
     /// A norm; without scale and shift if a number of channels is given.

@@ -18,8 +18,18 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 /// Folders whose files repeat tables and figures of papers.
-const PAPERS: [&str; 9] =
-    ["baselines", "c2prompt", "fedhaf", "glfc", "hepco", "hgp", "pilora", "prompts", "stsa"];
+const PAPERS: [&str; 10] = [
+    "baselines",
+    "c2prompt",
+    "fedhaf",
+    "glfc",
+    "hepco",
+    "hgp",
+    "lander",
+    "pilora",
+    "prompts",
+    "stsa",
+];
 
 /// Tables of a scenario that decide what is learned from what by whom; `[method]` is looked at with its defaults, of
 /// the others what the file or its base writes, and what of [`LEFT`] is left to defaults.

@@ -222,6 +222,18 @@ fn generators_of_images() {
     }
 }
 
+/// Images that the server makes as a task ends, the model that it selected, and the losses by which it does.
+#[test]
+fn images_and_selected_models() {
+    let small = "embedding_width = 16, synthesis_rounds = 2, warmup = 1, generator_batch = 8, generator_steps = 2, \
+                 generator_width = 4, latent = 8, student_steps = 2, student_batch = 8, synthetic_batch = 8";
+    let backbone = "backbone = { kind = \"resnet18\", width = 4 }\n";
+    for more in ["", ", mapping = \"below\", selection = \"last\""] {
+        let method = format!("name = \"lander\", {small}{more}");
+        goes_on(&with(&method, &format!("{backbone}{THREE}")));
+    }
+}
+
 /// Exemplars, earlier networks, teachers, and what is known of classes.
 #[test]
 fn feature_adjustment_and_its_baselines() {

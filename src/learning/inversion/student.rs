@@ -1,0 +1,236 @@
+//! The server's student: a copy of a classifier that starts again and learns from its teacher on generated images.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use candle_core::Tensor;
+
+use super::PoolReplay;
+use crate::learning::losses::{Distillation, distillation, squared_gap};
+use crate::learning::optimizer::Sgd;
+use crate::learning::{Classifier, LearningError, OptimizerConfig};
+use crate::model::{Backbone, Parameter, ParameterSet};
+use crate::numerics::distributions::fill_normal;
+use crate::numerics::streams::StreamKey;
+
+/// Deviation of the scales of batch norms in a student that starts.
+const NORM_DEVIATION: f32 = 0.02;
+
+/// Returns the parameters of a student of `teacher`, as the releases of TARGET and LANDER start it.
+///
+/// Convolutions and linear layers are drawn again: weights normal with variance `2 / (inputs + outputs)` (Xavier), biases
+/// standard normal. Scales of batch norms are drawn around 1 with a deviation of 0.02, their shifts are 0. All else is
+/// kept, running moments and layer norms included. Every parameter has its own stream, keyed by its name.
+pub fn student_start(teacher: &ParameterSet, key: StreamKey) -> ParameterSet {
+    let shape_of = |layer: &str, part: &str| {
+        teacher.get(&format!("{layer}.{part}")).map(|parameter| parameter.shape.len())
+    };
+    let drawn = |(name, parameter): (&Arc<str>, &Parameter)| {
+        let Parameter { shape, values } = parameter;
+        let (layer, part) = name.rsplit_once('.').unwrap_or((name, ""));
+        let normal = |mean: f32, deviation: f32| {
+            let mut drawn = vec![0.0; values.len()];
+            fill_normal(&mut key.named(name).rng(), &mut drawn);
+            drawn.iter_mut().for_each(|value| *value = mean + deviation * *value);
+            Arc::from(drawn)
+        };
+        let is_norm = shape_of(layer, "running_mean").is_some();
+        let values = match (part, shape_of(layer, "weight")) {
+            ("weight", Some(2 | 4)) => {
+                let window: usize = shape[2..].iter().product();
+                let fans = window * (shape[0] + shape[1]);
+                normal(0.0, (2.0 / fans.max(1) as f64).sqrt() as f32)
+            }
+            ("bias", Some(2 | 4)) => normal(0.0, 1.0),
+            ("weight", _) if is_norm => normal(1.0, NORM_DEVIATION),
+            ("bias", _) if is_norm => vec![0.0; values.len()].into(),
+            _ => Arc::clone(values),
+        };
+        (Arc::clone(name), Parameter { shape: shape.clone(), values })
+    };
+    teacher.iter().map(drawn).collect()
+}
+
+/// Returns `T^2 KL(softmax f/T | softmax s/T)` of scores `(b, K)`, a mean over samples.
+///
+/// The teacher's are row-major.
+///
+/// # Errors
+/// Scores of another number.
+pub fn student_loss(
+    student: &Tensor,
+    teacher: &[f32],
+    temperature: f64,
+) -> candle_core::Result<Tensor> {
+    let columns = 0..student.dim(1)?;
+    let loss = distillation(student, teacher, columns, temperature, Distillation::Kl)?;
+    loss * (temperature * temperature)
+}
+
+/// Training of a student after a call of a synthesis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StudentTraining {
+    /// Steps of SGD, whose momentum starts at zero.
+    pub steps: u32,
+    /// Images of a step.
+    pub batch: usize,
+    /// The optimizer and its rate.
+    pub sgd: Sgd,
+    /// Temperature of the distillation, whose square is its factor.
+    pub temperature: f64,
+    /// Weight of the mean square of gaps of mapped features; 0 without a mapping.
+    pub anchor_weight: f64,
+}
+
+impl StudentTraining {
+    /// Trains a student by its teacher on images of a pool; returns its parameters.
+    ///
+    /// Both answer for the first `classes` head rows. `T^2 KL(softmax f/T | softmax s/T) + a mean (h - h_f)^2`.
+    ///
+    /// # Errors
+    /// A loss that is not finite, and what the network reports.
+    pub fn train(
+        &self,
+        (backbone, student): (&Arc<Backbone>, &ParameterSet),
+        (teacher, classes): (&Classifier, usize),
+        (pool, key): (&PoolReplay, StreamKey),
+    ) -> Result<ParameterSet, LearningError> {
+        let rows: Range<usize> = 0..classes;
+        let device = &backbone.place().device;
+        let network = Classifier::trainable(backbone, student, rows.clone())?;
+        let rule = OptimizerConfig::Sgd(self.sgd.clone());
+        let mut optimizer = rule.over(network.vars());
+        for step in 0..u64::from(self.steps) {
+            let pixels = pool.batch(step, self.batch, key)?.pixels(device)?;
+            let known = teacher.features(&pixels)?;
+            let wanted = teacher.logits(&known)?.narrow(1, 0, classes)?.flatten_all()?;
+            let features = network.features(&pixels)?;
+            let logits = network.logits(&features)?;
+            let (told, temperature) = (wanted.to_vec1::<f32>()?, self.temperature);
+            let mut loss = student_loss(&logits, &told, temperature)?;
+            if let Some(mapped) = network.mapped(&features)? {
+                let anchors = teacher.mapped(&known)?.map(|h| h.flatten_all()?.to_vec1::<f32>());
+                let gap = squared_gap(
+                    &mapped,
+                    &anchors.transpose()?.unwrap_or_default(),
+                    0.0,
+                    self.anchor_weight,
+                )?;
+                loss = (loss + gap)?;
+            }
+            if !loss.to_scalar::<f32>()?.is_finite() {
+                return Err(LearningError::NonFinite { what: "loss of the student".into(), step });
+            }
+            optimizer.step(&loss.backward()?, self.sgd.learning_rate, 1.0)?;
+        }
+        Ok(network.parameters()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{ClassPermutation, TaskSequence, TaskSizes, Transform};
+    use crate::learning::inversion::ImagePool;
+    use crate::model::{HeadStart, ResNet, ResNetConfig, is_buffer};
+    use crate::numerics::streams::Domain;
+
+    fn key() -> StreamKey {
+        StreamKey::new(6, Domain::Method)
+    }
+
+    fn teacher() -> (Arc<Backbone>, ParameterSet) {
+        let config =
+            ResNetConfig { image: 8, channels: 1, width: 4, blocks: [1; 4], ..Default::default() };
+        let set = ResNet::initial_parameters(&config, key());
+        let head = HeadStart::Uniform.parameters(4, config.dim(), key());
+        let backbone: Backbone = ResNet::from_parameters(config, &set).unwrap().into();
+        (Arc::new(backbone), set.merge(&head))
+    }
+
+    #[test]
+    fn a_student_starts_as_releases_have_it() {
+        let (_, teacher) = teacher();
+        let student = student_start(&teacher, key());
+        assert_eq!(student.digest(), student_start(&teacher, key()).digest());
+        let values = |name: &str| student.get(name).unwrap().values.to_vec();
+        let square = |name: &str| {
+            let values = values(name);
+            values.iter().map(|v| f64::from(v * v)).sum::<f64>() / values.len() as f64
+        };
+        // 9 (32 + 16) fans of a convolution, 4 + 32 of the head.
+        assert!((square("layer4.0.conv1.weight") * 432.0 / 2.0 - 1.0).abs() < 0.1);
+        assert!((square("head.weight") * 36.0 / 2.0 - 1.0).abs() < 0.4);
+        assert!(values("head.bias").iter().any(|v| v.abs() > 0.2), "of deviation one");
+        let scales = values("layer4.0.bn1.weight");
+        assert!(scales.iter().all(|v| (v - 1.0).abs() < 0.1) && scales[0] != scales[1]);
+        assert!(values("layer4.0.bn1.bias").iter().all(|v| *v == 0.0));
+        for (name, parameter) in teacher.iter().filter(|(name, _)| is_buffer(name)) {
+            assert_eq!(student.get(name), Some(parameter), "{name}");
+        }
+        // A layer norm, which has no running moments, and a class token.
+        let plain = |shape: &[usize]| Parameter {
+            shape: shape.to_vec(),
+            values: vec![0.7; shape.iter().product()].into(),
+        };
+        let vit: ParameterSet = [
+            ("norm.weight", plain(&[3])),
+            ("norm.bias", plain(&[3])),
+            ("cls_token", plain(&[1, 1, 3])),
+            ("fc.weight", plain(&[2, 3])),
+            ("fc.bias", plain(&[2])),
+        ]
+        .into_iter()
+        .collect();
+        let moved = student_start(&vit, key());
+        let kept: Vec<&str> =
+            vit.iter().filter(|(name, p)| moved.get(name) == Some(p)).map(|(n, _)| &**n).collect();
+        assert_eq!(kept, ["cls_token", "norm.bias", "norm.weight"]);
+    }
+
+    #[test]
+    fn a_student_approaches_its_teacher() {
+        let (backbone, set) = teacher();
+        let teacher = Classifier::frozen(&backbone, &set).unwrap();
+        let mut pool = ImagePool::new([1, 8, 8], 12);
+        let values: Vec<f32> =
+            (0..12 * 64).map(|i| ((i as f32 * 0.37).sin() + 1.0) / 2.0).collect();
+        let images = Tensor::from_vec(values, (12, 1, 8, 8), &candle_core::Device::Cpu).unwrap();
+        pool.add(&images).unwrap();
+        let tasks = TaskSequence::new(4, &ClassPermutation::Native, &TaskSizes::Even(2)).unwrap();
+        let through = (&Arc::new(tasks), &Arc::new(Transform::default()));
+        let pool = pool.replay(pool.by_name(12), through).unwrap();
+        let start = student_start(&set, key());
+        let trained = |learning_rate| {
+            let sgd = Sgd { learning_rate, momentum: 0.9, weight_decay: 0.0 };
+            let (steps, temperature) = (80, 2.0);
+            let training =
+                StudentTraining { steps, batch: 6, sgd, temperature, anchor_weight: 0.0 };
+            training.train((&backbone, &start), (&teacher, 3), (&pool, key())).unwrap()
+        };
+        let gap = |set: &ParameterSet| {
+            let student = Classifier::frozen(&backbone, set).unwrap();
+            let of = |network: &Classifier| {
+                let scores = network.logits(&network.features(&images).unwrap()).unwrap();
+                scores.narrow(1, 0, 3).unwrap().to_vec2::<f32>().unwrap()
+            };
+            // Up to a constant per sample, which the softmax does not see.
+            let centered = |rows: Vec<Vec<f32>>| -> Vec<f32> {
+                let center = |row: Vec<f32>| {
+                    let mean = row.iter().sum::<f32>() / 3.0;
+                    row.into_iter().map(move |v| v - mean)
+                };
+                rows.into_iter().flat_map(center).collect()
+            };
+            let (a, b) = (centered(of(&student)), centered(of(&teacher)));
+            a.iter().zip(&b).map(|(a, b)| (a - b) * (a - b)).sum::<f32>()
+        };
+        // Running moments alone follow the images of the pool.
+        let (before, after) = (trained(0.0), trained(0.02));
+        assert!(gap(&after) < 0.5 * gap(&before), "{} {}", gap(&before), gap(&after));
+        assert_eq!(after.digest(), trained(0.02).digest());
+        // The fourth head row has not been seen and stays.
+        let row = |set: &ParameterSet| set.get("head.weight").unwrap().cut(3..4).unwrap();
+        assert_eq!(row(&after), row(&start));
+    }
+}

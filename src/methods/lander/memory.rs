@@ -1,0 +1,205 @@
+//! Memory of LANDER's server: the best global model of the task, and the images of the last task's end.
+
+use std::sync::Arc;
+
+use super::config::LanderSynthesis;
+use crate::learning::inversion::ImagePool;
+use crate::methods::averaging::ServerState;
+use crate::model::ParameterSet;
+use crate::policy::{Asset, AssetSpec, Message, ModelFacts, vector_section, vectors_of};
+use crate::quantity::TaskId;
+use crate::wire::{
+    Body, BodyShape, Dtype, Kind, NamedTensor, Saved, Section, SectionShape, TensorShape,
+    TensorValues, WireError,
+};
+
+/// Name of the asset and of its tensor.
+const IMAGES: &str = "images";
+/// Tensors of a saved memory: the task as whose end images were made, that of the selection, and its loss.
+const TASK: &str = "images_task";
+const SELECTING: &str = "selection_task";
+const LOWEST: &str = "selection_loss";
+/// Set of the parameters with the lowest loss.
+const BEST: &str = "best";
+
+/// Images from the end of the first task on, and the best model since the task began.
+#[derive(Clone, Debug, Default)]
+pub struct LanderMemory {
+    /// Asset that clients are sent.
+    pub(super) images: Option<Arc<Asset>>,
+    /// Task whose models are compared.
+    task: Option<TaskId>,
+    /// Lowest loss in this task, and the parameters with which its round began.
+    best: Option<(f64, ParameterSet)>,
+}
+
+impl LanderMemory {
+    /// Forgets the models of the task before.
+    pub(super) fn begin_task(&mut self) {
+        self.best = None;
+    }
+
+    /// Keeps the parameters with which a round began if its loss is the lowest of the task.
+    ///
+    /// Of equal ones the first stays.
+    pub(super) fn compare(&mut self, loss: f64, before: &ParameterSet) {
+        if self.best.as_ref().is_none_or(|(lowest, _)| loss < *lowest) {
+            self.best = Some((loss, before.clone()));
+        }
+    }
+
+    /// Returns the best parameters of the task.
+    pub(super) fn best(&self) -> Option<&ParameterSet> {
+        self.best.as_ref().map(|(_, best)| best)
+    }
+
+    /// Keeps the images that were made as a task ended.
+    ///
+    /// # Errors
+    /// None that a caller could cause.
+    pub(super) fn keep(
+        &mut self,
+        task: TaskId,
+        shape: [usize; 3],
+        pool: &ImagePool,
+    ) -> Result<(), WireError> {
+        let bytes = TensorValues::U8(pool.bytes().into());
+        let shape = [&[pool.len()], &shape[..]].concat();
+        let tensor = NamedTensor::new(IMAGES, shape, bytes)?;
+        let section = Section::new(Kind::SyntheticData, vec![tensor]);
+        self.images = Some(asset(u32::from(task.0), Body::new(Vec::new(), vec![section])));
+        Ok(())
+    }
+}
+
+impl ServerState for LanderMemory {
+    fn is_new_task(&mut self, task: usize) -> bool {
+        let task = TaskId(task as u16);
+        self.task.replace(task) != Some(task)
+    }
+}
+
+impl Saved for LanderMemory {
+    fn save(&self) -> Body {
+        let mut sections = Vec::new();
+        let single =
+            |name, value: u32| NamedTensor::u32(name, [], vec![value]).expect("one number");
+        let mut notes = Vec::new();
+        notes.extend(self.task.map(|task| single(SELECTING, u32::from(task.0))));
+        if let Some(asset) = &self.images {
+            sections.extend(asset.body.sections.iter().cloned());
+            notes.push(single(TASK, asset.version));
+        }
+        if let Some((loss, _)) = &self.best {
+            notes.push(NamedTensor::f64(LOWEST, [], vec![*loss]).expect("one number"));
+        }
+        if !notes.is_empty() {
+            sections.push(Section::new(Kind::Settings, notes));
+        }
+        sections.extend(self.best.as_ref().map(|(_, best)| vector_section(BEST, best)));
+        Body::new(Vec::new(), sections)
+    }
+
+    fn load(saved: &Body) -> Result<LanderMemory, WireError> {
+        let note = |name: &str| saved.of_kind(Kind::Settings).find(|note| &**note.name() == name);
+        let cut = || WireError::Malformed("a saved server without its images' task".to_owned());
+        let first = |note: &NamedTensor| note.as_u32()?.first().copied().ok_or_else(cut);
+        let own = |section: &&Section| section.kind == Kind::SyntheticData;
+        let images: Vec<Section> = saved.sections.iter().filter(own).cloned().collect();
+        let images = match images.is_empty() {
+            true => None,
+            false => {
+                let task = note(TASK).ok_or_else(cut).and_then(first)?;
+                Some(asset(task, Body::new(Vec::new(), images)))
+            }
+        };
+        let task = note(SELECTING).map(first).transpose()?.map(|task| TaskId(task as u16));
+        let lowest = note(LOWEST).map(|note| note.as_f64()).transpose()?;
+        let lowest = lowest.and_then(|loss| loss.first().copied());
+        let best = vectors_of(&saved.sections, BEST)?;
+        Ok(LanderMemory { images, task, best: lowest.map(|loss| (loss, best)) })
+    }
+}
+
+fn asset(task: u32, body: Body) -> Arc<Asset> {
+    Arc::new(Asset::new(IMAGES, task, Kind::SyntheticData, body))
+}
+
+/// Returns the shape of the images of the task with this index.
+pub(super) fn asset_spec(task: u16, synthesis: &LanderSynthesis, model: &ModelFacts) -> AssetSpec {
+    let shape = [&[synthesis.images()], &synthesis.image_shape(model)[..]].concat();
+    let tensor = TensorShape::new(IMAGES, shape, Dtype::U8);
+    let section = SectionShape::new(Kind::SyntheticData, vec![tensor]);
+    let body = BodyShape::new(0, vec![section]);
+    AssetSpec { name: IMAGES, version: u32::from(task), body }
+}
+
+/// Returns the images that a download names; batches are of this size.
+///
+/// # Errors
+/// A tensor of another kind or shape.
+pub(super) fn images_of(download: &Message, batch: usize) -> Result<Option<ImagePool>, WireError> {
+    let Some(asset) = download.asset(IMAGES) else { return Ok(None) };
+    let tensor = asset.body.tensor(Kind::SyntheticData, IMAGES)?;
+    match (tensor.shape(), tensor.values()) {
+        (&[_, channels, height, width], TensorValues::U8(bytes)) => {
+            Ok(Some(ImagePool::of([channels, height, width], batch, bytes.to_vec())))
+        }
+        _ => Err(WireError::Malformed("images that are no bytes `(n, c, h, w)`".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Parameter;
+    use crate::policy::{parameter_sections, parameters_of};
+
+    fn theta(value: f32) -> ParameterSet {
+        let parameter =
+            |name: &str| (name.to_owned(), Parameter { shape: vec![1], values: [value].into() });
+        ["head.bias", "conv1.weight"].map(parameter).into_iter().collect()
+    }
+
+    /// LANDER card, invariant 5.
+    #[test]
+    fn the_lowest_loss_selects_the_model() {
+        let mut memory = LanderMemory::default();
+        assert!(memory.best().is_none());
+        for (round, loss) in [(0, 3.0), (1, 1.5), (2, 2.0), (3, 1.5)] {
+            memory.compare(loss, &theta(round as f32));
+        }
+        assert_eq!(memory.best(), Some(&theta(1.0)));
+        memory.compare(f64::NAN, &theta(9.0));
+        assert_eq!(memory.best(), Some(&theta(1.0)));
+        memory.begin_task();
+        memory.compare(7.0, &theta(4.0));
+        assert_eq!(memory.best(), Some(&theta(4.0)));
+    }
+
+    /// Apart from the server's own parameters, whose names the best ones share.
+    #[test]
+    fn a_memory_is_saved_and_loaded_whole() {
+        let mut memory = LanderMemory::default();
+        assert_eq!(memory.save().digest(), Body::default().digest());
+        assert!(memory.is_new_task(2) && !memory.is_new_task(2));
+        let pool = ImagePool::of([1, 2, 2], 3, (0..24).collect());
+        memory.keep(TaskId(1), [1, 2, 2], &pool).unwrap();
+        memory.compare(0.25, &theta(5.0));
+        let sent = memory.images.clone().unwrap();
+        assert_eq!((&*sent.name, sent.version, sent.kind), (IMAGES, 1, Kind::SyntheticData));
+        let mut saved = Body::new(Vec::new(), parameter_sections(&theta(1.0)));
+        saved.sections.extend(memory.save().sections);
+        let mut loaded = LanderMemory::load(&saved).unwrap();
+        assert_eq!(loaded.save().digest(), memory.save().digest());
+        assert_eq!(loaded.images.as_ref().unwrap().digest(), sent.digest());
+        assert_eq!(loaded.best(), Some(&theta(5.0)));
+        assert!(!loaded.is_new_task(2) && loaded.is_new_task(3));
+        assert_eq!(parameters_of(&saved).unwrap(), theta(1.0));
+        loaded.compare(0.3, &theta(6.0));
+        assert_eq!(loaded.best(), Some(&theta(5.0)), "the loss is kept, too");
+        let download = Message { assets: vec![sent], ..Message::default() };
+        assert_eq!(images_of(&download, 3).unwrap(), Some(pool));
+        assert!(images_of(&Message::default(), 3).unwrap().is_none());
+    }
+}

@@ -1,0 +1,350 @@
+//! **LANDER** (CVPR 2024): FedAvg with label-text embeddings as anchors of features, and images generated around them.
+//!
+//! As a task ends the server generates images for the best global model of the task, without data; clients of the next
+//! task replay them. Source: Tran et al., "Text-Enhanced Data-free Approach for Federated Class-Incremental Learning".
+//!
+//! ```text
+//! client   first task: CE over its rows + 5 bound(x, y);  bound = max(0, mean (h(x) - T_y)^2 - 0.015)
+//!          later: cur (CE over the task's rows + 5 bound) + pre (KD + mean (h - h_old)^2 on images)   (objective)
+//!          sends the sum of its first epoch's losses
+//! server   the plain mean; keeps the model at the start of the round with the lowest losses, and returns to it with the
+//!          last round of a task                                                                       (memory)
+//!          as a task ends: 50 calls of a generator whose inputs are noisy label embeddings            (synthesis)
+//! ```
+//! `h` is a linear map of features, `T` the table of embeddings. Old model and images, as bytes, are assets: a client that
+//! takes part for the first time in a task gets both, and clients keep nothing. The table is a setting, as the names of
+//! classes are: it does not travel. Images pass the transform of local training, as samples do.
+//!
+//! Defaults are the release's (tmtuan1307/LANDER). What is said otherwise elsewhere, or is its slip:
+//!
+//! * The head reads features; the map is a branch (`mapping`). As a layer below the head it would take part in answers.
+//! * STSA's copy drops the bound from the first task's loss (`bound_first_task`), and makes images after the last task,
+//!   too, that no client gets; so does no one here.
+//! * Vectors of the release are CLIP's, as they come: of length 8 to 13 for CIFAR-100. Without them only
+//!   `embeddings = "orthogonal"` is left, whose results are not comparable with published ones.
+//! * The model after a task's last round is no candidate of the selection: its losses are never seen. The sum over clients
+//!   is a mean here, so that rounds of fewer clients compare. If no client sends anything in the last round, the
+//!   model stays as it is.
+//! * Clients read the first 10,000 of 10,496 images by file name (`replayed_images`); all are sent.
+//! * Its ImageNet has another generator, with four doublings, which is not here.
+//!
+//! Networks without batch norms have no moments to agree with: a transformer trains, but its generator knows less.
+
+mod config;
+mod embeddings;
+mod memory;
+mod objective;
+mod requirements;
+mod synthesis;
+
+use std::path::Path;
+use std::sync::Arc;
+
+pub use self::config::{Lander, LanderSynthesis, ModelSelection};
+pub use self::embeddings::LabelEmbeddings;
+use self::embeddings::ORTHOGONAL;
+pub use self::memory::LanderMemory;
+use self::objective::{Anchors, LanderObjective, LanderReplay};
+use self::synthesis::Synthesis;
+use super::averaging::{
+    ClosedRound, LocalTrainingResult, Objective, PackClient, Parameters, Requirement, RowSelection,
+    first_of, previous, sample_count,
+};
+use super::entry::MethodEntry;
+use super::parts::{
+    AveragingMethod, ClientContext, DownloadExtras, LocalUpdate, ModelAdaptation, Parts,
+    PreviousModel, RowQuery, ServerUpdate, TaskEnd, TaskStart, TrainedRows, TrainingSettings,
+    UploadExtras, Workload,
+};
+use crate::data::TaskView;
+use crate::learning::Classifier;
+use crate::model::{HeadKind, MappingPlace, ParameterSet};
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{
+    Asset, AssetSpec, Capability, ExchangeFacts, Metrics, ModelFacts, Participant, PolicyError,
+    Restriction, RoundContext, RunContext, StalenessRule, TensorSpec,
+};
+use crate::wire::{Dtype, Kind, Section};
+
+/// Step of start values of the map, apart from the head's.
+const MAPPING: u64 = 1;
+/// Tensor of an upload: the sum of the first epoch's losses, and a one to count clients.
+const LOSSES: &str = "first_epoch_losses";
+
+/// Returns the place of the losses by which models are selected.
+///
+/// Those of late uploads are of another model.
+fn losses() -> TensorSpec {
+    TensorSpec::new(Kind::Statistics, LOSSES, &[2], Dtype::F64).summed(StalenessRule::Refuse)
+}
+
+impl AveragingMethod for Lander {
+    type State = ();
+    type Memory = LanderMemory;
+
+    /// Returns FedAvg's parts with a map of features, the previous model and images.
+    fn parts(&self) -> Parts<'_, (), LanderMemory> {
+        let parts = Parts {
+            adaptation: self,
+            trains: TrainedRows::Seen,
+            local: self,
+            upload: self,
+            server: self,
+            ..self.fedavg.base()
+        };
+        if !self.replays() {
+            return parts;
+        }
+        Parts { download: self, previous_model: Some(PreviousModel::default()), ..parts }
+    }
+}
+
+impl Lander {
+    /// Returns the width of what the rows of the head get.
+    fn head_width(&self, model: &ModelFacts) -> usize {
+        match self.mapping {
+            MappingPlace::Branch => model.backbone.dim(),
+            MappingPlace::Below => self.embedding_width as usize,
+        }
+    }
+
+    /// Returns the embeddings of this number of classes.
+    ///
+    /// # Errors
+    /// A file that cannot be read or does not fit, or too many orthogonal rows.
+    pub fn table(&self, classes: usize) -> Result<LabelEmbeddings, String> {
+        let width = self.embedding_width as usize;
+        match self.embeddings.as_str() {
+            ORTHOGONAL => LabelEmbeddings::orthogonal(classes, width, self.embedding_norm),
+            file => LabelEmbeddings::read(Path::new(file), classes, width),
+        }
+    }
+
+    fn anchors(&self, ctx: &RunContext) -> Result<Anchors, PolicyError> {
+        let order = ctx.task_sequence.order.clone();
+        let table = self.table(order.len()).map_err(PolicyError::Unsupported)?;
+        Ok(Anchors { table, order, radius: self.radius, weight: self.anchor_weight })
+    }
+}
+
+impl ModelAdaptation for Lander {
+    fn parameters(&self, model: &ModelFacts) -> Parameters {
+        let mut below = model.backbone.parameter_shapes();
+        let (dim, width) = (model.backbone.dim(), self.embedding_width as usize);
+        below.extend(self.mapping.shapes(dim, width));
+        Parameters::shared(below).head(HeadKind::Linear, model.classes, self.head_width(model))
+    }
+
+    fn initial(
+        &self,
+        model: &ModelFacts,
+        ctx: &RunContext,
+        init: StreamKey,
+    ) -> Result<ParameterSet, PolicyError> {
+        let (dim, width) = (model.backbone.dim(), self.embedding_width as usize);
+        let mapping = self.mapping.initial_parameters(dim, width, init.step(MAPPING));
+        let head_width = self.head_width(model);
+        let head = self.fedavg.head_init.parameters(model.classes, head_width, init);
+        Ok(ctx.backbone.parameters()?.merge(&mapping).merge(&head))
+    }
+
+    fn rows(&self, query: &RowQuery<'_>) -> RowSelection {
+        self.fedavg.rows(query)
+    }
+
+    fn settings(&self, view: &TaskView) -> TrainingSettings {
+        self.fedavg.settings(view)
+    }
+
+    fn rate_factor(&self, name: &str) -> f64 {
+        self.fedavg.rate_factor(name)
+    }
+
+    fn requirements(&self) -> Vec<Requirement> {
+        self.fedavg.requirements()
+    }
+}
+
+impl LocalUpdate<()> for Lander {
+    fn objective(
+        &self,
+        context: &ClientContext<'_>,
+        pack: &[PackClient<'_, ()>],
+        _network: &Classifier,
+    ) -> Result<Box<dyn Objective>, PolicyError> {
+        let (first, ctx) = (first_of(pack)?, context.ctx);
+        let view = &first.participant.view;
+        let images = memory::images_of(first.download, self.synthesis.batch as usize)?;
+        let replay = match (previous::of(first.download)?, images) {
+            (None, None) => None,
+            (Some(old), Some(images)) => {
+                let chosen = images.by_name(self.replayed_images as usize);
+                let through = (&ctx.task_sequence, &ctx.train_transform);
+                Some(LanderReplay {
+                    old: Classifier::frozen(&ctx.backbone, &old)?,
+                    pool: images.replay(chosen, through)?,
+                    images: self.synthetic_batch as usize,
+                    key: first.key.domain(Domain::Method),
+                    weights: self.weights(view.rows.start, view.seen()),
+                })
+            }
+            _ => {
+                let lacks = "an old model without its images, or images without their model";
+                return Err(PolicyError::Unsupported(lacks.to_owned()));
+            }
+        };
+        let binds = view.rows.start > 0 || self.bound_first_task;
+        let (anchors, rows) = (self.anchors(ctx)?, view.rows.clone());
+        Ok(Box::new(LanderObjective { anchors, binds, rows, replay }))
+    }
+
+    /// Returns the work of a client: training on its own and on generated images, and answers of the old model.
+    fn work(&self, load: &Workload<'_>) -> f64 {
+        if load.participant.view.task.index() == 0 || !self.replays() {
+            return load.passes();
+        }
+        let images = load.plan.steps_of(load.samples) as f64 * f64::from(self.synthetic_batch);
+        load.passes() + images * 4.0 / 3.0
+    }
+
+    fn requirements(&self) -> Vec<Requirement> {
+        vec![requirements::images(), requirements::embeddings(self)]
+    }
+
+    fn restrictions(&self) -> Vec<Restriction> {
+        Restriction::against(
+            &[Capability::MixedTasks],
+            "the old model and its images are of one task",
+        )
+    }
+}
+
+impl UploadExtras<()> for Lander {
+    fn tensor_specs(&self, _: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
+        let selects = self.selection == ModelSelection::Best;
+        [sample_count()].into_iter().chain(selects.then(losses)).collect()
+    }
+
+    fn sections(
+        &self,
+        _: &ClientContext<'_>,
+        _: &PackClient<'_, ()>,
+        trained: &LocalTrainingResult,
+    ) -> Result<Vec<Section>, PolicyError> {
+        let mut section = trained.sample_count()?;
+        if self.selection == ModelSelection::Best {
+            section.tensors.push(losses().tensor(&[trained.first_epoch, 1.0])?);
+        }
+        Ok(vec![section])
+    }
+}
+
+impl DownloadExtras<LanderMemory> for Lander {
+    fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
+        let before = facts.view.task.0.checked_sub(1);
+        let spec = |before| memory::asset_spec(before, &self.synthesis, facts.model);
+        before.map(spec).into_iter().collect()
+    }
+
+    fn assets(
+        &self,
+        memory: &LanderMemory,
+        _participant: &Participant,
+        _ctx: &RunContext,
+    ) -> Result<Vec<Arc<Asset>>, PolicyError> {
+        Ok(memory.images.iter().cloned().collect())
+    }
+}
+
+impl ServerUpdate<LanderMemory> for Lander {
+    fn begin_task(&self, _: TaskStart<'_>, memory: &mut LanderMemory, _: &mut ParameterSet) {
+        memory.begin_task();
+    }
+
+    /// Compares the losses of the model with which the round began; the last round returns to the best one.
+    fn server_update(
+        &self,
+        memory: &mut LanderMemory,
+        closing: ClosedRound<'_>,
+        theta: &mut ParameterSet,
+    ) -> Result<Metrics, PolicyError> {
+        if self.selection == ModelSelection::Last {
+            return Ok(Metrics::new());
+        }
+        let sums = closing.aggregate.sum(LOSSES)?;
+        let (&[loss, clients], before) = (sums, closing.before) else {
+            let problem = format!("`{LOSSES}` has {} numbers, expected 2", sums.len());
+            return Err(PolicyError::Unsupported(problem));
+        };
+        let mean = loss / clients.max(1.0);
+        if clients > 0.0 {
+            memory.compare(mean, before);
+        }
+        let is_last = closing.round.round_in_phase + 1 == closing.round.rounds_in_phase;
+        if let Some(best) = memory.best().filter(|_| is_last) {
+            *theta = best.clone();
+        }
+        Ok(vec![("selection_loss", mean)])
+    }
+
+    /// Generates images for the classes seen; after the last task there is no one to send them to.
+    fn end_task(
+        &self,
+        memory: &mut LanderMemory,
+        theta: &ParameterSet,
+        TaskEnd { model, stage, init }: TaskEnd<'_>,
+        ctx: &RunContext,
+    ) -> Result<(), PolicyError> {
+        let task = stage.task;
+        if !self.replays() || task.index() + 1 >= model.tasks {
+            return Ok(());
+        }
+        let synthesis = Synthesis {
+            settings: &self.synthesis,
+            anchors: &self.anchors(ctx)?,
+            limit: self.replayed_images as usize,
+            model,
+            ctx,
+            key: init.domain(Domain::Method).task(u32::from(task.0)),
+        };
+        let images = synthesis.run(theta, stage.view.seen())?;
+        memory.keep(task, self.synthesis.image_shape(model), &images)?;
+        Ok(())
+    }
+
+    /// Returns the work of the generation of images, in the last round of every task but the last.
+    ///
+    /// A step is a pass of a batch of images without gradients of the model's weights, perhaps another one through the
+    /// student, and one of the generator; a step of the student is a pass with an answer of the model.
+    fn work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
+        let last_round = round.round_in_phase + 1 == round.rounds_in_phase;
+        if !self.replays() || !last_round || round.stage.task.index() + 1 >= model.tasks {
+            return 0.0;
+        }
+        let synthesis = &self.synthesis;
+        let images = f64::from(synthesis.steps) * f64::from(synthesis.batch);
+        let calls = f64::from(synthesis.calls());
+        let adversaries =
+            (1..=synthesis.calls()).filter(|call| synthesis.has_adversary(*call)).count();
+        let noise = self.embedding_width as usize * synthesis.latent as usize;
+        let generated = 3.0 * (synthesis.config(model).multiplications() + noise as f64);
+        let taught = f64::from(synthesis.kept_calls() * synthesis.student_steps)
+            * f64::from(synthesis.student_batch);
+        (calls + adversaries as f64) * images * 2.0 / 3.0
+            + model.passes(calls * images * generated)
+            + taught * 4.0 / 3.0
+    }
+}
+
+/// Returns the method's entry of the registry.
+pub(super) fn entry() -> MethodEntry {
+    MethodEntry {
+        idea: "FedAvg that anchors features at embeddings of class names; as a task ends its server generates images \
+               around the anchors for the best global model, without data, and clients of the next task replay them.",
+        source: "Tran, Le, Le, Harandi, Phung: Text-Enhanced Data-free Approach for Federated Class-Incremental \
+                 Learning, CVPR 2024",
+        state: "server: the parameters, the best ones of the task, those at the end of the task before, images; \
+                client: nothing",
+        ..MethodEntry::averaging("lander", Lander::read)
+    }
+}

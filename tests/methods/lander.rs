@@ -1,0 +1,207 @@
+//! The invariants of LANDER that are seen from outside, on a small residual network.
+
+use std::sync::Arc;
+
+use fedcast::data::ClassPermutation;
+use fedcast::learning::OptimizerConfig;
+use fedcast::methods::lander::{Lander, ModelSelection};
+use fedcast::model::{Backbone, MappingPlace, ParameterSet, ResNet, ResNetConfig};
+use fedcast::numerics::streams::{Domain, StreamKey};
+use fedcast::policy::{Asset, parameters_of};
+use fedcast::wire::{Body, Kind, MetaReader, TensorValues};
+
+use crate::toys::watched::Engine;
+use crate::toys::{deal, facts, lab, plan};
+use crate::{built, far, head, values};
+
+/// A small generator, with a few calls.
+fn lander(change: impl Fn(&mut Lander)) -> Lander {
+    let selection = ModelSelection::Last;
+    let mut method =
+        Lander { synthetic_batch: 8, embedding_width: 12, selection, ..Lander::default() };
+    let synthesis = &mut method.synthesis;
+    (synthesis.rounds, synthesis.warmup, synthesis.batch, synthesis.steps) = (2, 1, 6, 2);
+    (synthesis.width, synthesis.latent, synthesis.block) = (4, 6, 3);
+    (synthesis.student_steps, synthesis.student_batch, synthesis.student_rate) = (2, 4, 1e-3);
+    change(&mut method);
+    method
+}
+
+fn engine(change: impl Fn(&mut Lander)) -> Engine {
+    let config = ResNetConfig { image: 8, channels: 1, width: 4, ..ResNetConfig::default() };
+    let set = ResNet::initial_parameters(&config, StreamKey::new(3, Domain::Init));
+    let backbone: Backbone = ResNet::from_parameters(config, &set).unwrap().into();
+    let mut model = facts();
+    model.backbone = backbone.config();
+    let mut lab = lab(3, ClassPermutation::Native);
+    lab.training = plan(OptimizerConfig::sgd(0.05));
+    lab.backbone = Arc::new(backbone);
+    Engine::new(built(lander(change), &model), model, lab)
+}
+
+/// The server's parameters, without those that the task before left.
+fn own(run: &Engine) -> Body {
+    let saved = run.server.save();
+    if saved.meta.is_empty() {
+        return saved;
+    }
+    let own = MetaReader::new(&saved.meta).u64().expect("the number of sections");
+    Body::new(Vec::new(), saved.sections[..own as usize].to_vec())
+}
+
+fn theta(run: &Engine) -> ParameterSet {
+    parameters_of(&own(run)).unwrap()
+}
+
+/// Images that the downloads of a task name, one per exchange.
+fn images(run: &Engine, task: usize) -> Vec<Arc<Asset>> {
+    let of = run.exchanges.iter().filter(|exchange| exchange.task == task);
+    let pool = |assets: &[Arc<Asset>]| {
+        assets.iter().find(|asset| asset.kind == Kind::SyntheticData).cloned()
+    };
+    of.filter_map(|exchange| pool(&exchange.assets)).collect()
+}
+
+/// LANDER card, invariants 4 and 7: the first task replays nothing, and a task has one old model and one set of images.
+#[test]
+fn a_task_has_one_old_model_and_its_images() {
+    let best = |method: &mut Lander| method.selection = ModelSelection::Best;
+    let mut run = engine(best);
+    let mut left: Option<ParameterSet> = None;
+    for task in 0..3 {
+        let begun = run.exchanges.len();
+        let shards = deal(&run.lab, &run.view(task), 2);
+        run.task(task, &shards, 2);
+        for exchange in &run.exchanges[begun..] {
+            let kinds: Vec<Kind> = exchange.assets.iter().map(|asset| asset.kind).collect();
+            let Some(left) = &left else {
+                assert!(kinds.is_empty());
+                continue;
+            };
+            assert_eq!(kinds, [Kind::Weights, Kind::SyntheticData]);
+            for (name, old) in parameters_of(&exchange.assets[0].body).unwrap().iter() {
+                let whole = &left.get(name).expect("a parameter").values;
+                assert!(whole.starts_with(&old.values), "task {task}: {name}");
+            }
+        }
+        left = Some(theta(&run));
+    }
+    let (second, third) = (images(&run, 1), images(&run, 2));
+    assert_eq!((second.len(), third.len()), (4, 4));
+    assert!(second.iter().all(|asset| asset.digest() == second[0].digest()));
+    assert_ne!(second[0].digest(), third[0].digest());
+    assert_eq!((second[0].version, third[0].version), (0, 1));
+    let tensor = &second[0].body.sections[0].tensors[0];
+    // Three calls of six images, of which none is thrown away.
+    assert_eq!(tensor.shape(), [18, 1, 8, 8]);
+    assert!(matches!(tensor.values(), TensorValues::U8(bytes) if bytes.len() == 18 * 64));
+    assert!(run.states.values().all(|state| run.method.state_bytes(state).unwrap() == 0));
+    let kept = run.server.save();
+    let mut again = engine(best);
+    again.server.load(&kept).unwrap();
+    assert_eq!(again.server.save().digest(), kept.digest());
+}
+
+/// LANDER card, invariant 5: of three rounds the server returns to the start of the one with the lowest losses.
+#[test]
+fn the_last_round_returns_to_the_best_model() {
+    let of = |selection| {
+        let mut run = engine(move |method| method.selection = selection);
+        run.lab.training = plan(OptimizerConfig::sgd(0.5));
+        let shards = deal(&run.lab, &run.view(0), 2);
+        run.task(0, &shards, 3);
+        run
+    };
+    let (best, last) = (of(ModelSelection::Best), of(ModelSelection::Last));
+    let losses: Vec<f64> = best
+        .exchanges
+        .chunks(2)
+        .map(|round| {
+            let loss = |exchange: &crate::toys::watched::Exchange| {
+                let up = exchange.up.as_ref().unwrap();
+                up.tensor(Kind::Statistics, "first_epoch_losses").unwrap().as_f64().unwrap()[0]
+            };
+            round.iter().map(loss).sum::<f64>()
+        })
+        .collect();
+    let chosen = (0..3).min_by(|a, b| losses[*a].total_cmp(&losses[*b])).unwrap();
+    let start = &best.exchanges[2 * chosen].down;
+    let kept = theta(&best);
+    for (name, sent) in parameters_of(start).unwrap().iter() {
+        assert!(kept.get(name).unwrap().values.starts_with(&sent.values), "{name} of {chosen}");
+    }
+    assert_ne!(values(&own(&best)), values(&own(&last)));
+    let up = last.exchanges[0].up.as_ref().unwrap();
+    assert!(up.tensor(Kind::Statistics, "first_epoch_losses").is_err());
+}
+
+/// Weights and keys of clients change what they send; without replay nothing is generated.
+#[test]
+fn settings_of_clients_act() {
+    let trained = |change: fn(&mut Lander)| {
+        let run = engine(change).tasks(2, 2, 1);
+        (values(&own(&run)), images(&run, 1).len())
+    };
+    let changes: [fn(&mut Lander); 9] = [
+        |_| (),
+        |method| method.radius = 1e6,
+        |method| method.anchor_weight = 1.0,
+        |method| method.bound_first_task = false,
+        |method| method.cur_weight = 0.3,
+        |method| method.pre_weight = 0.6,
+        |method| method.pre_weight = 0.0,
+        |method| method.embedding_norm = 5.0,
+        |method| method.replayed_images = 3,
+    ];
+    let all: Vec<_> = changes.map(trained).into();
+    for (at, (one, count)) in all.iter().enumerate() {
+        assert!(at == 0 || far(one, &all[0].0) > 1e-7, "change {at}");
+        assert_eq!(*count, if at == 6 { 0 } else { 2 }, "change {at}");
+    }
+}
+
+/// Old head rows learn from replayed images alone; without them they stay.
+#[test]
+fn old_rows_move_by_replay_alone() {
+    let moved = |weight: f64| {
+        let mut run = engine(move |method| method.pre_weight = weight);
+        let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
+        run.task(0, &shards[0], 1);
+        let before = head(&own(&run), 0..2);
+        run.task(1, &shards[1], 1);
+        before != head(&own(&run), 0..2)
+    };
+    assert!(moved(0.4) && !moved(0.0));
+}
+
+/// Below the head the map takes part in answers; as a branch the head is as wide as features.
+#[test]
+fn the_map_is_a_branch_or_below_the_head() {
+    let widths = [(MappingPlace::Branch, 32, "anchor"), (MappingPlace::Below, 12, "mapping")];
+    for (place, width, name) in widths {
+        let run = engine(move |method| method.mapping = place).tasks(2, 2, 1);
+        let theta = theta(&run);
+        assert_eq!(theta.get("head.weight").unwrap().shape[1], width);
+        assert_eq!(theta.get(&format!("{name}.weight")).unwrap().shape, [12, 32]);
+        assert!(run.server.predictor(&run.lab).is_ok());
+    }
+}
+
+/// Clients with the same samples replay other images, and the same ones if repeated.
+#[test]
+fn clients_replay_images_of_their_own() {
+    let uploads = || {
+        let mut run = engine(|_| ());
+        let shards = deal(&run.lab, &run.view(0), 2);
+        run.task(0, &shards, 1);
+        run.lab.training =
+            fedcast::learning::TrainingPlan { batch: 1_000, ..plan(OptimizerConfig::sgd(0.1)) };
+        let shard = deal(&run.lab, &run.view(1), 2).remove(0);
+        run.task(1, &[shard.clone(), shard], 1);
+        let [.., one, other] = &run.exchanges[..] else { panic!("four exchanges") };
+        [one, other].map(|exchange| values(exchange.up.as_ref().unwrap()))
+    };
+    let [one, other] = uploads();
+    assert!(far(&one, &other) > 1e-6);
+    assert_eq!(uploads(), [one, other]);
+}
