@@ -13,7 +13,7 @@ pub fn display_name(name: &str) -> &str {
 }
 
 /// Value of `method.name`, and the name in print.
-const NAMES: [(&str, &str); 42] = [
+const NAMES: [(&str, &str); 44] = [
     ("adapter", "Adapter"),
     ("c2prompt", "C²Prompt"),
     ("ccvr", "CCVR"),
@@ -35,6 +35,7 @@ const NAMES: [(&str, &str); 42] = [
     ("fedlwf-mc", "FedLwF-MC"),
     ("fedproto", "FedProto"),
     ("fedprox", "FedProx"),
+    ("fedweit", "FedWEIT"),
     ("fedyogi", "FedYogi"),
     ("fisheravg", "FisherAVG"),
     ("glfc", "GLFC"),
@@ -44,6 +45,7 @@ const NAMES: [(&str, &str); 42] = [
     ("icarl", "iCaRL"),
     ("joint", "Joint"),
     ("l2p", "L2P"),
+    ("lander", "LANDER"),
     ("lga", "LGA"),
     ("lorm", "LoRM"),
     ("lwf", "LwF"),

@@ -1,7 +1,7 @@
 //! Promise: HGP, FedAvg, adapters, prompts, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines, FisherAVG,
-//! EWC, optimizers of servers, rehearsal, GLFC, LGA, CFed, MFCL, LANDER, FedWEIT, PIP, Powder and C2Prompt keep every invariant
-//! of their method cards, on a tiny network; the interface of policies carries more. (Mixture weights, means of
-//! parameters, the zero prefix and the normalized loss are tested with their code.)
+//! EWC, optimizers of servers, rehearsal, GLFC, LGA, CFed, MFCL, LANDER, FedWEIT, PIP, Powder and C2Prompt keep every
+//! invariant of their method cards, on a tiny network; the interface of policies carries more. (Mixture weights, means
+//! of parameters, the zero prefix and the normalized loss are tested with their code.)
 
 #![allow(clippy::disallowed_methods, reason = "tests compare with other arithmetic")]
 

@@ -1,10 +1,10 @@
 //! Forms in which an attacker looks for an image.
 
-use candle_core::{DType, Device, Tensor, Var};
+use candle_core::{Device, Tensor, Var};
 use clap::ValueEnum;
 
 use super::LearningError;
-use crate::model::{ImageGenerator, ImageGeneratorConfig, ops};
+use crate::model::{GeneratorForm, ImageGenerator, ImageGeneratorConfig, ops};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
 
@@ -33,13 +33,7 @@ pub(super) struct PriorImage {
 
 enum PriorSource {
     Pixels(Var),
-    Network {
-        network: Box<ImageGenerator>,
-        noise: Tensor,
-        /// The network normalizes channels; these give them their contrast and brightness.
-        scale: Var,
-        shift: Var,
-    },
+    Network { network: Box<ImageGenerator>, noise: Tensor },
 }
 
 impl PriorImage {
@@ -67,18 +61,13 @@ impl PriorImage {
                     last,
                     upsamplings,
                     channels,
+                    form: GeneratorForm::Logistic,
                     image: height,
                 };
                 let start = ImageGenerator::initial_parameters(&config, key);
                 let network = ImageGenerator::trainable(config, &start, device)?;
                 let noise = network.latents(1, key.step(1))?;
-                let shape = (1, channels, 1, 1);
-                PriorSource::Network {
-                    network: Box::new(network),
-                    noise,
-                    scale: Var::ones(shape, DType::F32, device)?,
-                    shift: Var::zeros(shape, DType::F32, device)?,
-                }
+                PriorSource::Network { network: Box::new(network), noise }
             }
         };
         Ok(PriorImage { source })
@@ -88,22 +77,18 @@ impl PriorImage {
     pub fn variables(&self) -> Vec<Var> {
         match &self.source {
             PriorSource::Pixels(logits) => vec![logits.clone()],
-            PriorSource::Network { network, scale, shift, .. } => {
-                [network.vars(), vec![scale.clone(), shift.clone()]].concat()
-            }
+            PriorSource::Network { network, .. } => network.vars(),
         }
     }
 
     /// Returns the image as it is now, `(1, channels, side, side)` in `[0, 1]`.
     pub fn image(&self) -> Result<Tensor, LearningError> {
-        let logits = match &self.source {
-            PriorSource::Pixels(logits) => logits.as_tensor().clone(),
-            PriorSource::Network { network, noise, scale, shift } => network
-                .images(noise)?
-                .broadcast_mul(scale.as_tensor())?
-                .broadcast_add(shift.as_tensor())?,
-        };
-        // The logistic function.
-        Ok(((ops::tanh(&(logits * 0.5)?)? + 1.0)? * 0.5)?)
+        match &self.source {
+            // The logistic function.
+            PriorSource::Pixels(logits) => {
+                Ok(((ops::tanh(&(logits.as_tensor() * 0.5)?)? + 1.0)? * 0.5)?)
+            }
+            PriorSource::Network { network, noise } => Ok(network.images(noise)?),
+        }
     }
 }
