@@ -3,7 +3,7 @@
 //! A method makes its own with [`Requirement::new`]; those that several methods have are functions here.
 
 use crate::scenario::{
-    Leftover, OptimizerSection, PartitionKind, Population, RequirementError, Scenario,
+    DataSource, Leftover, OptimizerSection, PartitionKind, Population, RequirementError, Scenario,
 };
 
 /// Violations of a requirement by a scenario.
@@ -64,6 +64,23 @@ impl Requirement {
         };
         let summary = format!("a backbone that can be trained, vit or resnet18 (or {instead})");
         Requirement::new(violation).summarized(summary)
+    }
+
+    /// Requires images and a network below the head: a generator makes images whose features are compared.
+    pub fn generated_images() -> Requirement {
+        let violation = |scenario: &Scenario| {
+            if scenario.data.source == DataSource::Play || scenario.data.source.is_rows() {
+                let message = "a generator makes images";
+                let help = "choose a data set of images";
+                return Some(RequirementError::new("data.source", message, "no images", help));
+            }
+            (scenario.backbone.kind() == "pixels").then(|| {
+                let message = "features of pixels do not train";
+                let help = "set `backbone.kind = \"resnet18\"`, or \"vit\"";
+                RequirementError::new("backbone.kind", message, "no network below the head", help)
+            })
+        };
+        Requirement::new(violation).summarized("images, and a network below the head")
     }
 
     /// Requires plain gradient steps of clients: a client's way is then the sum of its gradients times their rates.

@@ -208,7 +208,7 @@ impl LocalUpdate<()> for Lander {
     }
 
     fn requirements(&self) -> Vec<Requirement> {
-        vec![requirements::images(), requirements::embeddings(self)]
+        vec![Requirement::generated_images(), requirements::embeddings(self)]
     }
 
     fn restrictions(&self) -> Vec<Restriction> {

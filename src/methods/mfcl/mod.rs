@@ -35,7 +35,6 @@
 mod config;
 mod memory;
 mod objective;
-mod requirements;
 
 use std::sync::Arc;
 
@@ -123,7 +122,7 @@ impl LocalUpdate<()> for Mfcl {
     }
 
     fn requirements(&self) -> Vec<Requirement> {
-        vec![requirements::images()]
+        vec![Requirement::generated_images()]
     }
 
     fn restrictions(&self) -> Vec<Restriction> {
