@@ -115,7 +115,8 @@ pub fn invert(
     if scenario.privacy.noise.is_some() {
         return Err(InversionError::Hidden("its uploads have noise, which is not inverted here"));
     }
-    let (clients, tasks) = (scenario.federation.clients, ended(path)?.len().max(1));
+    let (clients, ends) = (scenario.federation.clients, ended(path)?);
+    let tasks = ends.len().max(1);
     if options.client >= clients {
         return Err(InversionError::NoClient { client: options.client, clients });
     }
@@ -131,7 +132,7 @@ pub fn invert(
     same_inputs(&manifest.backbone, &backbone)?;
     let checkpoint = match task.checked_sub(1) {
         None => None,
-        Some(earlier) => find(path, &manifest, ended(path)?[earlier as usize].round.0)?.intact,
+        Some(earlier) => find(path, &manifest, ends[earlier as usize].round.0)?.intact,
     };
     let capture = Capture {
         client: ClientId(options.client),

@@ -49,11 +49,14 @@ impl<C: AveragingMethod> Averager<C> {
             return Ok(None);
         }
         let classes = self.parts().upload.class_means(upload)?;
+        if classes.is_empty() {
+            return Ok(None);
+        }
         let stage = (&member.participant.view, member.phase);
         let Some(model) = self.client_model(stage, &member.download, upload, ctx)? else {
             return Ok(None);
         };
         let map = Box::new(move |pixels: &Tensor| model.features_with_gradient(pixels));
-        Ok((!classes.is_empty()).then_some(Disclosures { map, classes }))
+        Ok(Some(Disclosures { map, classes }))
     }
 }
