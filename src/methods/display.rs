@@ -58,6 +58,7 @@ const NAMES: [(&str, &str); 44] = [
     ("scaffold", "SCAFFOLD"),
     ("stsa", "STSA"),
     ("stsa-e", "STSA-E"),
+    ("target", "TARGET"),
 ];
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use fedcast::methods::parts::AveragingMethod;
 use fedcast::methods::pilora::{Compete, PiLora};
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::scaffold::Scaffold;
+use fedcast::methods::target::Target;
 use fedcast::model::{BackboneConfig, VitConfig};
 use fedcast::policy::{
     ClassCounts, ExchangeFacts, MemoryFootprint, MessageKind, Method, ModelFacts, WireForm,
@@ -350,6 +351,31 @@ fn lander_sends_the_bytes_of_stsa_s_table() {
     let mib = total as f64 / f64::from(1 << 20);
     assert!((79_047.8..=79_048.1).contains(&mib), "{mib}");
     let plain = Lander { pre_weight: 0.0, ..Lander::default() };
+    assert!(on_model(&resnet, 10, plain).assets.is_empty());
+}
+
+/// TARGET card, section 4: on ViT-B/16 a model of 343,502,224 bytes each way, up with the sample count; from the second
+/// task on the old model and 480 images of 150,528 bytes in the benchmark. On CIFAR-100 the release makes 2,560 images.
+#[test]
+fn target_sends_the_bytes_of_its_card() {
+    let vit = cifar100(BackboneConfig::Vit(VitConfig::base()), WireForm::Full);
+    let fedavg = Target::default().fedavg;
+    let mut method = Target { fedavg: FedAvg { head_form: HeadForm::Fixed, ..fedavg }, ..Target::default() };
+    (method.synthesis_rounds, method.synthesis.batch) = (30, 16);
+    let first = on_model(&vit, 1, method.clone());
+    assert_eq!((payload(&first.down), payload(&first.up)), (343_502_224, 343_502_228));
+    assert!(first.assets.is_empty(), "nothing is replayed in the first task");
+    let last = on_model(&vit, 10, method.clone());
+    let assets: Vec<u64> = last.assets.iter().map(payload).collect();
+    assert_eq!(assets, [343_502_224, 72_253_440]);
+    let growing = on_model(&vit, 1, Target::default());
+    assert_eq!((payload(&growing.down), payload(&growing.up)), (343_225_384, 343_225_388));
+    let resnet = cifar100(BackboneConfig::ResNet(Default::default()), WireForm::Full);
+    let images = |method: Target| payload(&on_model(&resnet, 2, method).assets[1]);
+    assert_eq!(images(Target::default()), 2_560 * 3_072);
+    let more = Target { synthesis_rounds: 200, ..Target::default() };
+    assert_eq!(images(more), 8_000 * 3_072, "those that are replayed, of 51,200");
+    let plain = Target { kd_weight: 0.0, ..Target::default() };
     assert!(on_model(&resnet, 10, plain).assets.is_empty());
 }
 

@@ -2,64 +2,40 @@
 
 use std::sync::Arc;
 
-use fedcast::data::ClassPermutation;
 use fedcast::learning::OptimizerConfig;
 use fedcast::methods::lander::{Lander, ModelSelection};
-use fedcast::model::{Backbone, MappingPlace, ParameterSet, ResNet, ResNetConfig};
-use fedcast::numerics::streams::{Domain, StreamKey};
+use fedcast::model::{MappingPlace, ParameterSet};
 use fedcast::policy::{Asset, parameters_of};
-use fedcast::wire::{Body, Kind, MetaReader, TensorValues};
+use fedcast::wire::{Kind, TensorValues};
 
 use crate::toys::watched::Engine;
-use crate::toys::{deal, facts, lab, plan};
-use crate::{built, far, head, values};
+use crate::toys::{deal, plan};
+use crate::{far, head, on_resnet, own, replays_of_twins, sent, values};
 
 /// A small generator, with a few calls.
 fn lander(change: impl Fn(&mut Lander)) -> Lander {
     let selection = ModelSelection::Last;
     let mut method =
         Lander { synthetic_batch: 8, embedding_width: 12, selection, ..Lander::default() };
+    (method.synthesis_rounds, method.warmup, method.noise_block) = (2, 1, 3);
     let synthesis = &mut method.synthesis;
-    (synthesis.rounds, synthesis.warmup, synthesis.batch, synthesis.steps) = (2, 1, 6, 2);
-    (synthesis.width, synthesis.latent, synthesis.block) = (4, 6, 3);
+    (synthesis.batch, synthesis.steps) = (6, 2);
+    (synthesis.width, synthesis.latent) = (4, 6);
     (synthesis.student_steps, synthesis.student_batch, synthesis.student_rate) = (2, 4, 1e-3);
     change(&mut method);
     method
 }
 
 fn engine(change: impl Fn(&mut Lander)) -> Engine {
-    let config = ResNetConfig { image: 8, channels: 1, width: 4, ..ResNetConfig::default() };
-    let set = ResNet::initial_parameters(&config, StreamKey::new(3, Domain::Init));
-    let backbone: Backbone = ResNet::from_parameters(config, &set).unwrap().into();
-    let mut model = facts();
-    model.backbone = backbone.config();
-    let mut lab = lab(3, ClassPermutation::Native);
-    lab.training = plan(OptimizerConfig::sgd(0.05));
-    lab.backbone = Arc::new(backbone);
-    Engine::new(built(lander(change), &model), model, lab)
-}
-
-/// The server's parameters, without those that the task before left.
-fn own(run: &Engine) -> Body {
-    let saved = run.server.save();
-    if saved.meta.is_empty() {
-        return saved;
-    }
-    let own = MetaReader::new(&saved.meta).u64().expect("the number of sections");
-    Body::new(Vec::new(), saved.sections[..own as usize].to_vec())
+    on_resnet(lander(change))
 }
 
 fn theta(run: &Engine) -> ParameterSet {
     parameters_of(&own(run)).unwrap()
 }
 
-/// Images that the downloads of a task name, one per exchange.
 fn images(run: &Engine, task: usize) -> Vec<Arc<Asset>> {
-    let of = run.exchanges.iter().filter(|exchange| exchange.task == task);
-    let pool = |assets: &[Arc<Asset>]| {
-        assets.iter().find(|asset| asset.kind == Kind::SyntheticData).cloned()
-    };
-    of.filter_map(|exchange| pool(&exchange.assets)).collect()
+    sent(run, task, Kind::SyntheticData).into_iter().flatten().collect()
 }
 
 /// LANDER card, invariants 4 and 7: the first task replays nothing, and a task has one old model and one set of images.
@@ -190,17 +166,7 @@ fn the_map_is_a_branch_or_below_the_head() {
 /// Clients with the same samples replay other images, and the same ones if repeated.
 #[test]
 fn clients_replay_images_of_their_own() {
-    let uploads = || {
-        let mut run = engine(|_| ());
-        let shards = deal(&run.lab, &run.view(0), 2);
-        run.task(0, &shards, 1);
-        run.lab.training =
-            fedcast::learning::TrainingPlan { batch: 1_000, ..plan(OptimizerConfig::sgd(0.1)) };
-        let shard = deal(&run.lab, &run.view(1), 2).remove(0);
-        run.task(1, &[shard.clone(), shard], 1);
-        let [.., one, other] = &run.exchanges[..] else { panic!("four exchanges") };
-        [one, other].map(|exchange| values(exchange.up.as_ref().unwrap()))
-    };
+    let uploads = || replays_of_twins(engine(|_| ()));
     let [one, other] = uploads();
     assert!(far(&one, &other) > 1e-6);
     assert_eq!(uploads(), [one, other]);

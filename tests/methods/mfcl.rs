@@ -7,15 +7,13 @@ use fedcast::methods::HeadForm;
 use fedcast::methods::averaging::ClientWeighting;
 use fedcast::methods::fedavg::FedAvg;
 use fedcast::methods::mfcl::{GeneratorStart, Mfcl};
-use fedcast::model::{Backbone, Parameter, ParameterSet, ResNet, ResNetConfig};
-use fedcast::numerics::streams::{Domain, StreamKey};
+use fedcast::model::{Parameter, ParameterSet};
 use fedcast::policy::{Asset, Method, parameters_of};
-use fedcast::wire::{Body, Kind, MetaReader};
+use fedcast::wire::{Body, Kind};
 
 use crate::toys::watched::Engine;
-use crate::toys::{deal, facts, lab, plan};
-use crate::{built, engine, far, head, values};
-use fedcast::data::ClassPermutation;
+use crate::toys::{deal, facts, plan};
+use crate::{built, engine, far, head, on_resnet, own, replays_of_twins, sent, values};
 
 /// A small generator, with a few steps.
 fn mfcl(change: impl Fn(&mut Mfcl)) -> Mfcl {
@@ -42,32 +40,9 @@ fn run(method: Arc<dyn Method>, tasks: usize) -> Engine {
     engine.run(2, 2)
 }
 
-/// A residual network of four channels, with batch norms.
-fn on_resnet(change: impl Fn(&mut Mfcl)) -> Engine {
-    let config = ResNetConfig { image: 8, channels: 1, width: 4, ..ResNetConfig::default() };
-    let set = ResNet::initial_parameters(&config, StreamKey::new(3, Domain::Init));
-    let backbone: Backbone = ResNet::from_parameters(config, &set).unwrap().into();
-    let mut model = facts();
-    model.backbone = backbone.config();
-    let mut lab = lab(3, ClassPermutation::Native);
-    lab.training = plan(OptimizerConfig::sgd(0.05));
-    lab.backbone = Arc::new(backbone);
-    Engine::new(built(mfcl(change), &model), model, lab)
-}
-
-/// The server's parameters, without those that the task before left.
-fn own(run: &Engine) -> Body {
-    let saved = run.server.save();
-    let own = MetaReader::new(&saved.meta).u64().expect("the number of sections");
-    Body::new(Vec::new(), saved.sections[..own as usize].to_vec())
-}
-
 /// Generators that the downloads of a task name, one per exchange; `None` where there is none.
 fn generators(run: &Engine, task: usize) -> Vec<Option<Arc<Asset>>> {
-    let of = run.exchanges.iter().filter(|exchange| exchange.task == task);
-    let generator =
-        |assets: &[Arc<Asset>]| assets.iter().find(|asset| asset.kind == Kind::Generator).cloned();
-    of.map(|exchange| generator(&exchange.assets)).collect()
+    sent(run, task, Kind::Generator)
 }
 
 fn digests(run: &Engine, task: usize) -> Vec<u64> {
@@ -151,17 +126,7 @@ fn a_warm_generator_goes_on_with_the_last_one() {
 /// Noise is a client's own: with the same samples clients send different models, and the same ones if repeated.
 #[test]
 fn clients_generate_images_of_their_own() {
-    let uploads = || {
-        let mut run = engine(replaying(), 2);
-        let shards = deal(&run.lab, &run.view(0), 2);
-        run.task(0, &shards, 1);
-        run.lab.training =
-            fedcast::learning::TrainingPlan { batch: 1_000, ..plan(OptimizerConfig::sgd(0.1)) };
-        let shard = deal(&run.lab, &run.view(1), 2).remove(0);
-        run.task(1, &[shard.clone(), shard], 1);
-        let [.., one, other] = &run.exchanges[..] else { panic!("four exchanges") };
-        [one, other].map(|exchange| values(exchange.up.as_ref().unwrap()))
-    };
+    let uploads = || replays_of_twins(engine(replaying(), 2));
     let [one, other] = uploads();
     assert!(far(&one, &other) > 1e-6);
     assert_eq!(uploads(), [one, other]);
@@ -187,7 +152,7 @@ fn old_rows_move_by_pseudo_labels_alone() {
 #[test]
 fn running_moments_move_twice() {
     let moments = |repeat: bool| {
-        let run = on_resnet(|method| method.repeat_moments = repeat).tasks(2, 2, 1);
+        let run = on_resnet(mfcl(|method| method.repeat_moments = repeat)).tasks(2, 2, 1);
         let own = parameters_of(&own(&run)).unwrap();
         let of = |name: &str| own.get(name).expect("a parameter").values.to_vec();
         (of("bn1.num_batches_tracked"), of("bn1.running_mean"), of("conv1.weight"))
@@ -207,7 +172,7 @@ fn a_generator_is_trained_for_the_global_model() {
             method.generator.steps = steps;
             method.generator.statistics = weight;
         };
-        let run = on_resnet(change).tasks(2, 2, 1);
+        let run = on_resnet(mfcl(change)).tasks(2, 2, 1);
         digests(&run, 1)[0]
     };
     let all = [of(0, 50.0), of(3, 50.0), of(3, 0.0)];

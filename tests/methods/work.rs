@@ -36,6 +36,7 @@ use fedcast::methods::pip::Pip;
 use fedcast::methods::powder::{Powder, PowderConfig};
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::stsa::Stsa;
+use fedcast::methods::target::{EpochEnd, Target};
 use fedcast::policy::{
     Method, Participant, RoundContext, RoundWork, Stage, one_participant_per_client,
 };
@@ -131,8 +132,9 @@ fn mfcl_trains_on_generated_images_of_its_server() {
 #[test]
 fn lander_replays_images_and_its_server_makes_them() {
     let mut method = Lander { synthetic_batch: 12, embedding_width: 5, ..Lander::default() };
+    (method.synthesis_rounds, method.warmup) = (3, 2);
     let synthesis = &mut method.synthesis;
-    (synthesis.rounds, synthesis.warmup, synthesis.batch, synthesis.steps) = (3, 2, 10, 7);
+    (synthesis.batch, synthesis.steps) = (10, 7);
     (synthesis.width, synthesis.latent) = (4, 6);
     (synthesis.student_steps, synthesis.student_batch) = (8, 9);
     let method = built(method, &facts());
@@ -147,6 +149,35 @@ fn lander_replays_images_and_its_server_makes_them() {
     // Five calls, of which the last one has a student, and four after which it learns.
     let images = (5.0 + 1.0) * 70.0 * 2.0 / 3.0;
     let made = images + passes(5 * 70 * 3 * generator) + 4.0 * 72.0 * 4.0 / 3.0;
+    near(server(0, 2), made);
+    near(server(1, 2), made);
+    assert_eq!((server(0, 1), server(1, 0), server(2, 2)), (0.0, 0.0, 0.0));
+}
+
+#[test]
+fn target_replays_images_and_its_server_makes_them() {
+    let target = |epoch_end| {
+        let mut method = Target { synthetic_batch: 12, epoch_end, ..Target::default() };
+        (method.synthesis_rounds, method.warmup) = (3, 2);
+        let synthesis = &mut method.synthesis;
+        (synthesis.batch, synthesis.steps) = (10, 7);
+        (synthesis.width, synthesis.latent) = (4, 6);
+        (synthesis.student_steps, synthesis.student_batch) = (8, 9);
+        built(method, &facts())
+    };
+    let (method, whole) = (target(EpochEnd::First), target(EpochEnd::Samples));
+    let trained = |method: &Arc<dyn Method>, task| client(method, &round(method, task, 0, 1), 40);
+    near(trained(&method, 0), 2.0 * 40.0);
+    // Two epochs of five batches of eight samples, or of three batches, as there are of 30 images.
+    near(trained(&whole, 1), 2.0 * 40.0 + 10.0 * 12.0 * 4.0 / 3.0);
+    near(trained(&method, 1), 2.0 * 24.0 + 6.0 * 12.0 * 4.0 / 3.0);
+    let server =
+        |task, round_in_phase| server_passes(&method, &round(&method, task, 0, round_in_phase), 3);
+    // A linear layer, convolutions of 8, 4 and 1 channels at 4 x 4, 8 x 8 and 8 x 8 pixels.
+    let generator = 6 * 8 * 4 + 9 * (8 * 8 * 16 + 8 * 4 * 64 + 4 * 64);
+    // Three calls, of which the last two have a student, who learns after the last.
+    let images = (3.0 + 2.0) * 70.0 * 2.0 / 3.0;
+    let made = images + passes(3 * 70 * 3 * generator) + 72.0 * 4.0 / 3.0;
     near(server(0, 2), made);
     near(server(1, 2), made);
     assert_eq!((server(0, 1), server(1, 0), server(2, 2)), (0.0, 0.0, 0.0));

@@ -28,6 +28,7 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
     TrainingPlan {
         epochs: section.epochs,
         steps: None,
+        epoch_steps: None,
         batch: section.batch_size as usize,
         optimizer,
         schedule: epoch_schedule(section),

@@ -76,6 +76,14 @@ impl ImagePool {
         images
     }
 
+    /// Returns the first `limit` images by file name as a pool of batches of one, in this order.
+    pub fn first_by_name(&self, limit: usize) -> ImagePool {
+        let size = self.shape.iter().product::<usize>();
+        let image = |at: u32| &self.bytes[at as usize * size..(at as usize + 1) * size];
+        let bytes = self.by_name(limit).into_iter().flat_map(image).copied().collect();
+        ImagePool { shape: self.shape, batch: 1, bytes }
+    }
+
     /// Returns a reader of these images, through a transform.
     ///
     /// # Errors
@@ -172,6 +180,18 @@ mod tests {
         let read = release.by_name(10_000);
         let of = |batch: u32| read.iter().filter(|image| **image / 256 == batch).count();
         assert_eq!((read.len(), of(40), of(7), of(8), of(9)), (10_000, 256, 256, 16, 0));
+    }
+
+    #[test]
+    fn the_first_images_by_name_are_a_pool_of_their_own() {
+        let all = pool(1, 12);
+        let some = all.first_by_name(5);
+        let image = |pool: &ImagePool, at: usize| pool.bytes()[4 * at..4 * at + 4].to_vec();
+        assert_eq!(some.len(), 5);
+        for (at, from) in [0, 1, 10, 11, 2].into_iter().enumerate() {
+            assert_eq!(image(&some, at), image(&all, from));
+        }
+        assert_eq!(all.first_by_name(100).len(), 12);
     }
 
     #[test]

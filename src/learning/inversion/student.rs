@@ -7,7 +7,7 @@ use candle_core::Tensor;
 
 use super::PoolReplay;
 use crate::learning::losses::{Distillation, distillation, squared_gap};
-use crate::learning::optimizer::Sgd;
+use crate::learning::optimizer::{OptimizerState, Sgd, clip_factor, global_norm};
 use crate::learning::{Classifier, LearningError, OptimizerConfig};
 use crate::model::{Backbone, Parameter, ParameterSet};
 use crate::numerics::distributions::fill_normal;
@@ -70,7 +70,7 @@ pub fn student_loss(
 /// Training of a student after a call of a synthesis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudentTraining {
-    /// Steps of SGD, whose momentum starts at zero.
+    /// Steps of SGD.
     pub steps: u32,
     /// Images of a step.
     pub batch: usize,
@@ -80,26 +80,46 @@ pub struct StudentTraining {
     pub temperature: f64,
     /// Weight of the mean square of gaps of mapped features; 0 without a mapping.
     pub anchor_weight: f64,
+    /// Largest norm of a gradient; `None` leaves gradients alone.
+    pub clip: Option<f64>,
 }
 
 impl StudentTraining {
     /// Trains a student by its teacher on images of a pool; returns its parameters.
     ///
-    /// Both answer for the first `classes` head rows. `T^2 KL(softmax f/T | softmax s/T) + a mean (h - h_f)^2`.
+    /// Both answer for the first `classes` head rows. `T^2 KL(softmax f/T | softmax s/T) + a mean (h - h_f)^2`. Its
+    /// momentum starts at zero.
     ///
     /// # Errors
     /// A loss that is not finite, and what the network reports.
     pub fn train(
         &self,
+        student: (&Arc<Backbone>, &ParameterSet),
+        teacher: (&Classifier, usize),
+        pool: (&PoolReplay, StreamKey),
+    ) -> Result<ParameterSet, LearningError> {
+        Ok(self.train_on(student, None, teacher, pool)?.0)
+    }
+
+    /// Trains as [`train`](StudentTraining::train), by an optimizer that goes on from an earlier training.
+    ///
+    /// # Errors
+    /// As there, and a state of other parameters.
+    pub fn train_on(
+        &self,
         (backbone, student): (&Arc<Backbone>, &ParameterSet),
+        state: Option<OptimizerState>,
         (teacher, classes): (&Classifier, usize),
         (pool, key): (&PoolReplay, StreamKey),
-    ) -> Result<ParameterSet, LearningError> {
+    ) -> Result<(ParameterSet, OptimizerState), LearningError> {
         let rows: Range<usize> = 0..classes;
         let device = &backbone.place().device;
         let network = Classifier::trainable(backbone, student, rows.clone())?;
         let rule = OptimizerConfig::Sgd(self.sgd.clone());
         let mut optimizer = rule.over(network.vars());
+        if let Some(state) = state {
+            optimizer.resume(state)?;
+        }
         for step in 0..u64::from(self.steps) {
             let pixels = pool.batch(step, self.batch, key)?.pixels(device)?;
             let known = teacher.features(&pixels)?;
@@ -121,9 +141,14 @@ impl StudentTraining {
             if !loss.to_scalar::<f32>()?.is_finite() {
                 return Err(LearningError::NonFinite { what: "loss of the student".into(), step });
             }
-            optimizer.step(&loss.backward()?, self.sgd.learning_rate, 1.0)?;
+            let gradients = loss.backward()?;
+            let scale = match self.clip {
+                Some(limit) => clip_factor(global_norm(&gradients, &network.vars())?, limit),
+                None => 1.0,
+            };
+            optimizer.step(&gradients, self.sgd.learning_rate, scale)?;
         }
-        Ok(network.parameters()?)
+        Ok((network.parameters()?, optimizer.into_state()?))
     }
 }
 
@@ -188,6 +213,40 @@ mod tests {
         assert_eq!(kept, ["cls_token", "norm.bias", "norm.weight"]);
     }
 
+    fn training(steps: u32) -> StudentTraining {
+        let sgd = Sgd { learning_rate: 0.02, momentum: 0.9, weight_decay: 0.0 };
+        StudentTraining { steps, batch: 6, sgd, temperature: 2.0, anchor_weight: 0.0, clip: None }
+    }
+
+    /// Twice six steps with the momentum kept are not twice six steps without, and clipping shortens steps.
+    #[test]
+    fn momentum_may_go_on_and_gradients_may_be_clipped() {
+        let (backbone, set) = teacher();
+        let teacher = Classifier::frozen(&backbone, &set).unwrap();
+        let pool = ImagePool::of([1, 8, 8], 6, (0..6 * 64).map(|i| (i * 7 % 251) as u8).collect());
+        let tasks = TaskSequence::new(4, &ClassPermutation::Native, &TaskSizes::Even(2)).unwrap();
+        let through = (&Arc::new(tasks), &Arc::new(Transform::default()));
+        let pool = pool.replay(pool.by_name(6), through).unwrap();
+        let start = student_start(&set, key());
+        let of = |training: &StudentTraining, from: &ParameterSet, state| {
+            training.train_on((&backbone, from), state, (&teacher, 3), (&pool, key())).unwrap()
+        };
+        let (half, state) = of(&training(6), &start, None);
+        assert_eq!(state.steps, 6);
+        let (kept, after) = of(&training(6), &half, Some(state));
+        assert_eq!(after.steps, 12);
+        assert_ne!(kept.digest(), of(&training(6), &half, None).0.digest());
+        let whole = training(6).train((&backbone, &start), (&teacher, 3), (&pool, key())).unwrap();
+        assert_eq!(whole.digest(), half.digest());
+        let way = |set: &ParameterSet| {
+            let values = |set: &ParameterSet| set.get("head.weight").unwrap().values.to_vec();
+            let gaps = values(set).into_iter().zip(values(&start));
+            gaps.map(|(a, b)| (a - b) * (a - b)).sum::<f32>()
+        };
+        let clipped = StudentTraining { clip: Some(1e-3), ..training(6) };
+        assert!(way(&of(&clipped, &start, None).0) < 0.1 * way(&half));
+    }
+
     #[test]
     fn a_student_approaches_its_teacher() {
         let (backbone, set) = teacher();
@@ -203,9 +262,7 @@ mod tests {
         let start = student_start(&set, key());
         let trained = |learning_rate| {
             let sgd = Sgd { learning_rate, momentum: 0.9, weight_decay: 0.0 };
-            let (steps, temperature) = (80, 2.0);
-            let training =
-                StudentTraining { steps, batch: 6, sgd, temperature, anchor_weight: 0.0 };
+            let training = StudentTraining { sgd, ..training(80) };
             training.train((&backbone, &start), (&teacher, 3), (&pool, key())).unwrap()
         };
         let gap = |set: &ParameterSet| {

@@ -33,6 +33,8 @@ pub(super) struct BatchCursor<'a> {
     /// Current epoch; its remaining batches are kept in addition.
     epoch: u32,
     batches: Batches<'a>,
+    /// Steps of every epoch, and those that remain of the current one.
+    whole: usize,
     left: usize,
     step: u64,
     /// Steps of all epochs together, if set in place of epochs.
@@ -51,17 +53,19 @@ pub(super) struct MemberBatch {
 
 impl<'a> BatchCursor<'a> {
     pub fn new(course: MemberData<'a>, plan: &TrainingPlan) -> BatchCursor<'a> {
+        let whole = plan.batches_of(course.loader.batches(plan.batch)) as usize;
         BatchCursor {
             course,
             batch: plan.batch,
             epochs: match plan.steps {
-                _ if course.loader.is_empty() => 0,
+                _ if whole == 0 => 0,
                 Some(_) => u32::MAX,
                 None => plan.epochs,
             },
             epoch: 0,
             batches: epoch(course, 0, plan.batch),
-            left: course.loader.batches(plan.batch),
+            whole,
+            left: whole,
             step: 0,
             steps: plan.steps,
         }
@@ -69,14 +73,14 @@ impl<'a> BatchCursor<'a> {
 
     /// Steps of every epoch.
     pub fn batches_of_an_epoch(&self) -> usize {
-        self.course.loader.batches(self.batch)
+        self.whole
     }
 
     /// Returns the member's next batch; `None` when it has trained on all of them.
     pub fn next(&mut self) -> Option<Result<MemberBatch, DataError>> {
         if self.left == 0 {
             self.epoch += 1;
-            self.left = self.course.loader.batches(self.batch);
+            self.left = self.whole;
             if self.epoch < self.epochs {
                 self.batches = epoch(self.course, self.epoch, self.batch);
             }

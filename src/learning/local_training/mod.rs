@@ -62,6 +62,8 @@ pub struct TrainingPlan {
     pub epochs: u32,
     /// Total steps, epoch after epoch, in place of `epochs`; the last epoch may be cut short.
     pub steps: Option<u64>,
+    /// Largest number of steps of an epoch; samples beyond are not seen in it.
+    pub epoch_steps: Option<u64>,
     /// Samples per step; the last batch of an epoch may be smaller.
     pub batch: usize,
     /// Created again for every call of [`train`]: no moment survives a round (see [`train_with`]).
@@ -84,6 +86,7 @@ impl Default for TrainingPlan {
         TrainingPlan {
             epochs: 5,
             steps: None,
+            epoch_steps: None,
             batch: 16,
             optimizer: OptimizerConfig::adamw(3e-3),
             schedule: Schedule::Constant,
@@ -114,8 +117,13 @@ impl TrainingPlan {
     pub fn steps_of(&self, samples: usize) -> u64 {
         match self.steps {
             Some(steps) if samples > 0 => steps,
-            _ => u64::from(self.epochs) * samples.div_ceil(self.batch.max(1)) as u64,
+            _ => u64::from(self.epochs) * self.batches_of(samples.div_ceil(self.batch.max(1))),
         }
+    }
+
+    /// Returns the steps of an epoch over a shard of this number of batches.
+    fn batches_of(&self, batches: usize) -> u64 {
+        self.epoch_steps.map_or(batches as u64, |most| most.min(batches as u64))
     }
 }
 
@@ -296,6 +304,12 @@ mod tests {
         assert_eq!(train_for(&of(6)), (epochs, end));
         let (short, _) = train_for(&of(4));
         assert_eq!((short.steps, short.samples, short.epoch_losses.len()), (4, 28, 2));
+        // Epochs that end after two of three batches.
+        let cut = TrainingPlan { epoch_steps: Some(2), ..plan.clone() };
+        assert_eq!((cut.steps_of(20), cut.steps_of(8), cut.steps_of(0)), (4, 2, 0));
+        let (early, _) = train_for(&cut);
+        assert_eq!((early.steps, early.samples, early.epoch_losses.len()), (4, 32, 2));
+        assert_eq!(train_for(&TrainingPlan { epoch_steps: Some(3), ..plan.clone() }), train_for(&plan));
         // Cosine over two epochs: three steps at the whole rate, three at half of it.
         let (falls, _) = train_for(&TrainingPlan { schedule: Schedule::Cosine, ..plan.clone() });
         assert!((falls.rates - (1.5 + 0.75)).abs() < 1e-12, "{}", falls.rates);

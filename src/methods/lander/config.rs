@@ -3,20 +3,17 @@
 use clap::ValueEnum;
 
 use super::embeddings::ORTHOGONAL;
-use crate::learning::inversion::CropFlip;
 use crate::methods::averaging::OldLogits;
 use crate::methods::fedavg::{FedAvg, Train};
+use crate::methods::image_synthesis::ImageSynthesis;
 use crate::methods::trainable::{Setting, TrainableKeys};
-use crate::model::{GeneratorForm, HeadKind, ImageGeneratorConfig, LabelNoise, MappingPlace};
-use crate::policy::ModelFacts;
+use crate::model::{HeadKind, LabelNoise, MappingPlace};
 use crate::scenario::reader::{Choice, Keys, TableReader};
 
 /// Source of most defaults.
 const RELEASE: &str = "the release";
 /// Most steps, images, and the widest layer.
 const LARGEST: f64 = 100_000.0;
-/// Doublings of the generator's images.
-const UPSAMPLINGS: usize = 2;
 
 /// Global model of a task that the next one starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
@@ -78,102 +75,41 @@ pub struct Lander {
     /// With "best" a task of a single round ends with the model that it began with.
     #[key(default = ModelSelection::Best, source = RELEASE)]
     pub selection: ModelSelection,
+    /// Calls of the synthesis that keep their images, after the warm-up.
+    #[key(default = 40, at_most = LARGEST, source = RELEASE)]
+    pub synthesis_rounds: u32,
+    /// Calls before; the last of them keeps its images, too.
+    #[key(default = 10, at_most = LARGEST, source = RELEASE)]
+    pub warmup: u32,
+    /// Images of a batch that share a noisy layer.
+    #[key(default = 10, at_least = 1.0, at_most = LARGEST, source = RELEASE)]
+    pub noise_block: u32,
+    /// Learning rate of the mean and the deviation that normalize images.
+    #[key(default = 1e-2, at_least = 0.0, source = RELEASE)]
+    pub normalization_lr: f64,
     /// The generator and its training.
-    #[key(flatten)]
-    pub synthesis: LanderSynthesis,
+    #[key(read = ImageSynthesis::read_keys(table, SYNTHESIS))]
+    pub synthesis: ImageSynthesis,
 }
 
-/// Settings of the generation of images at the server.
-#[derive(Clone, Debug, PartialEq, Keys)]
-pub struct LanderSynthesis {
-    /// Calls of the synthesis that keep their images, after the warm-up.
-    #[key(name = "synthesis_rounds", default = 40, at_most = LARGEST, source = RELEASE)]
-    pub rounds: u32,
-    /// Calls before; the last of them keeps its images, too.
-    #[key(name = "warmup", default = 10, at_most = LARGEST, source = RELEASE)]
-    pub warmup: u32,
-    /// Images of a call.
-    #[key(
-        name = "generator_batch",
-        default = 256,
-        at_least = 2.0,
-        at_most = LARGEST,
-        source = RELEASE
-    )]
-    pub batch: u32,
-    /// Steps of a call.
-    #[key(
-        name = "generator_steps",
-        default = 40,
-        at_least = 1.0,
-        at_most = LARGEST,
-        source = RELEASE
-    )]
-    pub steps: u32,
-    /// Learning rate of the generator, by Adam.
-    #[key(name = "generator_lr", default = 2e-3, above = 0.0, source = RELEASE)]
-    pub rate: f64,
-    /// Learning rate of the mean and the deviation that normalize images.
-    #[key(name = "normalization_lr", default = 1e-2, at_least = 0.0, source = RELEASE)]
-    pub normalization_rate: f64,
-    /// Channels in front of the generator's last convolution; other layers have twice as many.
-    #[key(
-        name = "generator_width",
-        default = 64,
-        at_least = 1.0,
-        at_most = 32_768.0,
-        source = RELEASE
-    )]
-    pub width: u32,
-    /// Width of the noisy layers' outputs.
-    #[key(name = "latent", default = 256, at_least = 1.0, at_most = LARGEST, source = RELEASE)]
-    pub latent: u32,
-    /// Images of a batch that share a noisy layer.
-    #[key(name = "noise_block", default = 10, at_least = 1.0, at_most = LARGEST, source = RELEASE)]
-    pub block: u32,
-    /// Weight of the distance from running moments of batch norms.
-    #[key(name = "statistics_weight", default = 1.0, at_least = 0.0, source = RELEASE)]
-    pub statistics: f64,
-    /// Weight of kept moments in the moments of a batch, from the second call on.
-    #[key(
-        name = "statistics_momentum",
-        default = 0.9,
-        at_least = 0.0,
-        below = 1.0,
-        source = RELEASE
-    )]
-    pub momentum: f64,
-    /// Weight of the cross-entropy of labels.
-    #[key(name = "label_weight", default = 0.5, at_least = 0.0, source = RELEASE)]
-    pub labels: f64,
-    /// Weight of the divergence from the student.
-    #[key(name = "adversarial_weight", default = 1.0, at_least = 0.0, source = RELEASE)]
-    pub adversarial: f64,
-    /// Zeros around a generated image, from which the model sees a random window.
-    #[key(name = "crop_padding", default = 4, at_most = 1_000.0, source = RELEASE)]
-    pub padding: u32,
-    /// Probability that the model sees the mirror image.
-    #[key(name = "flip", default = 0.5, at_least = 0.0, at_most = 1.0, source = RELEASE)]
-    pub flip: f64,
-    /// Steps of the student after a call that keeps its images.
-    #[key(name = "student_steps", default = 50, at_most = LARGEST, source = RELEASE)]
-    pub student_steps: u32,
-    /// Images of a step of the student.
-    #[key(
-        name = "student_batch",
-        default = 128,
-        at_least = 1.0,
-        at_most = LARGEST,
-        source = RELEASE
-    )]
-    pub student_batch: u32,
-    /// Learning rate of the student, by SGD.
-    #[key(name = "student_lr", default = 0.1, at_least = 0.0, source = RELEASE)]
-    pub student_rate: f64,
-    /// Temperature of the student's distillation.
-    #[key(name = "student_temperature", default = 20.0, above = 0.0, source = RELEASE)]
-    pub temperature: f64,
-}
+/// Defaults of the generation of images.
+const SYNTHESIS: ImageSynthesis = ImageSynthesis {
+    batch: 256,
+    steps: 40,
+    rate: 2e-3,
+    width: 64,
+    latent: 256,
+    statistics: 1.0,
+    momentum: 0.9,
+    labels: 0.5,
+    adversarial: 1.0,
+    padding: 4,
+    flip: 0.5,
+    student_steps: 50,
+    student_batch: 128,
+    student_rate: 0.1,
+    temperature: 20.0,
+};
 
 /// Classes of a task among themselves from the second task on.
 const FEDAVG_KEYS: TrainableKeys = TrainableKeys {
@@ -207,12 +143,10 @@ impl Lander {
         let (a, b) = (libm::log2(seen / 2.0 + 1.0), (old / seen).sqrt());
         (self.cur_weight * (1.0 + 1.0 / a) / b, self.pre_weight * a * b)
     }
-}
 
-impl LanderSynthesis {
     /// Returns the number of calls.
     pub fn calls(&self) -> u32 {
-        self.rounds + self.warmup
+        self.synthesis_rounds + self.warmup
     }
 
     /// Returns true if a call, from 1, keeps its images.
@@ -222,7 +156,7 @@ impl LanderSynthesis {
 
     /// Returns true if the student takes part in a call, from 1.
     pub fn has_adversary(&self, call: u32) -> bool {
-        self.adversarial > 0.0 && call > self.warmup + 2
+        self.synthesis.adversarial > 0.0 && call > self.warmup + 2
     }
 
     /// Returns the number of calls that keep their images.
@@ -232,37 +166,12 @@ impl LanderSynthesis {
 
     /// Returns the number of images that a task leaves.
     pub fn images(&self) -> usize {
-        self.kept_calls() as usize * self.batch as usize
-    }
-
-    /// Returns the sides of an image: channels, height, width.
-    pub fn image_shape(&self, model: &ModelFacts) -> [usize; 3] {
-        model.backbone.input()
-    }
-
-    /// Returns the dimensions of the generator behind the noisy layers.
-    pub fn config(&self, model: &ModelFacts) -> ImageGeneratorConfig {
-        let [channels, image, _] = self.image_shape(model);
-        let width = self.width as usize;
-        ImageGeneratorConfig {
-            latent: self.latent as usize,
-            width: 2 * width,
-            last: width,
-            upsamplings: UPSAMPLINGS,
-            channels,
-            image,
-            form: GeneratorForm::Logistic,
-        }
+        self.kept_calls() as usize * self.synthesis.batch as usize
     }
 
     /// Returns the number of noisy layers.
     pub fn layers(&self) -> usize {
-        LabelNoise::layers_of(self.batch as usize, self.block as usize)
-    }
-
-    /// Returns the windows that the model sees.
-    pub fn crop(&self) -> CropFlip {
-        CropFlip { padding: self.padding as usize, flip: self.flip }
+        LabelNoise::layers_of(self.synthesis.batch as usize, self.noise_block as usize)
     }
 }
 
@@ -293,12 +202,13 @@ mod tests {
     /// LANDER card, invariant 4: 41 batches of 256; the student takes part after call 12.
     #[test]
     fn calls_are_those_of_the_release() {
-        let synthesis = Lander::default().synthesis;
+        let synthesis = Lander::default();
         assert_eq!((synthesis.calls(), synthesis.kept_calls()), (50, 41));
         assert_eq!((synthesis.images(), synthesis.layers()), (10_496, 26));
         assert!(!synthesis.keeps(9) && synthesis.keeps(10));
         assert!(!synthesis.has_adversary(12) && synthesis.has_adversary(13));
-        let without = LanderSynthesis { warmup: 0, adversarial: 0.0, ..synthesis };
+        let mut without = Lander { warmup: 0, ..synthesis };
+        without.synthesis.adversarial = 0.0;
         assert_eq!(without.kept_calls(), 40);
         assert!(!without.has_adversary(13));
     }

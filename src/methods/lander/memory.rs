@@ -2,19 +2,13 @@
 
 use std::sync::Arc;
 
-use super::config::LanderSynthesis;
-use crate::learning::inversion::ImagePool;
 use crate::methods::averaging::ServerState;
+use crate::methods::image_synthesis::image_sections;
 use crate::model::ParameterSet;
-use crate::policy::{Asset, AssetSpec, Message, ModelFacts, vector_section, vectors_of};
+use crate::policy::{Asset, vector_section, vectors_of};
 use crate::quantity::TaskId;
-use crate::wire::{
-    Body, BodyShape, Dtype, Kind, NamedTensor, Saved, Section, SectionShape, TensorShape,
-    TensorValues, WireError,
-};
+use crate::wire::{Body, Kind, NamedTensor, Saved, Section, WireError};
 
-/// Name of the asset and of its tensor.
-const IMAGES: &str = "images";
 /// Tensors of a saved memory: the task as whose end images were made, that of the selection, and its loss.
 const TASK: &str = "images_task";
 const SELECTING: &str = "selection_task";
@@ -52,24 +46,6 @@ impl LanderMemory {
     pub(super) fn best(&self) -> Option<&ParameterSet> {
         self.best.as_ref().map(|(_, best)| best)
     }
-
-    /// Keeps the images that were made as a task ended.
-    ///
-    /// # Errors
-    /// None that a caller could cause.
-    pub(super) fn keep(
-        &mut self,
-        task: TaskId,
-        shape: [usize; 3],
-        pool: &ImagePool,
-    ) -> Result<(), WireError> {
-        let bytes = TensorValues::U8(pool.bytes().into());
-        let shape = [&[pool.len()], &shape[..]].concat();
-        let tensor = NamedTensor::new(IMAGES, shape, bytes)?;
-        let section = Section::new(Kind::SyntheticData, vec![tensor]);
-        self.images = Some(asset(u32::from(task.0), Body::new(Vec::new(), vec![section])));
-        Ok(())
-    }
 }
 
 impl ServerState for LanderMemory {
@@ -104,15 +80,8 @@ impl Saved for LanderMemory {
         let note = |name: &str| saved.of_kind(Kind::Settings).find(|note| &**note.name() == name);
         let cut = || WireError::Malformed("a saved server without its images' task".to_owned());
         let first = |note: &NamedTensor| note.as_u32()?.first().copied().ok_or_else(cut);
-        let own = |section: &&Section| section.kind == Kind::SyntheticData;
-        let images: Vec<Section> = saved.sections.iter().filter(own).cloned().collect();
-        let images = match images.is_empty() {
-            true => None,
-            false => {
-                let task = note(TASK).ok_or_else(cut).and_then(first)?;
-                Some(asset(task, Body::new(Vec::new(), images)))
-            }
-        };
+        let task = || note(TASK).ok_or_else(cut).and_then(first);
+        let images = image_sections(saved, task)?;
         let task = note(SELECTING).map(first).transpose()?.map(|task| TaskId(task as u16));
         let lowest = note(LOWEST).map(|note| note.as_f64()).transpose()?;
         let lowest = lowest.and_then(|loss| loss.first().copied());
@@ -121,37 +90,11 @@ impl Saved for LanderMemory {
     }
 }
 
-fn asset(task: u32, body: Body) -> Arc<Asset> {
-    Arc::new(Asset::new(IMAGES, task, Kind::SyntheticData, body))
-}
-
-/// Returns the shape of the images of the task with this index.
-pub(super) fn asset_spec(task: u16, synthesis: &LanderSynthesis, model: &ModelFacts) -> AssetSpec {
-    let shape = [&[synthesis.images()], &synthesis.image_shape(model)[..]].concat();
-    let tensor = TensorShape::new(IMAGES, shape, Dtype::U8);
-    let section = SectionShape::new(Kind::SyntheticData, vec![tensor]);
-    let body = BodyShape::new(0, vec![section]);
-    AssetSpec { name: IMAGES, version: u32::from(task), body }
-}
-
-/// Returns the images that a download names; batches are of this size.
-///
-/// # Errors
-/// A tensor of another kind or shape.
-pub(super) fn images_of(download: &Message, batch: usize) -> Result<Option<ImagePool>, WireError> {
-    let Some(asset) = download.asset(IMAGES) else { return Ok(None) };
-    let tensor = asset.body.tensor(Kind::SyntheticData, IMAGES)?;
-    match (tensor.shape(), tensor.values()) {
-        (&[_, channels, height, width], TensorValues::U8(bytes)) => {
-            Ok(Some(ImagePool::of([channels, height, width], batch, bytes.to_vec())))
-        }
-        _ => Err(WireError::Malformed("images that are no bytes `(n, c, h, w)`".to_owned())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::learning::inversion::ImagePool;
+    use crate::methods::image_synthesis::image_asset;
     use crate::model::Parameter;
     use crate::policy::{parameter_sections, parameters_of};
 
@@ -184,10 +127,9 @@ mod tests {
         assert_eq!(memory.save().digest(), Body::default().digest());
         assert!(memory.is_new_task(2) && !memory.is_new_task(2));
         let pool = ImagePool::of([1, 2, 2], 3, (0..24).collect());
-        memory.keep(TaskId(1), [1, 2, 2], &pool).unwrap();
+        let sent = image_asset(1, [1, 2, 2], &pool).unwrap();
+        memory.images = Some(Arc::clone(&sent));
         memory.compare(0.25, &theta(5.0));
-        let sent = memory.images.clone().unwrap();
-        assert_eq!((&*sent.name, sent.version, sent.kind), (IMAGES, 1, Kind::SyntheticData));
         let mut saved = Body::new(Vec::new(), parameter_sections(&theta(1.0)));
         saved.sections.extend(memory.save().sections);
         let mut loaded = LanderMemory::load(&saved).unwrap();
@@ -198,8 +140,5 @@ mod tests {
         assert_eq!(parameters_of(&saved).unwrap(), theta(1.0));
         loaded.compare(0.3, &theta(6.0));
         assert_eq!(loaded.best(), Some(&theta(5.0)), "the loss is kept, too");
-        let download = Message { assets: vec![sent], ..Message::default() };
-        assert_eq!(images_of(&download, 3).unwrap(), Some(pool));
-        assert!(images_of(&Message::default(), 3).unwrap().is_none());
     }
 }

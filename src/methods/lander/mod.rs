@@ -40,7 +40,7 @@ mod synthesis;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use self::config::{Lander, LanderSynthesis, ModelSelection};
+pub use self::config::{Lander, ModelSelection};
 pub use self::embeddings::LabelEmbeddings;
 use self::embeddings::ORTHOGONAL;
 pub use self::memory::LanderMemory;
@@ -48,9 +48,10 @@ use self::objective::{Anchors, LanderObjective, LanderReplay};
 use self::synthesis::Synthesis;
 use super::averaging::{
     ClosedRound, LocalTrainingResult, Objective, PackClient, Parameters, Requirement, RowSelection,
-    first_of, previous, sample_count,
+    first_of, sample_count,
 };
 use super::entry::MethodEntry;
+use super::image_synthesis::{OldModelReplay, image_asset, image_asset_spec, replay_work};
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalUpdate, ModelAdaptation, Parts,
     PreviousModel, RowQuery, ServerUpdate, TaskEnd, TaskStart, TrainedRows, TrainingSettings,
@@ -174,25 +175,10 @@ impl LocalUpdate<()> for Lander {
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let (first, ctx) = (first_of(pack)?, context.ctx);
         let view = &first.participant.view;
-        let images = memory::images_of(first.download, self.synthesis.batch as usize)?;
-        let replay = match (previous::of(first.download)?, images) {
-            (None, None) => None,
-            (Some(old), Some(images)) => {
-                let chosen = images.by_name(self.replayed_images as usize);
-                let through = (&ctx.task_sequence, &ctx.train_transform);
-                Some(LanderReplay {
-                    old: Classifier::frozen(&ctx.backbone, &old)?,
-                    pool: images.replay(chosen, through)?,
-                    images: self.synthetic_batch as usize,
-                    key: first.key.domain(Domain::Method),
-                    weights: self.weights(view.rows.start, view.seen()),
-                })
-            }
-            _ => {
-                let lacks = "an old model without its images, or images without their model";
-                return Err(PolicyError::Unsupported(lacks.to_owned()));
-            }
-        };
+        let sizes = (self.synthesis.batch, self.replayed_images, self.synthetic_batch);
+        let images = OldModelReplay::received((first.download, ctx), sizes, first.key)?;
+        let weights = self.weights(view.rows.start, view.seen());
+        let replay = images.map(|images| LanderReplay { images, weights });
         let binds = view.rows.start > 0 || self.bound_first_task;
         let (anchors, rows) = (self.anchors(ctx)?, view.rows.clone());
         Ok(Box::new(LanderObjective { anchors, binds, rows, replay }))
@@ -203,8 +189,7 @@ impl LocalUpdate<()> for Lander {
         if load.participant.view.task.index() == 0 || !self.replays() {
             return load.passes();
         }
-        let images = load.plan.steps_of(load.samples) as f64 * f64::from(self.synthetic_batch);
-        load.passes() + images * 4.0 / 3.0
+        replay_work(load, self.synthetic_batch)
     }
 
     fn requirements(&self) -> Vec<Requirement> {
@@ -242,7 +227,8 @@ impl UploadExtras<()> for Lander {
 impl DownloadExtras<LanderMemory> for Lander {
     fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let before = facts.view.task.0.checked_sub(1);
-        let spec = |before| memory::asset_spec(before, &self.synthesis, facts.model);
+        let shape = self.synthesis.image_shape(facts.model);
+        let spec = |before| image_asset_spec(before, self.images(), shape);
         before.map(spec).into_iter().collect()
     }
 
@@ -300,39 +286,29 @@ impl ServerUpdate<LanderMemory> for Lander {
             return Ok(());
         }
         let synthesis = Synthesis {
-            settings: &self.synthesis,
+            method: self,
             anchors: &self.anchors(ctx)?,
-            limit: self.replayed_images as usize,
             model,
             ctx,
             key: init.domain(Domain::Method).task(u32::from(task.0)),
         };
         let images = synthesis.run(theta, stage.view.seen())?;
-        memory.keep(task, self.synthesis.image_shape(model), &images)?;
+        let shape = self.synthesis.image_shape(model);
+        memory.images = Some(image_asset(u32::from(task.0), shape, &images)?);
         Ok(())
     }
 
     /// Returns the work of the generation of images, in the last round of every task but the last.
-    ///
-    /// A step is a pass of a batch of images without gradients of the model's weights, perhaps another one through the
-    /// student, and one of the generator; a step of the student is a pass with an answer of the model.
     fn work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
         let last_round = round.round_in_phase + 1 == round.rounds_in_phase;
         if !self.replays() || !last_round || round.stage.task.index() + 1 >= model.tasks {
             return 0.0;
         }
-        let synthesis = &self.synthesis;
-        let images = f64::from(synthesis.steps) * f64::from(synthesis.batch);
-        let calls = f64::from(synthesis.calls());
-        let adversaries =
-            (1..=synthesis.calls()).filter(|call| synthesis.has_adversary(*call)).count();
-        let noise = self.embedding_width as usize * synthesis.latent as usize;
-        let generated = 3.0 * (synthesis.config(model).multiplications() + noise as f64);
-        let taught = f64::from(synthesis.kept_calls() * synthesis.student_steps)
-            * f64::from(synthesis.student_batch);
-        (calls + adversaries as f64) * images * 2.0 / 3.0
-            + model.passes(calls * images * generated)
-            + taught * 4.0 / 3.0
+        let calls = self.calls();
+        let adversaries = (1..=calls).filter(|call| self.has_adversary(*call)).count() as u32;
+        let taught = self.kept_calls() * self.synthesis.student_steps;
+        let noise = f64::from(self.embedding_width) * f64::from(self.synthesis.latent);
+        self.synthesis.work(model, (calls, adversaries, taught), noise)
     }
 }
 

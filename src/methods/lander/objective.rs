@@ -13,15 +13,11 @@ use std::ops::Range;
 use candle_core::{Result, Tensor};
 
 use super::embeddings::LabelEmbeddings;
-use crate::learning::inversion::PoolReplay;
-use crate::learning::losses::{Distillation, distillation, squared_gap};
+use crate::learning::losses::squared_gap;
 use crate::learning::{Classifier, LearningError};
 use crate::methods::averaging::{Objective, TrainingStep};
+use crate::methods::image_synthesis::{OldModelReplay, old_rows_distilled};
 use crate::model::{ModelError, ops};
-use crate::numerics::streams::StreamKey;
-
-/// Temperature of the distillation of clients.
-const TEMPERATURE: f64 = 2.0;
 
 /// Targets of mapped features.
 pub(super) struct Anchors {
@@ -52,12 +48,7 @@ impl Anchors {
 
 /// Generated images of a client's steps, and the model that made them.
 pub(super) struct LanderReplay {
-    pub old: Classifier,
-    pub pool: PoolReplay,
-    /// Number of images in a step.
-    pub images: usize,
-    /// Address of a client's draws.
-    pub key: StreamKey,
+    pub images: OldModelReplay,
     /// Factors of losses on own samples and on generated images.
     pub weights: (f64, f64),
 }
@@ -81,12 +72,12 @@ impl Objective for LanderObjective {
         let bound = self.anchors.bound(&mapped, batch.labels(), weight)?;
         let own = own_loss((&logits, &self.rows), batch.labels(), bound)?;
         let Some(replay) = &self.replay else { return Ok(own) };
-        let step = pass.step.steps.first().copied().unwrap_or(0);
-        let images = replay.pool.batch(step, replay.images, replay.key)?.pixels(pass.device)?;
+        let images = replay.images.batch(pass)?.pixels(pass.device)?;
+        let old = &replay.images.old;
         let features = network.features(&images)?;
         let student = (&network.logits(&features)?, &self::mapped(network, &features)?);
-        let features = replay.old.features(&images)?;
-        let teacher = (&replay.old.logits(&features)?, &self::mapped(&replay.old, &features)?);
+        let features = old.features(&images)?;
+        let teacher = (&old.logits(&features)?, &self::mapped(old, &features)?);
         let replayed = replay_loss(student, teacher, self.rows.start)?;
         let (cur, pre) = replay.weights;
         Ok(((own * cur)? + (replayed * pre)?)?)
@@ -116,12 +107,8 @@ fn replay_loss(
     (old_logits, old_mapped): (&Tensor, &Tensor),
     old: usize,
 ) -> Result<Tensor> {
-    let values = |tensor: &Tensor| tensor.flatten_all()?.to_vec1::<f32>();
-    let known = values(&old_logits.narrow(1, 0, old)?.contiguous()?)?;
-    let logits = logits.narrow(1, 0, old)?.contiguous()?;
-    let form = Distillation::CrossEntropy;
-    let distilled = distillation(&logits, &known, 0..old, TEMPERATURE, form)?;
-    distilled + squared_gap(mapped, &values(old_mapped)?, 0.0, 1.0)?
+    let anchors = old_mapped.flatten_all()?.to_vec1::<f32>()?;
+    old_rows_distilled(logits, old_logits, old)? + squared_gap(mapped, &anchors, 0.0, 1.0)?
 }
 
 #[cfg(test)]

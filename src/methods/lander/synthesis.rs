@@ -11,13 +11,14 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor, Var};
 
-use super::config::LanderSynthesis;
+use super::Lander;
 use super::objective::Anchors;
 use crate::learning::inversion::{
     CropFlip, CropWindow, ImagePool, SmoothedMoments, StudentTraining, adversarial, student_start,
 };
 use crate::learning::optimizer::{Adam, Sgd};
 use crate::learning::{Classifier, LearningError, Optimizer, OptimizerConfig};
+use crate::methods::image_synthesis::ImageSynthesis;
 use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments};
 use crate::model::{ImageGenerator, LabelNoise, ModelError, NormInput, ParameterSet};
 use crate::numerics::distributions::below;
@@ -148,10 +149,8 @@ pub(super) fn weighted(terms: &[Tensor; 4], weights: [f64; 4]) -> candle_core::R
 
 /// Generation of a task's images.
 pub(super) struct Synthesis<'a> {
-    pub settings: &'a LanderSynthesis,
+    pub method: &'a Lander,
     pub anchors: &'a Anchors,
-    /// Images that the student learns from, the first by file name.
-    pub limit: usize,
     pub model: &'a ModelFacts,
     pub ctx: &'a RunContext,
     /// Address of all draws.
@@ -164,11 +163,12 @@ impl Synthesis<'_> {
     /// # Errors
     /// A loss that is not finite, and what the network reports.
     pub fn run(&self, theta: &ParameterSet, classes: usize) -> Result<ImagePool, LearningError> {
-        let Synthesis { settings, anchors, model, ctx, key, .. } = *self;
+        let Synthesis { method, anchors, model, ctx, key } = *self;
+        let settings = &method.synthesis;
         let (config, device) = (settings.config(model), &ctx.device);
         let start = ImageGenerator::initial_parameters(&config, key.unit(GENERATOR));
         let widths = (anchors.table.width(), settings.latent as usize);
-        let blocks = (settings.batch as usize, settings.block as usize);
+        let blocks = (settings.batch as usize, method.noise_block as usize);
         let generator = LanderGenerator {
             noise: LabelNoise::new(widths, blocks, device)?,
             images: ImageGenerator::trainable(config, &start, device)?,
@@ -179,15 +179,15 @@ impl Synthesis<'_> {
         let mut student = student_start(theta, key.unit(STUDENT));
         let mut moments = SmoothedMoments::new(settings.momentum);
         let mut pool = ImagePool::new(settings.image_shape(model), settings.batch as usize);
-        for call in 1..=settings.calls() {
-            let adversary = match settings.has_adversary(call) {
+        for call in 1..=method.calls() {
+            let adversary = match method.has_adversary(call) {
                 true => Some(Classifier::frozen(&ctx.backbone, &student)?),
                 false => None,
             };
             let models = (&teacher, adversary.as_ref(), classes);
             let best = self.call(call, &generator, models, &mut moments)?;
             moments.end_call();
-            if settings.keeps(call) {
+            if method.keeps(call) {
                 pool.add(&best)?;
                 student = self.train_student((&teacher, classes), &student, &pool, call)?;
             }
@@ -203,14 +203,15 @@ impl Synthesis<'_> {
         (teacher, student, classes): (&Classifier, Option<&Classifier>, usize),
         moments: &mut SmoothedMoments,
     ) -> Result<Tensor, LearningError> {
-        let Synthesis { settings, anchors, ctx, .. } = *self;
+        let Synthesis { method, anchors, ctx, .. } = *self;
+        let settings = &method.synthesis;
         let key = self.key.round(call);
         generator.noise.redraw(key)?;
         let labels = balanced_labels(classes, settings.batch as usize, key.unit(LABELS));
         let shape = (labels.len(), anchors.table.width());
         let embeddings = Tensor::from_vec(anchors.of(&labels), shape, &ctx.device)?;
-        let mut optimizer = generator.optimizer(settings.rate, settings.normalization_rate);
-        let LanderSynthesis { statistics, labels: label_weight, adversarial, .. } = *settings;
+        let mut optimizer = generator.optimizer(settings.rate, method.normalization_lr);
+        let ImageSynthesis { statistics, labels: label_weight, adversarial, .. } = *settings;
         let weights = [statistics, label_weight, adversarial, anchors.weight];
         let mut best: Option<(f32, Tensor)> = None;
         for step in 0..u64::from(settings.steps) {
@@ -255,7 +256,8 @@ impl Synthesis<'_> {
         pool: &ImagePool,
         call: u32,
     ) -> Result<ParameterSet, LearningError> {
-        let Synthesis { settings, ctx, .. } = *self;
+        let Synthesis { method, ctx, .. } = *self;
+        let settings = &method.synthesis;
         let (momentum, weight_decay) = STUDENT_SGD;
         let learning_rate = settings.student_rate;
         let training = StudentTraining {
@@ -264,9 +266,10 @@ impl Synthesis<'_> {
             sgd: Sgd { learning_rate, momentum, weight_decay },
             temperature: settings.temperature,
             anchor_weight: self.anchors.weight,
+            clip: None,
         };
         let through = (&ctx.task_sequence, &ctx.train_transform);
-        let images = pool.replay(pool.by_name(self.limit), through)?;
+        let images = pool.replay(pool.by_name(method.replayed_images as usize), through)?;
         let key = self.key.round(call).unit(STUDENT);
         training.train((&Arc::clone(&ctx.backbone), student), teacher, (&images, key))
     }

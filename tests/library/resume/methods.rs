@@ -234,6 +234,15 @@ fn images_and_selected_models() {
     }
 }
 
+/// Images alone.
+#[test]
+fn images_of_target() {
+    let small = "synthesis_rounds = 2, warmup = 1, generator_batch = 8, generator_steps = 2, generator_width = 4, \
+                 latent = 8, student_steps = 2, student_batch = 8, synthetic_batch = 8";
+    let backbone = "backbone = { kind = \"resnet18\", width = 4 }\n";
+    goes_on(&with(&format!("name = \"target\", {small}"), &format!("{backbone}{THREE}")));
+}
+
 /// Exemplars, earlier networks, teachers, and what is known of classes.
 #[test]
 fn feature_adjustment_and_its_baselines() {

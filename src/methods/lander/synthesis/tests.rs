@@ -213,9 +213,11 @@ fn pixels_are_normalized_by_channel() {
 /// A small network on digits, and a synthesis of a few calls for it.
 fn run(change: impl Fn(&mut Lander)) -> (ImagePool, ParameterSet) {
     let mut method = Lander { embedding_width: 12, ..Lander::default() };
+    (method.synthesis_rounds, method.warmup, method.noise_block) = (3, 2, 3);
+    method.replayed_images = 100;
     let synthesis = &mut method.synthesis;
-    (synthesis.rounds, synthesis.warmup, synthesis.batch, synthesis.steps) = (3, 2, 8, 3);
-    (synthesis.width, synthesis.latent, synthesis.block) = (4, 6, 3);
+    (synthesis.batch, synthesis.steps) = (8, 3);
+    (synthesis.width, synthesis.latent) = (4, 6);
     (synthesis.student_steps, synthesis.student_batch, synthesis.padding) = (2, 4, 1);
     change(&mut method);
     let key = StreamKey::new(3, Domain::Init);
@@ -228,9 +230,8 @@ fn run(change: impl Fn(&mut Lander)) -> (ImagePool, ParameterSet) {
     let theta = method.initial(&model, &ctx, key).unwrap();
     let (anchors, before) = (method.anchors(&ctx).unwrap(), theta.digest());
     let synthesis = Synthesis {
-        settings: &method.synthesis,
+        method: &method,
         anchors: &anchors,
-        limit: 100,
         model: &model,
         ctx: &ctx,
         key: key.domain(Domain::Method),
@@ -261,10 +262,10 @@ fn settings_of_a_synthesis_act() {
         |method| method.synthesis.student_rate = 0.0,
         |method| method.anchor_weight = 0.0,
         |method| method.radius = 1e6,
-        |method| method.synthesis.normalization_rate = 0.0,
+        |method| method.normalization_lr = 0.0,
         |method| method.synthesis.rate = 1e-4,
         |method| method.synthesis.flip = 0.0,
-        |method| method.synthesis.block = 8,
+        |method| method.noise_block = 8,
     ];
     let pools: Vec<Vec<u8>> = changes.iter().map(|change| run(change).0.bytes().to_vec()).collect();
     for (at, pool) in pools.iter().enumerate().skip(1) {
@@ -277,9 +278,10 @@ fn settings_of_a_synthesis_act() {
 fn the_images_of_the_lowest_loss_are_kept() {
     let of = |steps, rate| {
         run(move |method| {
+            (method.synthesis_rounds, method.warmup) = (1, 0);
+            method.normalization_lr = 0.0;
             let synthesis = &mut method.synthesis;
-            (synthesis.rounds, synthesis.warmup) = (1, 0);
-            (synthesis.steps, synthesis.rate, synthesis.normalization_rate) = (steps, rate, 0.0);
+            (synthesis.steps, synthesis.rate) = (steps, rate);
             (synthesis.padding, synthesis.flip) = (0, 0.0);
         })
         .0

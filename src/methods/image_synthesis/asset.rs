@@ -1,0 +1,109 @@
+//! Images as an asset: its shape, and what a download or a saved server has of it.
+
+use std::sync::Arc;
+
+use crate::learning::inversion::ImagePool;
+use crate::policy::{Asset, AssetSpec, Message};
+use crate::wire::{
+    Body, BodyShape, Dtype, Kind, NamedTensor, Section, SectionShape, TensorShape, TensorValues,
+    WireError,
+};
+
+/// Name of the asset and of its tensor.
+const IMAGES: &str = "images";
+
+/// Returns images that were made as this task ended, as an asset.
+///
+/// # Errors
+/// None that a caller could cause.
+pub(in crate::methods) fn image_asset(
+    task: u32,
+    shape: [usize; 3],
+    pool: &ImagePool,
+) -> Result<Arc<Asset>, WireError> {
+    let bytes = TensorValues::U8(pool.bytes().into());
+    let shape = [&[pool.len()], &shape[..]].concat();
+    let tensor = NamedTensor::new(IMAGES, shape, bytes)?;
+    Ok(asset(task, vec![Section::new(Kind::SyntheticData, vec![tensor])]))
+}
+
+fn asset(task: u32, sections: Vec<Section>) -> Arc<Asset> {
+    let body = Body::new(Vec::new(), sections);
+    Arc::new(Asset::new(IMAGES, task, Kind::SyntheticData, body))
+}
+
+/// Returns the asset whose images a saved body has; `task` is read if there are any.
+///
+/// # Errors
+/// What `task` reports.
+pub(in crate::methods) fn image_sections(
+    saved: &Body,
+    task: impl FnOnce() -> Result<u32, WireError>,
+) -> Result<Option<Arc<Asset>>, WireError> {
+    let own = |section: &&Section| section.kind == Kind::SyntheticData;
+    let images: Vec<Section> = saved.sections.iter().filter(own).cloned().collect();
+    match images.is_empty() {
+        true => Ok(None),
+        false => Ok(Some(asset(task()?, images))),
+    }
+}
+
+/// Returns the shape of this number of images of the task with this index.
+pub(in crate::methods) fn image_asset_spec(
+    task: u16,
+    images: usize,
+    shape: [usize; 3],
+) -> AssetSpec {
+    let shape = [&[images], &shape[..]].concat();
+    let tensor = TensorShape::new(IMAGES, shape, Dtype::U8);
+    let section = SectionShape::new(Kind::SyntheticData, vec![tensor]);
+    let body = BodyShape::new(0, vec![section]);
+    AssetSpec { name: IMAGES, version: u32::from(task), body }
+}
+
+/// Returns the images that a download names; batches are of this size.
+///
+/// # Errors
+/// A tensor of another kind or shape.
+pub(in crate::methods) fn received_images(
+    download: &Message,
+    batch: usize,
+) -> Result<Option<ImagePool>, WireError> {
+    let Some(asset) = download.asset(IMAGES) else { return Ok(None) };
+    let tensor = asset.body.tensor(Kind::SyntheticData, IMAGES)?;
+    match (tensor.shape(), tensor.values()) {
+        (&[_, channels, height, width], TensorValues::U8(bytes)) => {
+            Ok(Some(ImagePool::of([channels, height, width], batch, bytes.to_vec())))
+        }
+        _ => Err(WireError::Malformed("images that are no bytes `(n, c, h, w)`".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_sent_saved_and_read_whole() {
+        let pool = ImagePool::of([1, 2, 2], 3, (0..24).collect());
+        let sent = image_asset(4, [1, 2, 2], &pool).unwrap();
+        let spec = image_asset_spec(4, 6, [1, 2, 2]);
+        assert!(sent.body.fills(&spec.body));
+        assert_eq!((&*sent.name, sent.version, sent.kind), (spec.name, 4, Kind::SyntheticData));
+        let read = image_sections(&sent.body, || Ok(4)).unwrap().expect("images");
+        assert_eq!(read.digest(), sent.digest());
+        let none = || -> Result<u32, WireError> { panic!("no images, no task") };
+        assert!(image_sections(&Body::default(), none).unwrap().is_none());
+        let download = Message { assets: vec![sent], ..Message::default() };
+        assert_eq!(received_images(&download, 3).unwrap(), Some(pool));
+        assert!(received_images(&Message::default(), 3).unwrap().is_none());
+    }
+
+    #[test]
+    fn images_of_another_kind_are_refused() {
+        let tensor = NamedTensor::f32(IMAGES, [1, 1, 1, 1], vec![0.5]).unwrap();
+        let asset = asset(0, vec![Section::new(Kind::SyntheticData, vec![tensor])]);
+        let download = Message { assets: vec![asset], ..Message::default() };
+        assert!(received_images(&download, 1).is_err());
+    }
+}

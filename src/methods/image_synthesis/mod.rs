@@ -1,0 +1,13 @@
+//! What LANDER and TARGET share: images that a server generates as a task ends, and their replay at clients.
+//!
+//! * [`ImageSynthesis`]: keys of the generator, its loss and the student that is its adversary;
+//! * [`image_asset`], [`image_asset_spec`]: images as bytes, an asset of the next task;
+//! * [`OldModelReplay`]: the asset's images and the model that made them, at a client.
+
+mod asset;
+mod keys;
+mod replay;
+
+pub(super) use self::asset::{image_asset, image_asset_spec, image_sections, received_images};
+pub use self::keys::ImageSynthesis;
+pub(super) use self::replay::{OldModelReplay, old_rows_distilled, replay_work};

@@ -1,0 +1,87 @@
+//! Replay of generated images at a client: a batch for every step, and the old model that answers for it.
+
+use candle_core::Tensor;
+
+use super::received_images;
+use crate::data::Batch;
+use crate::learning::inversion::PoolReplay;
+use crate::learning::losses::{Distillation, distillation};
+use crate::learning::{Classifier, LearningError};
+use crate::methods::averaging::{TrainingStep, previous};
+use crate::methods::parts::Workload;
+use crate::numerics::streams::{Domain, StreamKey};
+use crate::policy::{Message, PolicyError, RunContext};
+
+/// Temperature of the distillation of clients.
+const TEMPERATURE: f64 = 2.0;
+
+/// Generated images of a client's steps, and the model that made them.
+pub(in crate::methods) struct OldModelReplay {
+    pub old: Classifier,
+    pool: PoolReplay,
+    /// Number of images in a step.
+    images: usize,
+    /// Address of a client's draws.
+    key: StreamKey,
+}
+
+impl OldModelReplay {
+    /// Returns what a download has to replay; nothing in the first task.
+    ///
+    /// The server's batches are of `batch` images, of which the first `limit` by file name are replayed, `images` a step.
+    /// They pass the transform of local training.
+    ///
+    /// # Errors
+    /// One of both without the other.
+    pub fn received(
+        (download, ctx): (&Message, &RunContext),
+        (batch, limit, images): (u32, u32, u32),
+        key: StreamKey,
+    ) -> Result<Option<OldModelReplay>, PolicyError> {
+        match (previous::of(download)?, received_images(download, batch as usize)?) {
+            (None, None) => Ok(None),
+            (Some(old), Some(pool)) => {
+                let through = (&ctx.task_sequence, &ctx.train_transform);
+                Ok(Some(OldModelReplay {
+                    old: Classifier::frozen(&ctx.backbone, &old)?,
+                    pool: pool.replay(pool.by_name(limit as usize), through)?,
+                    images: images as usize,
+                    key: key.domain(Domain::Method),
+                }))
+            }
+            _ => {
+                let lacks = "an old model without its images, or images without their model";
+                Err(PolicyError::Unsupported(lacks.to_owned()))
+            }
+        }
+    }
+
+    /// Returns the images of a step.
+    ///
+    /// # Errors
+    /// A pool without images, or a transform that does not fit them.
+    pub fn batch(&self, pass: &TrainingStep<'_>) -> Result<Batch, LearningError> {
+        let step = pass.step.steps.first().copied().unwrap_or(0);
+        Ok(self.pool.batch(step, self.images, self.key)?)
+    }
+}
+
+/// Returns `- mean sum over old rows of softmax(old / 2) log softmax(new / 2)`, for logits of both models.
+///
+/// # Errors
+/// Logits of fewer rows.
+pub(in crate::methods) fn old_rows_distilled(
+    logits: &Tensor,
+    teacher: &Tensor,
+    old: usize,
+) -> candle_core::Result<Tensor> {
+    let known = teacher.narrow(1, 0, old)?.contiguous()?.flatten_all()?.to_vec1::<f32>()?;
+    let logits = logits.narrow(1, 0, old)?.contiguous()?;
+    distillation(&logits, &known, 0..old, TEMPERATURE, Distillation::CrossEntropy)
+}
+
+/// Returns sample passes of a client that replays `images` images in every step, of which the old model has a pass, too.
+pub(in crate::methods) fn replay_work(load: &Workload<'_>, images: u32) -> f64 {
+    let images = load.plan.steps_of(load.samples) as f64 * f64::from(images);
+    load.passes() + images * 4.0 / 3.0
+}

@@ -1,0 +1,61 @@
+//! Memory of TARGET's server: the images of the last task's end, as the asset that clients are sent.
+
+use std::sync::Arc;
+
+use crate::methods::averaging::ServerState;
+use crate::methods::image_synthesis::image_sections;
+use crate::policy::Asset;
+use crate::wire::{Body, Kind, NamedTensor, Saved, Section, WireError};
+
+/// Tensor of a saved memory: the task as whose end images were made.
+const TASK: &str = "images_task";
+
+/// Images from the end of the first task on.
+#[derive(Clone, Debug, Default)]
+pub struct TargetMemory {
+    /// Asset that clients are sent.
+    pub(super) images: Option<Arc<Asset>>,
+}
+
+impl ServerState for TargetMemory {}
+
+impl Saved for TargetMemory {
+    fn save(&self) -> Body {
+        let Some(asset) = &self.images else { return Body::default() };
+        let task = NamedTensor::u32(TASK, [], vec![asset.version]).expect("a single number");
+        let mut sections = asset.body.sections.clone();
+        sections.push(Section::new(Kind::Settings, vec![task]));
+        Body::new(Vec::new(), sections)
+    }
+
+    fn load(saved: &Body) -> Result<TargetMemory, WireError> {
+        let cut = || WireError::Malformed("saved images without their task".to_owned());
+        let task = || -> Result<u32, WireError> {
+            let task = saved.tensor(Kind::Settings, TASK)?.as_u32()?;
+            task.first().copied().ok_or_else(cut)
+        };
+        Ok(TargetMemory { images: image_sections(saved, task)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learning::inversion::ImagePool;
+    use crate::methods::image_synthesis::image_asset;
+
+    #[test]
+    fn images_are_saved_and_loaded_whole() {
+        let mut memory = TargetMemory::default();
+        assert_eq!(memory.save().digest(), Body::default().digest());
+        let pool = ImagePool::of([1, 2, 2], 1, (0..24).collect());
+        memory.images = Some(image_asset(3, [1, 2, 2], &pool).unwrap());
+        let saved = memory.save();
+        let loaded = TargetMemory::load(&saved).unwrap();
+        assert_eq!(loaded.save().digest(), saved.digest());
+        let (kept, sent) = (loaded.images.unwrap(), memory.images.unwrap());
+        assert_eq!((kept.version, kept.digest()), (3, sent.digest()));
+        let cut = Body::new(Vec::new(), saved.sections[..1].to_vec());
+        assert!(TargetMemory::load(&cut).is_err());
+    }
+}
