@@ -117,14 +117,18 @@ impl EpochSchedule {
 pub enum RoundSchedule {
     /// Constant rate.
     Constant,
-    /// Half a cosine to zero over the rounds of a task.
+    /// Half a cosine to `end` over the rounds of a task.
     ///
-    /// `lr/2 (1 + cos(pi max(r - lag, 0) / rounds))` in round `r` from 0.
+    /// `end + (lr - end)/2 (1 + cos(pi max(r - lag, 0) / rounds))` in round `r` from 0.
     Cosine {
         /// Rounds by which the cosine is late.
         #[key(default = 0, source = "the release of PILoRA: 1")]
         #[serde(skip_serializing_if = "is_zero")]
         lag: u32,
+        /// Rate at the end.
+        #[key(default = 0.0, at_least = 0.0, source = "the release of LANDER: 1e-3")]
+        #[serde(skip_serializing_if = "is_nothing")]
+        end: f64,
     },
     /// Steps: times `factor` at each of `milestones`.
     MultiStep {
@@ -139,6 +143,10 @@ pub enum RoundSchedule {
 
 fn is_zero(lag: &u32) -> bool {
     *lag == 0
+}
+
+fn is_nothing(end: &f64) -> bool {
+    *end == 0.0
 }
 
 fn read_milestones(table: &mut TableReader<'_>, doc: &'static str) -> Vec<u32> {

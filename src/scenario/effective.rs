@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     ArrivalChoice, AvailabilityPattern, CachePlace, DistributionKindSection, ExpectedSection,
-    OwnedSample, PartitionKind, SavedModels, Scenario, SplitSection, Workers,
+    OwnedSample, PartitionKind, SavedModels, Scenario, SplitSection, Workers, method_files,
 };
 use crate::fetch::Name;
 
@@ -23,7 +23,8 @@ impl Scenario {
     /// `record.parquet`, `record.tensorboard`, `record.confusion`, `record.models`, `record.single_task` and
     /// `[expected]`; whether features are kept in memory or in which folder; the folders of `data.path`, of its lists,
     /// of `data.auxiliary.path`, `backbone.weights` and `backbone.vocabulary` (their last component counts; of a name
-    /// all of it; a run's manifest has digests of the files); and the names of CSV files (their values count).
+    /// all of it; a run's manifest has digests of the files); and the names of CSV files and of a method's files (their
+    /// contents count).
     pub fn hash(&self) -> String {
         // A name means the same everywhere.
         let last = |path: &Path| match Name::of_path(path) {
@@ -65,6 +66,7 @@ impl Scenario {
             let bytes = lines.iter().flat_map(held).flatten().collect::<Vec<u8>>();
             *file = PathBuf::from(blake3::hash(&bytes).to_hex().as_str());
         }
+        method_files::by_content(content.method.parameters_mut());
         for (_, _, distribution) in content.laws_mut() {
             if let DistributionKindSection::Empirical { file, values, .. } = &mut distribution.shape
             {

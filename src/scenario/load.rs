@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::extends;
 use super::files;
 use super::given::GivenFolder;
+use super::method_files;
 use super::migration::schema_help;
 use super::reader::{
     self, Diagnostic, Node, Param, ReadingReport, SourceText, TableReader, TomlValue, ValueFault,
@@ -289,9 +290,10 @@ fn read(
             ValueFault::new(&word, "`extends` cannot be overridden", "only for scenario files");
         report.fault(fault.help("write it into the scenario file"));
     }
+    let here = std::env::current_dir().unwrap_or_default();
+    method_files::resolve(&mut root, |source| folders.get(source).unwrap_or(&here).clone());
     let (mut scenario, _) =
         TableReader::of(&root, &mut report, |table| Scenario::read(table, stem, methods));
-    let here = std::env::current_dir().unwrap_or_default();
     let folder_of = |key: &str| {
         let source = root.at(key).map_or(0, |entry| entry.node.span.source);
         folders.get(source).unwrap_or(&here)
@@ -377,6 +379,6 @@ fn expand_wire(root: &mut Node) {
 }
 
 /// Joins `folder/path` without `.` and `..`; `folder` contains no links.
-fn absolute(folder: &Path, path: &Path) -> PathBuf {
+pub(super) fn absolute(folder: &Path, path: &Path) -> PathBuf {
     cleaned(&folder.join(path))
 }

@@ -51,6 +51,11 @@ impl MethodSection {
         &self.parameters
     }
 
+    /// Returns the method's own keys, for the hash of a scenario.
+    pub(super) fn parameters_mut(&mut self) -> &mut toml::Table {
+        &mut self.parameters
+    }
+
     /// Returns the section of the first of two methods, `[method.first]`.
     pub fn first(&self) -> Option<MethodSection> {
         let mut parameters = self.parameters.get("first")?.as_table()?.clone();

@@ -61,6 +61,7 @@ mod given;
 mod links;
 mod load;
 mod method;
+mod method_files;
 pub mod migration;
 mod overrides;
 mod participation;

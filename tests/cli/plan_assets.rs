@@ -75,6 +75,7 @@ fn assets_of_a_task_are_sent_once_per_client() {
         ("c2prompt/imagenet-r-fedweit", 2 + 3 + 3 + 4),
         // The old model and the images.
         ("stsa/table1-cifar100-lander", 2 * 9 * 5),
+        ("baselines/target-cifar100-beta0.5", 2 * 9 * 10),
     ] {
         let found = asset_frames(&plan(&format!("scenarios/{file}.toml"), &[])).0;
         assert_eq!(found, frames, "{file}");

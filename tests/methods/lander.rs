@@ -118,7 +118,7 @@ fn settings_of_clients_act() {
         let run = engine(change).tasks(2, 2, 1);
         (values(&own(&run)), images(&run, 1).len())
     };
-    let changes: [fn(&mut Lander); 9] = [
+    let changes: [fn(&mut Lander); 10] = [
         |_| (),
         |method| method.radius = 1e6,
         |method| method.anchor_weight = 1.0,
@@ -128,6 +128,7 @@ fn settings_of_clients_act() {
         |method| method.pre_weight = 0.0,
         |method| method.embedding_norm = 5.0,
         |method| method.replayed_images = 3,
+        |method| method.joint_batch = true,
     ];
     let all: Vec<_> = changes.map(trained).into();
     for (at, (one, count)) in all.iter().enumerate() {

@@ -98,8 +98,9 @@ fn settings_of_clients_act() {
         let run = on_resnet(target(change)).tasks(2, 2, 1);
         (values(&own(&run)), images(&run, 1).len())
     };
-    let changes: [fn(&mut Target); 6] = [
+    let changes: [fn(&mut Target); 7] = [
         |_| (),
+        |method| method.joint_batch = true,
         |method| method.kd_weight = 12.0,
         |method| method.synthetic_batch = 5,
         |method| method.replayed_images = 4,
@@ -109,16 +110,17 @@ fn settings_of_clients_act() {
     let all: Vec<_> = changes.map(trained).into();
     for (at, (one, count)) in all.iter().enumerate() {
         assert!(at == 0 || far(one, &all[0].0) > 1e-7, "change {at}");
-        assert_eq!(*count, if at == 5 { 0 } else { 2 }, "change {at}");
+        assert_eq!(*count, if at == 6 { 0 } else { 2 }, "change {at}");
     }
 }
 
 /// One batch of 18 images ends an epoch after a step, of three that the samples of a client have.
 #[test]
 fn an_epoch_ends_with_the_images_or_the_samples() {
-    let of = |epoch_end| {
+    let of = |epoch_end, joint_batch| {
         let mut run = on_resnet(target(|method| {
             (method.synthetic_batch, method.epoch_end) = (18, epoch_end);
+            method.joint_batch = joint_batch;
         }));
         let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
         run.task(0, &shards[0], 1);
@@ -132,10 +134,12 @@ fn an_epoch_ends_with_the_images_or_the_samples() {
         };
         [steps(0), steps(1)]
     };
-    let ([first, cut], [same, whole]) = (of(EpochEnd::First), of(EpochEnd::Samples));
+    let ([first, cut], [same, whole]) =
+        (of(EpochEnd::First, false), of(EpochEnd::Samples, false));
     assert_eq!(first, same, "the first task has no images");
     // In the second task batch norms see own samples and images in every step.
     assert_eq!((whole, cut), (2.0 * first, 2.0 * first / 3.0));
+    assert_eq!(of(EpochEnd::Samples, true), [first, first], "as one batch they see both at once");
 }
 
 /// Old head rows learn from replayed images alone; without them they stay.

@@ -34,10 +34,7 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
         schedule: epoch_schedule(section),
         round_schedule: match &section.round_schedule {
             RoundSchedule::Constant => Schedule::Constant,
-            RoundSchedule::Cosine { lag: 0 } => Schedule::Cosine,
-            RoundSchedule::Cosine { lag } => {
-                Schedule::Delayed { schedule: Box::new(Schedule::Cosine), lag: *lag }
-            }
+            RoundSchedule::Cosine { lag, end } => round_cosine(*lag, *end),
             RoundSchedule::MultiStep { milestones, factor } => {
                 Schedule::MultiStep { milestones: milestones.clone(), factor: *factor }
             }
@@ -46,6 +43,18 @@ pub fn training_plan(scenario: &Scenario, methods: &Registry) -> TrainingPlan {
         round: None,
         // 0 is off, also where the method clips by default.
         clip: section.max_grad_norm.or(own).filter(|limit| *limit > 0.0),
+    }
+}
+
+/// Returns a cosine that begins and ends as the keys say.
+fn round_cosine(lag: u32, end: f64) -> Schedule {
+    let above = match end > 0.0 {
+        true => Schedule::Above { schedule: Box::new(Schedule::Cosine), end },
+        false => Schedule::Cosine,
+    };
+    match lag {
+        0 => above,
+        lag => Schedule::Delayed { schedule: Box::new(above), lag },
     }
 }
 

@@ -35,6 +35,13 @@ pub enum Schedule {
         /// Epochs before its second rate.
         lag: u32,
     },
+    /// Another schedule of what lies above a lowest rate (the releases of LANDER and STSA: a cosine to 1e-3).
+    Above {
+        /// Schedule of the rest.
+        schedule: Box<Schedule>,
+        /// Lowest rate.
+        end: f64,
+    },
     /// The beginning of another schedule, however many epochs there are (Powder's code: ten epochs of a quarter of a
     /// cosine that takes fifty). After its last epoch the rate stays.
     Stretched {
@@ -65,6 +72,9 @@ impl Schedule {
             Schedule::Delayed { schedule, lag } => {
                 schedule.rate(base, epoch.saturating_sub(*lag), epochs)
             }
+            Schedule::Above { schedule, end } => {
+                end + schedule.rate(base - end, epoch, epochs)
+            }
             Schedule::Stretched { schedule, over } => {
                 schedule.rate(base, epoch.min(over.saturating_sub(1)), *over)
             }
@@ -75,6 +85,16 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// LANDER's release: 0.04 at first, in the middle the mean of both, and nearly 1e-3 in the last of 100 rounds.
+    #[test]
+    fn a_cosine_may_end_above_zero() {
+        let above = Schedule::Above { schedule: Box::new(Schedule::Cosine), end: 1e-3 };
+        let rate = |round| above.rate(0.04, round, 100);
+        assert_eq!(rate(0), 0.04);
+        assert!((rate(50) - 0.0205).abs() < 1e-12);
+        assert!((rate(99) - 1e-3 - 0.039 * 2.467e-4).abs() < 1e-8, "{}", rate(99));
+    }
 
     /// PILoRA's release sets the rate after a round: the first two are whole, and the last of 30 is that of the 29th.
     #[test]

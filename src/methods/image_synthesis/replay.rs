@@ -21,6 +21,8 @@ pub(in crate::methods) struct OldModelReplay {
     pool: PoolReplay,
     /// Number of images in a step.
     images: usize,
+    /// True if own samples and images pass the network as one batch.
+    joint: bool,
     /// Address of a client's draws.
     key: StreamKey,
 }
@@ -36,7 +38,7 @@ impl OldModelReplay {
     pub fn received(
         (download, ctx): (&Message, &RunContext),
         (batch, limit, images): (u32, u32, u32),
-        key: StreamKey,
+        (joint, key): (bool, StreamKey),
     ) -> Result<Option<OldModelReplay>, PolicyError> {
         match (previous::of(download)?, received_images(download, batch as usize)?) {
             (None, None) => Ok(None),
@@ -46,6 +48,7 @@ impl OldModelReplay {
                     old: Classifier::frozen(&ctx.backbone, &old)?,
                     pool: pool.replay(pool.by_name(limit as usize), through)?,
                     images: images as usize,
+                    joint,
                     key: key.domain(Domain::Method),
                 }))
             }
@@ -54,6 +57,24 @@ impl OldModelReplay {
                 Err(PolicyError::Unsupported(lacks.to_owned()))
             }
         }
+    }
+
+    /// Returns features of own samples and of images, both as pixels.
+    ///
+    /// # Errors
+    /// What the network reports.
+    pub fn features(
+        &self,
+        network: &Classifier,
+        (own, images): (&Tensor, &Tensor),
+    ) -> Result<(Tensor, Tensor), LearningError> {
+        if !self.joint {
+            return Ok((network.features(own)?, network.features(images)?));
+        }
+        let (first, rest) = (own.dim(0)?, images.dim(0)?);
+        let all = network.features(&Tensor::cat(&[own, images], 0)?.contiguous()?)?;
+        let part = |from, count| all.narrow(0, from, count)?.contiguous();
+        Ok((part(0, first)?, part(first, rest)?))
     }
 
     /// Returns the images of a step.

@@ -34,8 +34,8 @@ pub struct Lander {
     /// Embeddings of class names: a file with a row per class, or "orthogonal".
     ///
     /// A safetensors file with one matrix, or a CSV file without a header, in the order of the data set's classes; its
-    /// path is from the directory in which the program runs. Orthogonal rows know nothing of names: results are not
-    /// comparable with those of a text encoder.
+    /// path is relative to the scenario. Orthogonal rows know nothing of names: results are not comparable with those of
+    /// a text encoder.
     #[key(default = ORTHOGONAL.to_owned(), source = "the release reads CLIP's vectors from files")]
     pub embeddings: String,
     /// Width of an embedding.
@@ -67,6 +67,11 @@ pub struct Lander {
     /// Generated images in a step of a client.
     #[key(default = 128, at_least = 1.0, at_most = LARGEST, source = RELEASE)]
     pub synthetic_batch: u32,
+    /// True if own samples and images of a step pass the network as one batch.
+    ///
+    /// Batch norms then use the moments of both, as running moments do.
+    #[key(default = false, source = RELEASE)]
+    pub joint_batch: bool,
     /// Number of images that clients replay, the first by file name.
     #[key(default = 10_000, at_least = 1.0, source = RELEASE)]
     pub replayed_images: u32,

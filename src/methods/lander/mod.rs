@@ -176,7 +176,8 @@ impl LocalUpdate<()> for Lander {
         let (first, ctx) = (first_of(pack)?, context.ctx);
         let view = &first.participant.view;
         let sizes = (self.synthesis.batch, self.replayed_images, self.synthetic_batch);
-        let images = OldModelReplay::received((first.download, ctx), sizes, first.key)?;
+        let draws = (self.joint_batch, first.key);
+        let images = OldModelReplay::received((first.download, ctx), sizes, draws)?;
         let weights = self.weights(view.rows.start, view.seen());
         let replay = images.map(|images| LanderReplay { images, weights });
         let binds = view.rows.start > 0 || self.bound_first_task;

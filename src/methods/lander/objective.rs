@@ -6,7 +6,8 @@
 //! later       cur (CE(new scores(x), y) + lambda bound(x, y)) + pre (KD(x~) + mean (h(x~) - h_old(x~))^2)
 //! KD          - mean sum over old rows of softmax(old / 2) log softmax(new / 2)
 //! ```
-//! Own samples and generated images pass the network one after the other, so that batch norms see two batches.
+//! Own samples and generated images pass the network one after the other, so that batch norms see two batches, unless they
+//! are one (`joint_batch`).
 
 use std::ops::Range;
 
@@ -66,21 +67,34 @@ pub(super) struct LanderObjective {
 impl Objective for LanderObjective {
     fn losses(&mut self, pass: &TrainingStep<'_>) -> std::result::Result<Tensor, LearningError> {
         let (batch, network) = (&pass.step.batch, pass.model);
-        let features = network.features(&batch.pixels(pass.device)?)?;
-        let (logits, mapped) = (network.logits(&features)?, mapped(network, &features)?);
-        let weight = if self.binds { self.anchors.weight } else { 0.0 };
-        let bound = self.anchors.bound(&mapped, batch.labels(), weight)?;
-        let own = own_loss((&logits, &self.rows), batch.labels(), bound)?;
-        let Some(replay) = &self.replay else { return Ok(own) };
+        let own = batch.pixels(pass.device)?;
+        let Some(replay) = &self.replay else {
+            return self.own_loss(network, &network.features(&own)?, batch.labels());
+        };
         let images = replay.images.batch(pass)?.pixels(pass.device)?;
+        let (own, replayed) = replay.images.features(network, (&own, &images))?;
+        let own = self.own_loss(network, &own, batch.labels())?;
+        let student = (&network.logits(&replayed)?, &mapped(network, &replayed)?);
         let old = &replay.images.old;
-        let features = network.features(&images)?;
-        let student = (&network.logits(&features)?, &self::mapped(network, &features)?);
         let features = old.features(&images)?;
-        let teacher = (&old.logits(&features)?, &self::mapped(old, &features)?);
+        let teacher = (&old.logits(&features)?, &mapped(old, &features)?);
         let replayed = replay_loss(student, teacher, self.rows.start)?;
         let (cur, pre) = replay.weights;
         Ok(((own * cur)? + (replayed * pre)?)?)
+    }
+}
+
+impl LanderObjective {
+    /// Returns the loss of own samples by their features.
+    fn own_loss(
+        &self,
+        network: &Classifier,
+        features: &Tensor,
+        labels: &[u32],
+    ) -> std::result::Result<Tensor, LearningError> {
+        let weight = if self.binds { self.anchors.weight } else { 0.0 };
+        let bound = self.anchors.bound(&mapped(network, features)?, labels, weight)?;
+        Ok(own_loss((&network.logits(features)?, &self.rows), labels, bound)?)
     }
 }
 

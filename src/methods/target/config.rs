@@ -82,6 +82,11 @@ pub struct Target {
         source = "the release on CIFAR-100 in five tasks: 8,000 images in 16 steps"
     )]
     pub synthetic_batch: u32,
+    /// True if own samples and images of a step pass the network as one batch.
+    ///
+    /// Batch norms then use the moments of both, as running moments do.
+    #[key(default = false, source = RELEASE)]
+    pub joint_batch: bool,
     /// Number of images that clients get and replay, the first by file name.
     #[key(default = 8_000, at_least = 1.0, source = RELEASE)]
     pub replayed_images: u32,

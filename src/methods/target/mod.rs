@@ -86,7 +86,8 @@ impl LocalUpdate<()> for Target {
         let first = first_of(pack)?;
         // Images came one by one, in the order in which they are replayed.
         let sizes = (1, u32::MAX, self.synthetic_batch);
-        let images = OldModelReplay::received((first.download, context.ctx), sizes, first.key)?;
+        let draws = (self.joint_batch, first.key);
+        let images = OldModelReplay::received((first.download, context.ctx), sizes, draws)?;
         let Some(images) = images else { return Ok(Box::new(CrossEntropy)) };
         let (rows, weight) = (first.participant.view.rows.clone(), self.kd_weight);
         Ok(Box::new(TargetObjective { images, rows, weight }))

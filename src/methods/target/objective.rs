@@ -4,7 +4,8 @@
 //! CE(new scores(x), y) + kd KD(x~)
 //! KD   - mean sum over old rows of softmax(old / 2) log softmax(new / 2)
 //! ```
-//! Own samples and generated images pass the network one after the other, so that batch norms see two batches.
+//! Own samples and generated images pass the network one after the other, so that batch norms see two batches, unless they
+//! are one (`joint_batch`).
 
 use std::ops::Range;
 
@@ -27,9 +28,10 @@ pub(super) struct TargetObjective {
 impl Objective for TargetObjective {
     fn losses(&mut self, pass: &TrainingStep<'_>) -> std::result::Result<Tensor, LearningError> {
         let (batch, network) = (&pass.step.batch, pass.model);
-        let logits = network.logits(&network.features(&batch.pixels(pass.device)?)?)?;
-        let images = self.images.batch(pass)?.pixels(pass.device)?;
-        let student = network.logits(&network.features(&images)?)?;
+        let (own, images) = (batch.pixels(pass.device)?, self.images.batch(pass)?);
+        let images = images.pixels(pass.device)?;
+        let (own, replayed) = self.images.features(network, (&own, &images))?;
+        let (logits, student) = (network.logits(&own)?, network.logits(&replayed)?);
         let old = &self.images.old;
         let teacher = old.logits(&old.features(&images)?)?;
         let own = (&logits, batch.labels());
