@@ -24,6 +24,7 @@ mod journal_format_1;
 mod layers;
 mod malicious;
 mod memory;
+mod method_files;
 mod packs;
 mod privacy;
 mod promises;

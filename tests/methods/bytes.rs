@@ -25,7 +25,7 @@ use fedcast::methods::parts::AveragingMethod;
 use fedcast::methods::pilora::{Compete, PiLora};
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::scaffold::Scaffold;
-use fedcast::methods::target::Target;
+use fedcast::methods::target::TargetMethod;
 use fedcast::model::{BackboneConfig, VitConfig};
 use fedcast::policy::{
     ClassCounts, ExchangeFacts, MemoryFootprint, MessageKind, Method, ModelFacts, WireForm,
@@ -358,9 +358,12 @@ fn lander_sends_the_bytes_of_stsa_s_table() {
 /// task on the old model and 480 images of 150,528 bytes in the benchmark. On CIFAR-100 the release makes 2,560 images.
 #[test]
 fn target_sends_the_bytes_of_its_card() {
-    let vit = cifar100(BackboneConfig::Vit(VitConfig::base()), WireForm::Full);
-    let fedavg = Target::default().fedavg;
-    let mut method = Target { fedavg: FedAvg { head_form: HeadForm::Fixed, ..fedavg }, ..Target::default() };
+    let vit = cifar100(VitConfig::preset("vit-base-patch16-224").unwrap().into(), WireForm::Full);
+    let fedavg = TargetMethod::default().fedavg;
+    let mut method = TargetMethod {
+        fedavg: FedAvg { head_form: HeadForm::Fixed, ..fedavg },
+        ..TargetMethod::default()
+    };
     (method.synthesis_rounds, method.synthesis.batch) = (30, 16);
     let first = on_model(&vit, 1, method.clone());
     assert_eq!((payload(&first.down), payload(&first.up)), (343_502_224, 343_502_228));
@@ -368,14 +371,14 @@ fn target_sends_the_bytes_of_its_card() {
     let last = on_model(&vit, 10, method.clone());
     let assets: Vec<u64> = last.assets.iter().map(payload).collect();
     assert_eq!(assets, [343_502_224, 72_253_440]);
-    let growing = on_model(&vit, 1, Target::default());
+    let growing = on_model(&vit, 1, TargetMethod::default());
     assert_eq!((payload(&growing.down), payload(&growing.up)), (343_225_384, 343_225_388));
     let resnet = cifar100(BackboneConfig::ResNet(Default::default()), WireForm::Full);
-    let images = |method: Target| payload(&on_model(&resnet, 2, method).assets[1]);
-    assert_eq!(images(Target::default()), 2_560 * 3_072);
-    let more = Target { synthesis_rounds: 200, ..Target::default() };
+    let images = |method: TargetMethod| payload(&on_model(&resnet, 2, method).assets[1]);
+    assert_eq!(images(TargetMethod::default()), 2_560 * 3_072);
+    let more = TargetMethod { synthesis_rounds: 200, ..TargetMethod::default() };
     assert_eq!(images(more), 8_000 * 3_072, "those that are replayed, of 51,200");
-    let plain = Target { kd_weight: 0.0, ..Target::default() };
+    let plain = TargetMethod { kd_weight: 0.0, ..TargetMethod::default() };
     assert!(on_model(&resnet, 10, plain).assets.is_empty());
 }
 

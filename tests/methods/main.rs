@@ -63,8 +63,9 @@ use fedcast::methods::parts::AveragingMethod;
 use fedcast::model::{Backbone, LinearHead, Parameter, ParameterSet, ResNet, ResNetConfig};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::policy::{
-    Aggregate, Asset, ClassCounts, Message, MessageKind, MessageSpec, Method, ModelFacts, RoundContext,
-    RoundWork, Stage, TensorSpec, UploadMeta, one_participant_per_client, parameters_of,
+    Aggregate, Asset, ClassCounts, Message, MessageKind, MessageSpec, Method, ModelFacts,
+    RoundContext, RoundWork, Stage, TensorSpec, UploadMeta, one_participant_per_client,
+    parameters_of,
 };
 use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::{Body, Kind, MetaReader, TensorValues};

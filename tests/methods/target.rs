@@ -6,7 +6,7 @@ use fedcast::learning::OptimizerConfig;
 use fedcast::methods::HeadForm;
 use fedcast::methods::averaging::ClientWeighting;
 use fedcast::methods::fedavg::FedAvg;
-use fedcast::methods::target::{EpochEnd, Target};
+use fedcast::methods::target::{EpochEnd, TargetMethod};
 use fedcast::model::ParameterSet;
 use fedcast::policy::{Asset, parameters_of};
 use fedcast::wire::{Kind, TensorValues};
@@ -16,8 +16,8 @@ use crate::toys::{deal, facts, plan};
 use crate::{built, engine, far, head, on_resnet, own, replays_of_twins, sent, values};
 
 /// A small generator, with a few calls.
-fn target(change: impl Fn(&mut Target)) -> Target {
-    let mut method = Target { synthetic_batch: 8, ..Target::default() };
+fn target(change: impl Fn(&mut TargetMethod)) -> TargetMethod {
+    let mut method = TargetMethod { synthetic_batch: 8, ..TargetMethod::default() };
     (method.synthesis_rounds, method.warmup) = (3, 1);
     let synthesis = &mut method.synthesis;
     (synthesis.batch, synthesis.steps) = (6, 2);
@@ -54,7 +54,7 @@ fn without_distillation_it_is_fedavg() {
 /// The first task replays nothing, and a task has one old model and one set of images.
 #[test]
 fn a_task_has_one_old_model_and_its_images() {
-    let limit = |method: &mut Target| method.replayed_images = 15;
+    let limit = |method: &mut TargetMethod| method.replayed_images = 15;
     let mut run = on_resnet(target(limit));
     let mut left: Option<ParameterSet> = None;
     for task in 0..3 {
@@ -94,11 +94,11 @@ fn a_task_has_one_old_model_and_its_images() {
 /// Weights and keys of clients change what they send; without replay nothing is generated.
 #[test]
 fn settings_of_clients_act() {
-    let trained = |change: fn(&mut Target)| {
+    let trained = |change: fn(&mut TargetMethod)| {
         let run = on_resnet(target(change)).tasks(2, 2, 1);
         (values(&own(&run)), images(&run, 1).len())
     };
-    let changes: [fn(&mut Target); 7] = [
+    let changes: [fn(&mut TargetMethod); 7] = [
         |_| (),
         |method| method.joint_batch = true,
         |method| method.kd_weight = 12.0,
@@ -134,8 +134,7 @@ fn an_epoch_ends_with_the_images_or_the_samples() {
         };
         [steps(0), steps(1)]
     };
-    let ([first, cut], [same, whole]) =
-        (of(EpochEnd::First, false), of(EpochEnd::Samples, false));
+    let ([first, cut], [same, whole]) = (of(EpochEnd::First, false), of(EpochEnd::Samples, false));
     assert_eq!(first, same, "the first task has no images");
     // In the second task batch norms see own samples and images in every step.
     assert_eq!((whole, cut), (2.0 * first, 2.0 * first / 3.0));

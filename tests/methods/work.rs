@@ -36,7 +36,7 @@ use fedcast::methods::pip::Pip;
 use fedcast::methods::powder::{Powder, PowderConfig};
 use fedcast::methods::regmean::RegMean;
 use fedcast::methods::stsa::Stsa;
-use fedcast::methods::target::{EpochEnd, Target};
+use fedcast::methods::target::{EpochEnd, TargetMethod};
 use fedcast::policy::{
     Method, Participant, RoundContext, RoundWork, Stage, one_participant_per_client,
 };
@@ -157,7 +157,7 @@ fn lander_replays_images_and_its_server_makes_them() {
 #[test]
 fn target_replays_images_and_its_server_makes_them() {
     let target = |epoch_end| {
-        let mut method = Target { synthetic_batch: 12, epoch_end, ..Target::default() };
+        let mut method = TargetMethod { synthetic_batch: 12, epoch_end, ..TargetMethod::default() };
         (method.synthesis_rounds, method.warmup) = (3, 2);
         let synthesis = &mut method.synthesis;
         (synthesis.batch, synthesis.steps) = (10, 7);

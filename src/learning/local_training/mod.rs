@@ -309,7 +309,10 @@ mod tests {
         assert_eq!((cut.steps_of(20), cut.steps_of(8), cut.steps_of(0)), (4, 2, 0));
         let (early, _) = train_for(&cut);
         assert_eq!((early.steps, early.samples, early.epoch_losses.len()), (4, 32, 2));
-        assert_eq!(train_for(&TrainingPlan { epoch_steps: Some(3), ..plan.clone() }), train_for(&plan));
+        assert_eq!(
+            train_for(&TrainingPlan { epoch_steps: Some(3), ..plan.clone() }),
+            train_for(&plan)
+        );
         // Cosine over two epochs: three steps at the whole rate, three at half of it.
         let (falls, _) = train_for(&TrainingPlan { schedule: Schedule::Cosine, ..plan.clone() });
         assert!((falls.rates - (1.5 + 0.75)).abs() < 1e-12, "{}", falls.rates);

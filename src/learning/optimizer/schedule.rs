@@ -72,9 +72,7 @@ impl Schedule {
             Schedule::Delayed { schedule, lag } => {
                 schedule.rate(base, epoch.saturating_sub(*lag), epochs)
             }
-            Schedule::Above { schedule, end } => {
-                end + schedule.rate(base - end, epoch, epochs)
-            }
+            Schedule::Above { schedule, end } => end + schedule.rate(base - end, epoch, epochs),
             Schedule::Stretched { schedule, over } => {
                 schedule.rate(base, epoch.min(over.saturating_sub(1)), *over)
             }

@@ -1,4 +1,4 @@
-//! What LANDER and TARGET share: images that a server generates as a task ends, and their replay at clients.
+//! Parts of LANDER and TARGET: images that a server generates as a task ends, and their replay at clients.
 //!
 //! * [`ImageSynthesis`]: keys of the generator, its loss and the student that is its adversary;
 //! * [`image_asset`], [`image_asset_spec`]: images as bytes, an asset of the next task;

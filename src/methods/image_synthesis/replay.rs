@@ -87,7 +87,9 @@ impl OldModelReplay {
     }
 }
 
-/// Returns `- mean sum over old rows of softmax(old / 2) log softmax(new / 2)`, for logits of both models.
+/// Returns `- mean sum softmax(old / 2) log softmax(new / 2)` over old rows.
+///
+/// Both models give logits.
 ///
 /// # Errors
 /// Logits of fewer rows.
@@ -101,7 +103,9 @@ pub(in crate::methods) fn old_rows_distilled(
     distillation(&logits, &known, 0..old, TEMPERATURE, Distillation::CrossEntropy)
 }
 
-/// Returns sample passes of a client that replays `images` images in every step, of which the old model has a pass, too.
+/// Returns sample passes of a client that replays this number of images in every step.
+///
+/// The old model has a forward pass of them.
 pub(in crate::methods) fn replay_work(load: &Workload<'_>, images: u32) -> f64 {
     let images = load.plan.steps_of(load.samples) as f64 * f64::from(images);
     load.passes() + images * 4.0 / 3.0

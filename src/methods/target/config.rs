@@ -20,9 +20,9 @@ const COSINE: (f64, f64) = (200.0, 2e-4);
 /// End of a client's epoch from the second task on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum EpochEnd {
-    /// As soon as all samples or all images have been seen.
+    /// End of the samples or of the images, whichever comes first.
     First,
-    /// When all samples have been seen; images start again.
+    /// End of the samples; images start again.
     Samples,
 }
 
@@ -65,7 +65,7 @@ pub enum StudentSchedule {
 /// Keys of the `[method]` table of TARGET.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(check = section.check(table))]
-pub struct Target {
+pub struct TargetMethod {
     /// Trained parameters and their aggregation; the whole network trains.
     #[key(read = FedAvg::read_keys(table, FEDAVG_KEYS))]
     pub fedavg: FedAvg,
@@ -147,7 +147,7 @@ const FEDAVG_KEYS: TrainableKeys = TrainableKeys {
     ..TrainableKeys::FEDAVG.uniform(RELEASE).growing(RELEASE)
 };
 
-impl Target {
+impl TargetMethod {
     fn check(&self, table: &mut TableReader<'_>) {
         if self.fedavg.train != Train::All {
             let message = "features that do not train have nothing to forget";
@@ -218,13 +218,13 @@ mod tests {
     /// The release's ten calls on CIFAR-100 end before its warm-up of 20 does.
     #[test]
     fn calls_are_those_of_the_release() {
-        let cifar = Target::default();
+        let cifar = TargetMethod::default();
         assert_eq!((cifar.images(), cifar.replays()), (2_560, true));
         assert!((1..=cifar.synthesis_rounds).all(|call| !cifar.has_adversary(call)));
         // The student, who has not learned yet, takes part in call 20; it learns after call 21.
         assert!(!cifar.has_adversary(19) && cifar.has_adversary(20));
         assert!(!cifar.teaches(20) && cifar.teaches(21));
-        let tiny = Target { synthesis_rounds: 200, ..cifar };
+        let tiny = TargetMethod { synthesis_rounds: 200, ..cifar };
         assert_eq!(tiny.images(), 8_000, "of 51,200");
         let mut without = tiny;
         without.synthesis.adversarial = 0.0;
@@ -234,28 +234,28 @@ mod tests {
     #[test]
     fn epochs_end_with_images_or_samples() {
         let plan = TrainingPlan { batch: 128, epochs: 5, ..TrainingPlan::default() };
-        let method = Target::default();
+        let method = TargetMethod::default();
         // Six batches of 500 images, of which the last is smaller, and 16 of 2,000 samples.
         assert_eq!(method.plan(&plan).steps_of(2_000), 5 * 6);
         assert_eq!(method.plan(&plan).steps_of(300), 5 * 3);
-        let samples = Target { epoch_end: EpochEnd::Samples, ..method };
+        let samples = TargetMethod { epoch_end: EpochEnd::Samples, ..method };
         assert_eq!(samples.plan(&plan), plan);
     }
 
     #[test]
     fn the_student_s_rate_falls_by_a_cosine() {
-        let method = Target::default();
-        assert_eq!(method.student_rate(21), 0.2);
+        let method = TargetMethod::default();
+        assert!((method.student_rate(21) - 0.2).abs() < 1e-12);
         assert!((method.student_rate(121) - 0.1001).abs() < 1e-12);
         assert!((method.student_rate(221) - 2e-4).abs() < 1e-12);
-        let constant = Target { student_schedule: StudentSchedule::Constant, ..method };
+        let constant = TargetMethod { student_schedule: StudentSchedule::Constant, ..method };
         assert_eq!(constant.student_rate(121), 0.2);
     }
 
     #[test]
     fn the_newest_class_may_be_left_out() {
-        let method = Target { label_range: LabelRange::ButLast, ..Target::default() };
+        let method = TargetMethod { label_range: LabelRange::ButLast, ..TargetMethod::default() };
         assert_eq!([1, 2, 20].map(|seen| method.generated_classes(seen)), [1, 1, 19]);
-        assert_eq!(Target::default().generated_classes(20), 20);
+        assert_eq!(TargetMethod::default().generated_classes(20), 20);
     }
 }

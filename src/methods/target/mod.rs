@@ -35,10 +35,10 @@ mod synthesis;
 
 use std::sync::Arc;
 
-pub use self::config::{AnswerRows, EpochEnd, LabelRange, MetaStep, StudentSchedule, Target};
+pub use self::config::{AnswerRows, EpochEnd, LabelRange, MetaStep, StudentSchedule, TargetMethod};
 pub use self::memory::TargetMemory;
 use self::objective::TargetObjective;
-use self::synthesis::Synthesis;
+use self::synthesis::TargetSynthesis;
 use super::averaging::{CrossEntropy, Objective, PackClient, PackResult, Requirement, first_of};
 use super::entry::MethodEntry;
 use super::image_synthesis::{OldModelReplay, image_asset, image_asset_spec, replay_work};
@@ -54,7 +54,7 @@ use crate::policy::{
     RoundContext, RunContext,
 };
 
-impl AveragingMethod for Target {
+impl AveragingMethod for TargetMethod {
     type State = ();
     type Memory = TargetMemory;
 
@@ -76,7 +76,7 @@ impl AveragingMethod for Target {
     }
 }
 
-impl LocalUpdate<()> for Target {
+impl LocalUpdate<()> for TargetMethod {
     fn objective(
         &self,
         context: &ClientContext<'_>,
@@ -129,7 +129,7 @@ impl LocalUpdate<()> for Target {
     }
 }
 
-impl DownloadExtras<TargetMemory> for Target {
+impl DownloadExtras<TargetMemory> for TargetMethod {
     fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let before = facts.view.task.0.checked_sub(1);
         let shape = self.synthesis.image_shape(facts.model);
@@ -147,7 +147,7 @@ impl DownloadExtras<TargetMemory> for Target {
     }
 }
 
-impl ServerUpdate<TargetMemory> for Target {
+impl ServerUpdate<TargetMemory> for TargetMethod {
     /// Generates images for the classes seen; after the last task there is no one to send them to.
     fn end_task(
         &self,
@@ -161,7 +161,8 @@ impl ServerUpdate<TargetMemory> for Target {
             return Ok(());
         }
         let key = init.domain(Domain::Method).task(u32::from(task.0));
-        let images = Synthesis { method: self, model, ctx, key }.run(theta, stage.view.seen())?;
+        let images =
+            TargetSynthesis { method: self, model, ctx, key }.run(theta, stage.view.seen())?;
         let shape = self.synthesis.image_shape(model);
         memory.images = Some(image_asset(u32::from(task.0), shape, &images)?);
         Ok(())
@@ -189,6 +190,6 @@ pub(super) fn entry() -> MethodEntry {
         source: "Zhang, Chen, Zhuang, Lyu: TARGET: Federated Class-Continual Learning via Exemplar-Free Distillation, \
                  ICCV 2023",
         state: "server: the parameters, those at the end of the task before, images; client: nothing",
-        ..MethodEntry::averaging("target", Target::read)
+        ..MethodEntry::averaging("target", TargetMethod::read)
     }
 }

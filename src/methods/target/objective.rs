@@ -39,7 +39,7 @@ impl Objective for TargetObjective {
     }
 }
 
-/// Returns the cross-entropy of own samples over the task's rows, and the weighted distillation of older rows.
+/// Returns the cross-entropy over the task's rows and the weighted distillation of older ones.
 ///
 /// Both the student and the teacher give logits of generated images.
 fn loss(
@@ -79,7 +79,9 @@ mod tests {
         let first = 1.0 / (1.0 + 1f64.exp());
         let gap = 25.0 * (first - share) / 2.0;
         let found = slope(&s);
-        assert!((f64::from(found[0]) - gap).abs() < 1e-4 && (f64::from(found[1]) + gap).abs() < 1e-4);
+        assert!(
+            (f64::from(found[0]) - gap).abs() < 1e-4 && (f64::from(found[1]) + gap).abs() < 1e-4
+        );
         assert_eq!(found[2..], [0.0, 0.0]);
         assert_eq!(slope(&z)[..2], [0.0, 0.0], "old rows are masked");
     }

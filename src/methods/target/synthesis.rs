@@ -4,7 +4,7 @@
 //! each call   draw noise z and labels y; a copy G' of the generator G; Adam on G' and z
 //!   step      x~ = G'(z); u = (crop and flip of x~ - mean) / deviation, as samples are normalized
 //!             s norms(u) + l CE(scores(u), y) + v adversarial(u)
-//!   end       G goes a step of its own Adam along the gradients of G'; keep the x~ of the lowest loss as bytes;
+//!   end       G goes a step of another Adam along the gradients of G'; keep the x~ of the lowest loss as bytes;
 //!             train the student on all images kept
 //! ```
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use candle_core::{DType, Tensor, Var};
 
-use super::config::{AnswerRows, MetaStep, Target};
+use super::config::{AnswerRows, MetaStep, TargetMethod};
 use crate::data::DataError;
 use crate::learning::inversion::{
     CropFlip, CropWindow, ImagePool, SmoothedMoments, StudentTraining, adversarial, student_start,
@@ -99,7 +99,7 @@ fn adam(learning_rate: f64) -> OptimizerConfig {
 }
 
 /// Outputs of the model for a batch of images.
-struct SeenImages<'a> {
+struct GeneratorAnswers<'a> {
     /// Scores `(b, K)`.
     scores: &'a Tensor,
     /// Inputs of batch norms.
@@ -110,7 +110,7 @@ struct SeenImages<'a> {
 
 /// Returns the terms of the generator's loss before their weights: labels, norms, adversarial.
 fn terms(
-    seen: &SeenImages<'_>,
+    seen: &GeneratorAnswers<'_>,
     labels: &[u32],
     moments: &mut SmoothedMoments,
 ) -> candle_core::Result<[Tensor; 3]> {
@@ -168,8 +168,8 @@ impl MetaGradient {
 }
 
 /// Generation of a task's images.
-pub(super) struct Synthesis<'a> {
-    pub method: &'a Target,
+pub(super) struct TargetSynthesis<'a> {
+    pub method: &'a TargetMethod,
     pub model: &'a ModelFacts,
     pub ctx: &'a RunContext,
     /// Address of all draws.
@@ -192,17 +192,20 @@ impl Answering<'_> {
     }
 }
 
-impl Synthesis<'_> {
+impl TargetSynthesis<'_> {
     /// Returns the images for a model of these parameters that has seen this number of classes.
     ///
     /// # Errors
     /// A loss that is not finite, and what the network reports.
     pub fn run(&self, theta: &ParameterSet, seen: usize) -> Result<ImagePool, LearningError> {
-        let Synthesis { method, model, ctx, key } = *self;
+        let TargetSynthesis { method, model, ctx, key } = *self;
         let settings = &method.synthesis;
         let (config, shape) = (settings.config(model), settings.image_shape(model));
         let unfit = || {
-            DataError::unfit("a normalization of other channels", "normalize as images have channels")
+            DataError::unfit(
+                "a normalization of other channels",
+                "normalize as images have channels",
+            )
         };
         let channels = ctx.train_transform.normalise.channels(shape[0]).ok_or_else(unfit)?;
         let norm = FixedNorm::new(&channels, ctx)?;
@@ -247,7 +250,7 @@ impl Synthesis<'_> {
     }
 
     fn noise(&self, call: u32) -> Result<Var, LearningError> {
-        let Synthesis { method, ctx, key, .. } = *self;
+        let TargetSynthesis { method, ctx, key, .. } = *self;
         let shape = (method.synthesis.batch as usize, method.synthesis.latent as usize);
         let mut values = vec![0.0; shape.0 * shape.1];
         let mut rng = key.round(call).unit(NOISE).rng();
@@ -280,7 +283,7 @@ impl Synthesis<'_> {
                 |student: &Classifier| answering.scores(student, &student.features(&seen)?);
             let student = answering.student.as_ref().map(of_student).transpose()?;
             let known =
-                SeenImages { scores: &scores, norms: &norms, student: student.as_ref() };
+                GeneratorAnswers { scores: &scores, norms: &norms, student: student.as_ref() };
             let mut total = Tensor::zeros((), DType::F32, scores.device())?;
             for (term, weight) in terms(&known, &labels, moments)?.iter().zip(weights) {
                 total = (total + (term * weight)?)?;
@@ -309,7 +312,7 @@ impl Synthesis<'_> {
         pool: &ImagePool,
         call: u32,
     ) -> Result<(ParameterSet, OptimizerState), LearningError> {
-        let Synthesis { method, ctx, .. } = *self;
+        let TargetSynthesis { method, ctx, .. } = *self;
         let settings = &method.synthesis;
         let (momentum, weight_decay) = STUDENT_SGD;
         let learning_rate = method.student_rate(call);

@@ -36,8 +36,14 @@ fn windows(golden: &Golden) -> Vec<CropWindow> {
 /// The generator of the vectors with formula weights, and its noise.
 fn copy<'a>(golden: &Golden, norm: &'a FixedNorm) -> GeneratorCopy<'a> {
     let form = GeneratorForm::Logistic;
-    let config =
-        ImageGeneratorConfig { latent: 20, width: 16, last: 8, image: 12, form, ..Default::default() };
+    let config = ImageGeneratorConfig {
+        latent: 20,
+        width: 16,
+        last: 8,
+        image: 12,
+        form,
+        ..Default::default()
+    };
     let parameter = |(name, shape): (String, Vec<usize>)| {
         let values = fill(golden, &format!("gen.target.{name}"), &shape);
         (name, Parameter { shape, values: values.into() })
@@ -77,9 +83,12 @@ fn golden_images_and_what_the_model_sees() {
     let direction = golden.map_wave(chirp, "gen.target.direction", &[6, 3, 12, 12], |w| w);
     let direction = Tensor::from_vec(direction, (6, 3, 12, 12), &Device::Cpu).unwrap();
     let gradients = (images * direction).unwrap().sum_all().unwrap().backward().unwrap();
-    for (part, rows) in
-        [("bn2.bias", None), ("conv1.weight", Some(4)), ("conv3.bias", None), ("l1.weight", Some(24))]
-    {
+    for (part, rows) in [
+        ("bn2.bias", None),
+        ("conv1.weight", Some(4)),
+        ("conv3.bias", None),
+        ("l1.weight", Some(24)),
+    ] {
         let gradient = gradients.get(&variable(&copy, part)).expect("a gradient");
         assert_part(&golden, "target.direction.grad", part, rows, gradient);
     }
@@ -108,7 +117,7 @@ fn golden_divergence_of_given_images() {
     golden.assert_tensor("target.adv.grad_x", gradients.get(&x).expect("a gradient"));
 }
 
-/// All terms, their weighted sum and its gradients; three steps of Adam, and the sum of their gradients.
+/// Terms, their weighted sum and its gradients; three steps of Adam and their gradients.
 #[test]
 fn golden_loss_steps_and_meta_gradient() {
     let Some(golden) = Golden::open("inversion") else { return };
@@ -123,11 +132,12 @@ fn golden_loss_steps_and_meta_gradient() {
     let mut loss = || {
         let (_, seen) = copy.forward(&windows).unwrap();
         let (features, norms) = teacher.features(&seen);
-        let (scores, other) = (teacher.scores(&features), student.scores(&student.features(&seen).0));
+        let (scores, other) =
+            (teacher.scores(&features), student.scores(&student.features(&seen).0));
         if agree.is_empty() {
             agree = agreement(&scores, &other);
         }
-        let known = SeenImages { scores: &scores, norms: &norms, student: Some(&other) };
+        let known = GeneratorAnswers { scores: &scores, norms: &norms, student: Some(&other) };
         let parts = terms(&known, &labels, &mut SmoothedMoments::new(0.9)).unwrap();
         let weighted = [0.5, 10.0, 1.0].iter().zip(&parts).map(|(w, part)| (part * *w).unwrap());
         let total = weighted.reduce(|a, b| (a + b).unwrap()).expect("terms");
@@ -163,9 +173,7 @@ fn golden_loss_steps_and_meta_gradient() {
     golden.assert_close("target.trajectory", &totals);
     golden.assert_tensor("target.z_after", copy.noise.as_tensor());
     let sums = meta.finish(&copy.images.vars(), &copy.images.vars()).unwrap();
-    for (part, rows) in
-        [("bn1.weight", None), ("conv2.weight", Some(4)), ("conv3.weight", None)]
-    {
+    for (part, rows) in [("bn1.weight", None), ("conv2.weight", Some(4)), ("conv3.weight", None)] {
         let place = copy.images.variables().iter().position(|(own, _)| &**own == part);
         let place = place.expect("a variable");
         let shape = copy.images.vars()[place].shape().clone();
@@ -175,7 +183,7 @@ fn golden_loss_steps_and_meta_gradient() {
     assert_eq!(agree, golden.i64("target.agree"));
 }
 
-/// Where the copy went, times 67: away from it is up.
+/// The way from the copy back to the generator, times 67.
 #[test]
 fn reptile_points_from_the_copy_to_the_generator() {
     let var = |values: &[f32]| Var::from_slice(values, values.len(), &Device::Cpu).unwrap();
@@ -202,10 +210,11 @@ fn labels_are_drawn_among_all_classes() {
 }
 
 /// A small network on digits, and a synthesis of a few calls for it.
-fn run(change: impl Fn(&mut Target)) -> ImagePool {
-    let mut method = Target { synthesis_rounds: 3, warmup: 1, ..Target::default() };
+fn run(change: impl Fn(&mut TargetMethod)) -> ImagePool {
+    let mut method = TargetMethod { synthesis_rounds: 3, warmup: 1, ..TargetMethod::default() };
     let synthesis = &mut method.synthesis;
-    (synthesis.batch, synthesis.steps, synthesis.padding) = (8, 3, 1);
+    (synthesis.batch, synthesis.steps, synthesis.padding) = (8, 4, 1);
+    synthesis.adversarial = 4.0;
     (synthesis.width, synthesis.latent) = (4, 6);
     (synthesis.student_steps, synthesis.student_batch) = (2, 4);
     change(&mut method);
@@ -223,7 +232,8 @@ fn run(change: impl Fn(&mut Target)) -> ImagePool {
     let before = theta.digest();
     assert!(method.parts().previous_model.is_some());
     let key = key.domain(Domain::Method);
-    let pool = Synthesis { method: &method, model: &model, ctx: &ctx, key }.run(&theta, 5).unwrap();
+    let pool =
+        TargetSynthesis { method: &method, model: &model, ctx: &ctx, key }.run(&theta, 5).unwrap();
     assert_eq!(theta.digest(), before);
     pool
 }
@@ -241,7 +251,7 @@ fn a_synthesis_leaves_its_images_and_repeats() {
 /// Every weight and key that acts on images changes them.
 #[test]
 fn settings_of_a_synthesis_act() {
-    let changes: [fn(&mut Target); 16] = [
+    let changes: [fn(&mut TargetMethod); 16] = [
         |_| (),
         |method| method.synthesis.statistics = 0.0,
         |method| method.synthesis.momentum = 0.0,
