@@ -42,8 +42,7 @@ fn embeddings_are_found_from_the_scenario() {
     std::fs::write(&copy, scenario.to_effective_toml()).unwrap();
     assert_eq!(loaded(&copy, &[]).unwrap().hash(), scenario.hash());
     // A path of the command line is from the folder in which the program runs, and a word is no path.
-    let change =
-        |value: &str| -> Override { format!("method.embeddings={value}").parse().unwrap() };
+    let change = |value: &str| Override::new(format!("method.embeddings={value}"));
     let error = loaded(&folder.path().join("a.toml"), &[change("vectors/table.csv")]).unwrap_err();
     let here = std::env::current_dir().unwrap().join("vectors/table.csv");
     assert!(error.contains(&here.display().to_string()), "{error}");

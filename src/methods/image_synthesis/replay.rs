@@ -3,7 +3,7 @@
 use candle_core::Tensor;
 
 use super::received_images;
-use crate::data::Batch;
+use crate::data::{Batch, DataError};
 use crate::learning::inversion::PoolReplay;
 use crate::learning::losses::{Distillation, distillation};
 use crate::learning::{Classifier, LearningError};
@@ -85,6 +85,20 @@ impl OldModelReplay {
         let step = pass.step.steps.first().copied().unwrap_or(0);
         Ok(self.pool.batch(step, self.images, self.key)?)
     }
+}
+
+/// Returns mean and deviation by channel of the samples that train.
+///
+/// # Errors
+/// A normalization of another number of channels.
+pub(in crate::methods) fn sample_channels(
+    ctx: &RunContext,
+    channels: usize,
+) -> Result<Vec<(f32, f32)>, DataError> {
+    let unfit = || {
+        DataError::unfit("a normalization of other channels", "normalize as images have channels")
+    };
+    ctx.train_transform.normalise.channels(channels).ok_or_else(unfit)
 }
 
 /// Returns `- mean sum softmax(old / 2) log softmax(new / 2)` over old rows.

@@ -24,6 +24,15 @@ pub enum ModelSelection {
     Last,
 }
 
+/// Mean and deviation by which the model sees generated images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
+pub enum ImageNormalization {
+    /// Learned numbers, which begin at 0.5 and 0.2.
+    Learned,
+    /// Fixed numbers, those of the samples: images are replayed as the model saw them.
+    Data,
+}
+
 /// Keys of the `[method]` table of LANDER.
 #[derive(Clone, Debug, PartialEq, Keys)]
 #[keys(check = section.check(table))]
@@ -89,7 +98,10 @@ pub struct Lander {
     /// Images of a batch that share a noisy layer.
     #[key(default = 10, at_least = 1.0, at_most = LARGEST, source = RELEASE)]
     pub noise_block: u32,
-    /// Learning rate of the mean and the deviation that normalize images.
+    /// Mean and deviation by which the model sees images.
+    #[key(default = ImageNormalization::Learned, source = RELEASE)]
+    pub image_normalization: ImageNormalization,
+    /// Learning rate of the mean and the deviation that normalize images, if they learn.
     #[key(default = 1e-2, at_least = 0.0, source = RELEASE)]
     pub normalization_lr: f64,
     /// The generator and its training.

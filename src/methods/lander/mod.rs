@@ -40,7 +40,7 @@ mod synthesis;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use self::config::{Lander, ModelSelection};
+pub use self::config::{ImageNormalization, Lander, ModelSelection};
 pub use self::embeddings::LabelEmbeddings;
 use self::embeddings::ORTHOGONAL;
 pub use self::memory::LanderMemory;

@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor, Var};
 
-use super::Lander;
 use super::objective::Anchors;
+use super::{ImageNormalization, Lander};
 use crate::learning::inversion::{
     CropFlip, CropWindow, ImagePool, SmoothedMoments, StudentTraining, adversarial, student_start,
 };
 use crate::learning::optimizer::{Adam, Sgd};
 use crate::learning::{Classifier, LearningError, Optimizer, OptimizerConfig};
-use crate::methods::image_synthesis::ImageSynthesis;
+use crate::methods::image_synthesis::{ImageSynthesis, sample_channels};
 use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments};
 use crate::model::{ImageGenerator, LabelNoise, ModelError, NormInput, ParameterSet};
 use crate::numerics::distributions::below;
@@ -53,11 +53,13 @@ pub(super) struct PixelNorm {
 }
 
 impl PixelNorm {
-    pub fn new(channels: usize, device: &Device) -> Result<PixelNorm, ModelError> {
-        let of = |value: f32| -> Result<Var, ModelError> {
-            Ok(Var::from_tensor(&Tensor::full(value, channels, device)?)?)
+    /// Begins with these numbers, by channel.
+    pub fn new(channels: &[(f32, f32)], device: &Device) -> Result<PixelNorm, ModelError> {
+        let of = |values: Vec<f32>| -> Result<Var, ModelError> {
+            Ok(Var::from_tensor(&Tensor::from_vec(values, channels.len(), device)?)?)
         };
-        Ok(PixelNorm { mean: of(PIXELS.0)?, deviation: of(PIXELS.1)? })
+        let (mean, deviation) = channels.iter().copied().unzip();
+        Ok(PixelNorm { mean: of(mean)?, deviation: of(deviation)? })
     }
 
     /// `(x - mean) / deviation` of images `(b, c, h, w)`.
@@ -169,10 +171,14 @@ impl Synthesis<'_> {
         let start = ImageGenerator::initial_parameters(&config, key.unit(GENERATOR));
         let widths = (anchors.table.width(), settings.latent as usize);
         let blocks = (settings.batch as usize, method.noise_block as usize);
+        let channels = match method.image_normalization {
+            ImageNormalization::Learned => vec![PIXELS; config.channels],
+            ImageNormalization::Data => sample_channels(ctx, config.channels)?,
+        };
         let generator = LanderGenerator {
             noise: LabelNoise::new(widths, blocks, device)?,
             images: ImageGenerator::trainable(config, &start, device)?,
-            pixels: PixelNorm::new(config.channels, device)?,
+            pixels: PixelNorm::new(&channels, device)?,
             crop: settings.crop(),
         };
         let teacher = Classifier::frozen(&ctx.backbone, theta)?;
@@ -210,7 +216,11 @@ impl Synthesis<'_> {
         let labels = balanced_labels(classes, settings.batch as usize, key.unit(LABELS));
         let shape = (labels.len(), anchors.table.width());
         let embeddings = Tensor::from_vec(anchors.of(&labels), shape, &ctx.device)?;
-        let mut optimizer = generator.optimizer(settings.rate, method.normalization_lr);
+        let rate = match method.image_normalization {
+            ImageNormalization::Learned => method.normalization_lr,
+            ImageNormalization::Data => 0.0,
+        };
+        let mut optimizer = generator.optimizer(settings.rate, rate);
         let ImageSynthesis { statistics, labels: label_weight, adversarial, .. } = *settings;
         let weights = [statistics, label_weight, adversarial, anchors.weight];
         let mut best: Option<(f32, Tensor)> = None;

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use candle_core::{DType, Tensor, Var};
 
 use super::config::{AnswerRows, MetaStep, TargetMethod};
-use crate::data::DataError;
 use crate::learning::inversion::{
     CropFlip, CropWindow, ImagePool, SmoothedMoments, StudentTraining, adversarial, student_start,
 };
 use crate::learning::optimizer::{Adam, OptimizerState, Sgd};
 use crate::learning::{Classifier, LearningError, Optimizer, OptimizerConfig};
+use crate::methods::image_synthesis::sample_channels;
 use crate::model::{ImageGenerator, ModelError, NormInput, ParameterSet, ops};
 use crate::numerics::distributions::{below, fill_normal};
 use crate::numerics::streams::StreamKey;
@@ -201,13 +201,7 @@ impl TargetSynthesis<'_> {
         let TargetSynthesis { method, model, ctx, key } = *self;
         let settings = &method.synthesis;
         let (config, shape) = (settings.config(model), settings.image_shape(model));
-        let unfit = || {
-            DataError::unfit(
-                "a normalization of other channels",
-                "normalize as images have channels",
-            )
-        };
-        let channels = ctx.train_transform.normalise.channels(shape[0]).ok_or_else(unfit)?;
+        let channels = sample_channels(ctx, shape[0])?;
         let norm = FixedNorm::new(&channels, ctx)?;
         let start = ImageGenerator::initial_parameters(&config, key.unit(GENERATOR));
         let generator = ImageGenerator::trainable(config, &start, &ctx.device)?;

@@ -55,7 +55,7 @@ fn generator(golden: &Golden) -> LanderGenerator {
     LanderGenerator {
         noise,
         images: ImageGenerator::trainable(config, &set, &Device::Cpu).unwrap(),
-        pixels: PixelNorm::new(3, &Device::Cpu).unwrap(),
+        pixels: PixelNorm::new(&[PIXELS; 3], &Device::Cpu).unwrap(),
         crop: CropFlip { padding: 4, flip: 0.5 },
     }
 }
@@ -201,13 +201,33 @@ fn every_class_is_generated_equally_often() {
 /// Mean and deviation of the pixels themselves: zeros and ones.
 #[test]
 fn pixels_are_normalized_by_channel() {
-    let pixels = PixelNorm::new(2, &Device::Cpu).unwrap();
+    let pixels = PixelNorm::new(&[PIXELS; 2], &Device::Cpu).unwrap();
     let images = Tensor::new(&[[[[0.5f32, 0.7]], [[0.3, 0.5]]]], &Device::Cpu).unwrap();
     pixels.deviation.set(&Tensor::new(&[0.2f32, 0.1], &Device::Cpu).unwrap()).unwrap();
     let seen = pixels.apply(&images).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
     for (got, wanted) in seen.iter().zip([0.0, 1.0, -2.0, 0.0]) {
         assert!((got - wanted).abs() < 1e-5, "{seen:?}");
     }
+}
+
+/// As the samples are normalized, and none of it learns.
+#[test]
+fn the_samples_normalization_may_be_kept() {
+    let channels = [(0.3f32, 0.4f32)];
+    let pixels = PixelNorm::new(&channels, &Device::Cpu).unwrap();
+    let images = Tensor::new(&[[[[0.3f32, 0.7]]]], &Device::Cpu).unwrap();
+    let seen = pixels.apply(&images).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+    assert!(seen[0].abs() < 1e-6 && (seen[1] - 1.0).abs() < 1e-6, "{seen:?}");
+    // With the start values of the learned ones, which do not learn, it is the same.
+    let of = |normalization, rate: f64| {
+        run(move |method| {
+            (method.image_normalization, method.normalization_lr) = (normalization, rate);
+        })
+        .0
+    };
+    let (data, learned) = (ImageNormalization::Data, ImageNormalization::Learned);
+    assert_eq!(of(data, 0.0), of(data, 1.0), "its rate has no effect");
+    assert_ne!(of(data, 0.0), of(learned, 0.0), "digits are not normalized by default");
 }
 
 /// A small network on digits, and a synthesis of a few calls for it.
@@ -253,7 +273,7 @@ fn a_synthesis_keeps_its_images_and_repeats() {
 /// Every weight and key that acts on images changes them.
 #[test]
 fn settings_of_a_synthesis_act() {
-    let changes: [fn(&mut Lander); 12] = [
+    let changes: [fn(&mut Lander); 13] = [
         |_| (),
         |method| method.synthesis.statistics = 0.0,
         |method| method.synthesis.momentum = 0.0,
@@ -266,6 +286,7 @@ fn settings_of_a_synthesis_act() {
         |method| method.synthesis.rate = 1e-4,
         |method| method.synthesis.flip = 0.0,
         |method| method.noise_block = 8,
+        |method| method.image_normalization = super::super::ImageNormalization::Data,
     ];
     let pools: Vec<Vec<u8>> = changes.iter().map(|change| run(change).0.bytes().to_vec()).collect();
     for (at, pool) in pools.iter().enumerate().skip(1) {
