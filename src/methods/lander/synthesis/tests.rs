@@ -218,7 +218,6 @@ fn the_samples_normalization_may_be_kept() {
     let images = Tensor::new(&[[[[0.3f32, 0.7]]]], &Device::Cpu).unwrap();
     let seen = pixels.apply(&images).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
     assert!(seen[0].abs() < 1e-6 && (seen[1] - 1.0).abs() < 1e-6, "{seen:?}");
-    // With the start values of the learned ones, which do not learn, it is the same.
     let of = |normalization, rate: f64| {
         run(move |method| {
             (method.image_normalization, method.normalization_lr) = (normalization, rate);
