@@ -46,7 +46,8 @@ fn embeddings_are_found_from_the_scenario() {
     let error = loaded(&folder.path().join("a.toml"), &[change("vectors/table.csv")]).unwrap_err();
     let here = std::env::current_dir().unwrap().join("vectors/table.csv");
     assert!(error.contains(&here.display().to_string()), "{error}");
-    let word = loaded(&folder.path().join("a.toml"), &[change("orthogonal")]).unwrap();
+    let width = Override::new("method.embedding_width=16");
+    let word = loaded(&folder.path().join("a.toml"), &[change("orthogonal"), width]).unwrap();
     assert_eq!(word.method.parameters()["embeddings"].as_str(), Some("orthogonal"));
 }
 
