@@ -1,8 +1,8 @@
 //! Parts of LANDER and TARGET: images that a server generates as a task ends, and their replay at clients.
 //!
 //! * [`ImageSynthesis`]: keys of the generator, its loss and the student that is its adversary;
-//! * [`image_asset`], [`image_asset_spec`]: images as bytes, an asset of the next task;
-//! * [`OldModelReplay`]: the asset's images and the model that made them, at a client.
+//! * `asset`: images as bytes, an asset of the next task;
+//! * `replay`: the asset's images and the model that made them, at a client.
 
 mod asset;
 mod keys;
