@@ -30,7 +30,6 @@ const WAITING: &[(&str, &str, &str)] = &[
         "adapters that are fed by the output of the layers they stand behind",
     ),
     ("bert_small", "pooled", "BERT's pooler; methods take tokens"),
-    ("inversion", "target.*", "TARGET"),
     ("metrics", "baseline", "Lopez-Paz's forward transfer"),
     ("metrics", "bwt", "backward transfer, the mean drop of old tasks with the other sign"),
     ("metrics", "fwt_zero_shot", "Lopez-Paz's forward transfer"),
