@@ -13,7 +13,7 @@ pub fn display_name(name: &str) -> &str {
 }
 
 /// Value of `method.name`, and the name in print.
-const NAMES: [(&str, &str); 44] = [
+const NAMES: [(&str, &str); 45] = [
     ("adapter", "Adapter"),
     ("c2prompt", "C²Prompt"),
     ("ccvr", "CCVR"),
@@ -29,6 +29,7 @@ const NAMES: [(&str, &str); 44] = [
     ("fedavg", "FedAvg"),
     ("fedavg-prompt", "FedAvg-Prompt"),
     ("fedavgm", "FedAvgM"),
+    ("fedcil", "FedCIL"),
     ("feddc", "FedDC"),
     ("fedhaf", "FedHAF"),
     ("fedlwf-2t", "FedLwF-2T"),
