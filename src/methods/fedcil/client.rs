@@ -64,22 +64,23 @@ impl FedCil {
                 weights,
             }),
         };
-        let rule = &ctx.training.optimizer;
+        let plan = self.plan(&ctx.training);
+        let rule = &plan.optimizer;
         let GanOptimizers { mut discriminator, mut generator } =
             member.state.moments().optimizers(rule, &gan)?;
         let loader = ctx.train_loader(member.shard);
         let courses = [MemberData { loader: &loader, key: member.key }];
         let (mut due, mut last) = (None::<DueStep>, 0.0);
         let variables = gan.discriminator.variables();
-        let reports = train_pack(&ctx.training, &mut discriminator, variables, &courses, |step| {
+        let reports = train_pack(&plan, &mut discriminator, variables, &courses, |step| {
             // The discriminator took its step after the last call.
             if let Some(due) = due.take() {
-                last = generator_step(&steps, &mut generator, &ctx.training, &due)?;
+                last = generator_step(&steps, &mut generator, &plan, &due)?;
             }
             let number = step.steps.first().copied().unwrap_or(0);
             let labels = step.batch.labels().to_vec();
             let (count, images) = (labels.len(), step.batch.pixels(device)?);
-            let rate = rate_of(&ctx.training, number, loader.batches(ctx.training.batch));
+            let rate = rate_of(&plan, number, loader.batches(plan.batch));
             due = Some(DueStep { step: number, count, rate });
             let replayed = replay.as_ref().map(|replay| {
                 let purpose = format!("replay.{number}");
@@ -91,7 +92,7 @@ impl FedCil {
         })?;
         let report = reports.into_iter().next().transpose()?.unwrap_or_default();
         if let Some(due) = due.take() {
-            last = generator_step(&steps, &mut generator, &ctx.training, &due)?;
+            last = generator_step(&steps, &mut generator, &plan, &due)?;
         }
         let parameters = gan.parameters()?;
         if self.last_generator == LastGenerator::Own {

@@ -3,8 +3,8 @@
 use clap::ValueEnum;
 
 use super::losses::ConsistencyWeights;
-use crate::learning::OptimizerConfig;
-use crate::learning::optimizer::Adam;
+use crate::learning::optimizer::{Adam, Decay};
+use crate::learning::{OptimizerConfig, TrainingPlan};
 use crate::methods::averaging::ClientWeighting;
 use crate::model::{AcGanConfig, GanForm};
 use crate::policy::ModelFacts;
@@ -51,6 +51,9 @@ pub struct FedCil {
     /// Divisor of the channels of all hidden layers, for small images.
     #[key(default = 1, at_least = 1.0, at_most = 16.0, source = RELEASE)]
     pub channel_divisor: u32,
+    /// Batches of a client per round, in place of `client.epochs` over the shard; the release has 400.
+    #[key(at_least = 1.0)]
+    pub steps: Option<u32>,
     /// Width of the noise, whose first numbers are the class, one-hot.
     #[key(
         default = 110,
@@ -143,6 +146,11 @@ impl FedCil {
         }
     }
 
+    /// Returns the plan of a client's training.
+    pub(super) fn plan(&self, plan: &TrainingPlan) -> TrainingPlan {
+        TrainingPlan { steps: self.steps.map(u64::from).or(plan.steps), ..plan.clone() }
+    }
+
     /// Returns true if clients keep nothing between rounds.
     pub fn is_stateless(&self) -> bool {
         self.last_generator == LastGenerator::Server && self.moments == MomentSpan::Round
@@ -172,7 +180,7 @@ impl FineTuning {
             beta1,
             beta2,
             weight_decay: self.weight_decay,
-            decay: crate::learning::optimizer::Decay::Coupled,
+            decay: Decay::Coupled,
             ..Adam::default()
         })
     }

@@ -10,7 +10,7 @@ use rand::Rng;
 
 use super::labels::ClientClasses;
 use super::losses::LabeledImages;
-use super::moments::{GanOptimizers, NetworkMoments};
+use super::moments::NetworkMoments;
 use super::steps::{GanSteps, drawn_images};
 use super::{FedCil, FedCilMemory, LastGenerator};
 use crate::learning::LearningError;
@@ -159,8 +159,6 @@ impl FedCil {
             of_generator = checked(&loss, step)?;
             optimizers.generator.step(&loss.backward()?, rate, 1.0)?;
         }
-        let GanOptimizers { discriminator, generator } = optimizers;
-        let optimizers = GanOptimizers { discriminator, generator };
         memory.keep_moments(NetworkMoments::of(optimizers, &gan)?);
         *theta = std::mem::take(theta).merge(&gan.parameters()?);
         Ok(vec![

@@ -166,6 +166,7 @@ impl LocalUpdate<FedCilState> for FedCil {
     /// Returns the work of all steps; clients are taken to have trained in an earlier task.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let Workload { model, participant, round, samples, plan } = *load;
+        let plan = &self.plan(plan);
         let images = match plan.steps {
             Some(_) => plan.steps_of(samples) as f64 * samples.min(plan.batch) as f64,
             None => load.passes(),
