@@ -52,7 +52,10 @@ fn one_client_s_model_is_the_server_s() {
         let sent = last.get(name).expect("every parameter travels");
         let pairs = parameter.values.iter().zip(sent.values.iter());
         // The mean is a difference that is added to what was sent.
-        assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() <= 1e-6 * b.abs().max(1e-2)), "{name}");
+        assert!(
+            pairs.into_iter().all(|(a, b)| (a - b).abs() <= 1e-6 * b.abs().max(1e-2)),
+            "{name}"
+        );
     }
     let tuned = started(|_| (), 1).run(1, 2);
     assert_ne!(values(&tuned.server.save()), values(&alone.server.save()));
@@ -91,9 +94,8 @@ fn replay_begins_in_the_second_task() {
 fn clients_and_server_keep_the_generators_of_clients() {
     let run = run(|_| (), 2);
     let of_client = |task: usize, client: u32| -> ParameterSet {
-        let own = |exchange: &&Exchange| {
-            exchange.task == task && exchange.participant.client.0 == client
-        };
+        let own =
+            |exchange: &&Exchange| exchange.task == task && exchange.participant.client.0 == client;
         let last = run.exchanges.iter().rfind(own).unwrap();
         parameters_of(last.up.as_ref().unwrap()).unwrap().filter(of_generator)
     };

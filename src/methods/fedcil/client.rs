@@ -16,7 +16,7 @@ use crate::numerics::streams::Domain;
 use crate::policy::{ModelFacts, PolicyError, RunContext};
 
 /// Generator that replays, and the head rows of its classes.
-struct Replay {
+struct ReplayedClasses {
     generator: AcGenerator,
     classes: Vec<u32>,
 }
@@ -120,19 +120,20 @@ impl FedCil {
         model: &ModelFacts,
         member: &PackClient<'_, FedCilState>,
         ctx: &RunContext,
-    ) -> Result<Option<Replay>, PolicyError> {
+    ) -> Result<Option<ReplayedClasses>, PolicyError> {
         let frozen = |set| AcGenerator::frozen(self.config(model), set, &ctx.device);
         match self.last_generator {
             LastGenerator::Own => {
                 let past: Vec<u32> = member.state.past().iter().copied().collect();
                 let last = member.state.last().filter(|_| !past.is_empty());
-                let replay = |set| Ok(Replay { generator: frozen(set)?, classes: past.clone() });
+                let replay =
+                    |set| Ok(ReplayedClasses { generator: frozen(set)?, classes: past.clone() });
                 last.map(replay).transpose()
             }
             LastGenerator::Server => {
                 let Some(set) = last_generator_of(member.download)? else { return Ok(None) };
                 let classes = (0..member.participant.view.rows.start as u32).collect();
-                Ok(Some(Replay { generator: frozen(&set)?, classes }))
+                Ok(Some(ReplayedClasses { generator: frozen(&set)?, classes }))
             }
         }
     }

@@ -20,7 +20,7 @@ const LARGEST: f64 = 100_000.0;
 /// Generator that replays the classes of earlier tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Choice)]
 pub enum LastGenerator {
-    /// Generator that the client itself trained last in an earlier task, for classes on which it has trained.
+    /// Generator that the client trained last in an earlier task, for classes that it has trained.
     Own,
     /// Generator of the server at the end of the task before, for all classes seen before.
     ///

@@ -20,16 +20,16 @@ use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{KeptUpload, Metrics, PolicyError};
 
 /// A generator and the head rows of the classes that it draws.
-struct Source {
+struct ImageSource {
     generator: AcGenerator,
     classes: Vec<u32>,
 }
 
 /// Generators of a round.
 #[derive(Default)]
-struct Sources {
-    current: Vec<Source>,
-    past: Vec<Source>,
+struct ImageSources {
+    current: Vec<ImageSource>,
+    past: Vec<ImageSource>,
 }
 
 /// Returns images of a number of labels, drawn uniformly among those of a pool.
@@ -57,7 +57,7 @@ pub(super) fn balanced(
 /// Returns a balanced batch of images, a number of them from each source.
 fn batch_of(
     config: &AcGanConfig,
-    sources: &[Source],
+    sources: &[ImageSource],
     count: usize,
     (key, purpose): (StreamKey, &str),
     device: &Device,
@@ -85,13 +85,13 @@ impl FedCil {
         &self,
         memory: &mut FedCilMemory,
         closing: &ClosedRound<'_>,
-    ) -> Result<Sources, PolicyError> {
+    ) -> Result<ImageSources, PolicyError> {
         let (config, device) = (self.config(closing.model), &closing.ctx.device);
         let source = |set: &ParameterSet, classes: Vec<u32>| {
             let generator = AcGenerator::frozen(config, set, device)?;
-            Ok::<Source, PolicyError>(Source { generator, classes })
+            Ok::<ImageSource, PolicyError>(ImageSource { generator, classes })
         };
-        let mut sources = Sources::default();
+        let mut sources = ImageSources::default();
         for kept @ KeptUpload { meta, update, .. } in &closing.aggregate.kept_uploads {
             let ClientClasses { current, past } = ClientClasses::of(update)?;
             let participant = &meta.participant;
@@ -123,7 +123,7 @@ impl FedCil {
         closing: &ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let Sources { current, past } = self.sources(memory, closing)?;
+        let ImageSources { current, past } = self.sources(memory, closing)?;
         if current.is_empty() {
             return Ok(Metrics::new());
         }
@@ -146,7 +146,7 @@ impl FedCil {
         let (count, rate) = (self.server.batch as usize, self.server.rate);
         let (mut of_discriminator, mut of_generator) = (0.0, 0.0);
         for step in 0..u64::from(self.server.steps) {
-            let draw = |sources: &[Source], purpose: &str| {
+            let draw = |sources: &[ImageSource], purpose: &str| {
                 let purpose = format!("{purpose}.{step}");
                 batch_of(&config, sources, count, (key, &purpose), device)
             };
@@ -200,7 +200,10 @@ mod tests {
             assert_eq!(pool.labels[*place as usize], *label, "an image of its label");
         }
         assert!([96.0, 97.0, 98.0].iter().all(|place| places.contains(place)));
-        assert_eq!(balanced(&pool, 9, key).unwrap().labels, balanced(&pool, 9, key).unwrap().labels);
+        assert_eq!(
+            balanced(&pool, 9, key).unwrap().labels,
+            balanced(&pool, 9, key).unwrap().labels
+        );
         assert_ne!(balanced(&pool, 9, key.step(1)).unwrap().labels, drawn.labels[..9]);
     }
 }

@@ -2,10 +2,10 @@
 
 use candle_core::Tensor;
 
-use crate::learning::losses::closed_form;
 use crate::learning::LearningError;
-use crate::model::ops;
+use crate::learning::losses::closed_form;
 use crate::model::GanAnswer;
+use crate::model::ops;
 
 /// Weights of the agreement with the server's generator.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,8 +73,7 @@ pub(super) fn divergence(target: &Tensor, prediction: &Tensor) -> candle_core::R
             let pairs = || log_q.iter().zip(&log_p);
             let own: f64 = pairs().map(|(q, p)| libm::exp(*q) * (q - p)).sum();
             sum += own;
-            of_targets
-                .extend(pairs().map(|(q, p)| (scale * libm::exp(*q) * (q - p - own)) as f32));
+            of_targets.extend(pairs().map(|(q, p)| (scale * libm::exp(*q) * (q - p - own)) as f32));
             of_predictions
                 .extend(pairs().map(|(q, p)| (scale * (libm::exp(*p) - libm::exp(*q))) as f32));
         }

@@ -2,17 +2,18 @@
 //! GAN whose discriminator is the classifier, and replay classes of earlier tasks from its generator.
 //!
 //! ```text
-//! D(x) = (r, p)     logit of being real, and class probabilities; G(z, c) an image of class c
-//! L_D(x, y)         BCE(r(x), 1) + CE(p(x), y) + BCE(r(G(z, c)), 0) + CE(p(G(z, c)), c)        c of classes so far
-//! client   D <- D - Adam of  w L_D(x, y) + (1 - w) L_D(x~, y~)       x~ of the last task's generator, y~ of its classes
-//!                            + k1 KL(p(G_s(z, y)) | p(x)) + k2 KL(p(G_s(z, a)) | p(G(z, a))) + k3 CE(p(G_s(z, a)), a)
-//!          G <- G - Adam of  BCE(r(G(z, c)), 1) + CE(p(G(z, c)), c)                               once for each batch
+//! D(x) = (r, p)  logit of being real, and class probabilities; G(z, c) an image of class c
+//! L_D(x, y)      BCE(r(x), 1) + CE(p(x), y) + BCE(r(G(z, c)), 0) + CE(p(G(z, c)), c)       c of classes so far
+//! client   D <- D - Adam of  w L_D(x, y) + (1 - w) L_D(x~, y~)    x~ of the last task's generator, of its classes
+//!                            + k1 KL(p(G_s(z, y)) | p(x)) + k2 KL(p(G_s(z, a)) | p(G(z, a)))
+//!                            + k3 CE(p(G_s(z, a)), a)
+//!          G <- G - Adam of  BCE(r(G(z, c)), 1) + CE(p(G(z, c)), c)                        once for each batch
 //! server   G, D  <- mean weighted by n_m
-//!          then steps of both as a client's, where x is an image of the clients' generators of the round and x~ of their
-//!          generators of the last task, labels drawn uniformly among those present           (fine_tuning)
+//!          then steps of both as a client's, where x is an image of the clients' generators of the round and x~ of
+//!          their generators of the last task, labels drawn uniformly among those present     (fine_tuning)
 //! ```
-//! `G_s` is the generator that the server sent, `a` is of all classes seen. In a client's first task `x~` and its weight
-//! are missing. The backbone of a scenario trains nothing and answers nothing: it says how large images are, and
+//! `G_s` is the generator that the server sent, `a` is of all classes seen. In a client's first task `x~` and its
+//! weight are missing. The backbone of a scenario trains nothing and answers nothing: it says how large images are, and
 //! `backbone.kind = "pixels"` will do.
 //!
 //! # Release and paper
@@ -20,17 +21,18 @@
 //!
 //! * It multiplies `k1`, `k2` and `k3`, the paper's consistency, by 0. Keys have their weights; values of the paper are
 //!   not in its code. Neither side of a divergence is detached, and the terms begin in the second round of a task.
-//! * It reads all clients' generators, current and last, out of their memory. Here the server takes the current one from
-//!   the upload, and keeps what each client uploaded in its last round of an earlier task: that is the client's last
-//!   generator, so that nothing more travels.
+//! * It reads all clients' generators, current and last, out of their memory. Here the server takes the current one
+//!   from the upload, and keeps what each client uploaded in its last round of an earlier task: that is the client's
+//!   last generator, so that nothing more travels.
 //! * All of its clients get the model in every round and take part in every task. Here a client's last generator is the
 //!   one that it trained itself, and its classes are those on which it trained; a client that was not drawn before
 //!   replays nothing. With `last_generator = "server"` every client is sent the server's instead, as an asset.
-//! * The class overwrites the first numbers of the noise, so that 100 classes leave 10 of 110 numbers. As many classes as
-//!   numbers are refused.
-//! * It averages parameters without running moments and evaluates clients' own networks, whose moments are their own. Here
-//!   the server answers, and running moments of the discriminator travel and are averaged. Its generators, also the one of
-//!   the server, normalize by their batch, so that generators have no running moments; in `k1` to `k3` the release's has.
+//! * The class overwrites the first numbers of the noise, so that 100 classes leave 10 of 110 numbers. As many classes
+//!   as numbers are refused.
+//! * It averages parameters without running moments and evaluates clients' own networks, whose moments are their own.
+//!   Here the server answers, and running moments of the discriminator travel and are averaged. Generators, also the
+//!   one of the server, normalize by their batch, so that they have no running moments; in `k1` to `k3` the release's
+//!   has.
 //! * Its discriminator for MNIST declares three batch norms that it does not use; they are left out.
 //! * `log` of a probability is taken of logits, which is finite.
 //! * Its data loader drops the last incomplete batch.
@@ -55,7 +57,7 @@ use self::predictor::DiscriminatorModel;
 pub use self::state::FedCilState;
 use super::HeadForm;
 use super::averaging::{
-    AveragingConfig, ClosedRound, PackResult, Parameters, PackClient, Requirement,
+    AveragingConfig, ClosedRound, PackClient, PackResult, Parameters, Requirement,
     train_sequentially,
 };
 use super::entry::MethodEntry;
@@ -124,10 +126,10 @@ impl ModelAdaptation for FedCil {
 }
 
 impl FedCil {
-    /// Returns the multiplications of a step of both networks by real images, and replayed ones if there are any.
+    /// Returns the multiplications of a step of both networks.
     ///
-    /// A discriminator's step is three passes of every image and of as many generated ones, the generator's three of its
-    /// own and two of the discriminator.
+    /// A discriminator's step is three passes of every image and of as many generated ones, twice where replayed images
+    /// are there; the generator's is three passes of itself and two of the discriminator.
     fn step_multiplications(&self, model: &ModelFacts, images: f64, replays: bool) -> f64 {
         let config = self.config(model);
         let (generator, discriminator) =

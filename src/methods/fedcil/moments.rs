@@ -88,10 +88,9 @@ impl NetworkMoments {
     pub fn of(optimizers: GanOptimizers, gan: &AcGan) -> Result<NetworkMoments, LearningError> {
         let mut all = NetworkMoments::default();
         let GanOptimizers { discriminator, generator } = optimizers;
-        for (optimizer, variables) in [
-            (discriminator, gan.discriminator.variables()),
-            (generator, gan.generator.variables()),
-        ] {
+        for (optimizer, variables) in
+            [(discriminator, gan.discriminator.variables()), (generator, gan.generator.variables())]
+        {
             let OptimizerState { steps, moments } = optimizer.into_state()?;
             all.steps = steps;
             for ((name, var), Moments { first, second }) in variables.iter().zip(moments) {

@@ -64,11 +64,16 @@ fn images() -> Requirement {
             let help = "choose a data set of images";
             return Some(RequirementError::new("data.source", message, "no images", help));
         }
-        let sections = [("data.train.normalize", &scenario.data.train), ("data.test.normalize", &scenario.data.test)];
-        let (key, _) = sections.into_iter().find(|(_, section)| section.normalize != Normalize::Half)?;
+        let sections = [
+            ("data.train.normalize", &scenario.data.train),
+            ("data.test.normalize", &scenario.data.test),
+        ];
+        let (key, _) =
+            sections.into_iter().find(|(_, section)| section.normalize != Normalize::Half)?;
         let message = "a generator makes images of values from -1 to 1";
         let help = format!("set `{key} = \"half\"`");
         Some(RequirementError::new(key, message, "other values", help))
     };
-    Requirement::new(violation).summarized("images, with values from -1 to 1 (normalize = \"half\")")
+    Requirement::new(violation)
+        .summarized("images, with values from -1 to 1 (normalize = \"half\")")
 }

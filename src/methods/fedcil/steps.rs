@@ -8,7 +8,7 @@ use crate::model::{AcGan, AcGanConfig, AcGenerator, GanAnswer, GanDropout, MaskP
 use crate::numerics::streams::{Domain, StreamKey};
 use rand::Rng;
 
-/// Passes of the discriminator in a step, each with masks of its own.
+/// Passes of the discriminator in a step, each with other masks.
 const REAL: usize = 0;
 const GENERATED: usize = 1;
 const REPLAYED: usize = 2;
@@ -156,7 +156,8 @@ impl GanSteps<'_> {
                 let own = self.answer(&own, step, CONSISTENT + 2)?;
                 sum = (sum + (divergence(&sent.classes, &own.classes)? * generated)?)?;
             }
-            let right = crate::model::ops::cross_entropy(&sent.classes, &rows, 0..self.config.classes)?;
+            let right =
+                crate::model::ops::cross_entropy(&sent.classes, &rows, 0..self.config.classes)?;
             sum = (sum + (right * labels)?)?;
         }
         Ok(sum)
@@ -184,7 +185,14 @@ mod tests {
     use crate::model::{GanForm, ParameterSet};
 
     fn config() -> AcGanConfig {
-        AcGanConfig { form: GanForm::Cifar, noise: 9, classes: 4, channels: 1, image: 8, divisor: 16 }
+        AcGanConfig {
+            form: GanForm::Cifar,
+            noise: 9,
+            classes: 4,
+            channels: 1,
+            image: 8,
+            divisor: 16,
+        }
     }
 
     fn key() -> StreamKey {
@@ -204,11 +212,7 @@ mod tests {
     }
 
     /// Loss of a step of new networks, so that running moments do not matter.
-    fn loss(
-        new_weight: f64,
-        replayed: Option<&LabeledImages>,
-        weights: Option<[f64; 3]>,
-    ) -> f64 {
+    fn loss(new_weight: f64, replayed: Option<&LabeledImages>, weights: Option<[f64; 3]>) -> f64 {
         let gan = AcGan::trainable(config(), &set(1), &Device::Cpu).unwrap();
         let sent = AcGenerator::frozen(config(), &set(2), &Device::Cpu).unwrap();
         let weigh = |[real, generated, labels]: [f64; 3]| Consistency {

@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(buffers.map(|(_, shape)| shape[0]).sum::<usize>(), 2 * 992);
     }
 
-    /// Of the release's networks for MNIST, by hand; norms of the discriminator that it never uses are left out.
+    /// Of the release's networks for MNIST, by hand, without the norms that its discriminator never uses.
     #[test]
     fn small_networks_have_their_parameters() {
         let mnist = AcGanConfig { form: GanForm::Mnist, channels: 1, ..Default::default() };

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::AcGanConfig;
 use super::config::GanLayer;
-use super::layers::{GanParts, Weights, detached};
+use super::layers::{GanParts, GanWeights, detached};
 use crate::model::norm::{Norm, Running};
 use crate::model::ops::{self, SampleGroups};
 use crate::model::parameters::{Parameter, ParameterSet, Variables};
@@ -19,9 +19,9 @@ use crate::model::{Dropout, GanForm, MaskPlace, ModelError};
 #[derive(Clone, Debug)]
 pub struct AcDiscriminator {
     config: AcGanConfig,
-    layers: Vec<(GanLayer, Weights, Option<Norm>)>,
-    real: Weights,
-    classes: Weights,
+    layers: Vec<(GanLayer, GanWeights, Option<Norm>)>,
+    real: GanWeights,
+    classes: GanWeights,
     variables: Variables,
     running: Vec<(String, Arc<Mutex<Running>>)>,
 }
@@ -37,7 +37,7 @@ pub struct GanAnswer {
     pub classes: Tensor,
 }
 
-/// Dropout of a pass in training; every pass of a step draws masks of its own.
+/// Dropout of a pass in training; every pass of a step draws its masks.
 #[derive(Clone, Copy, Debug)]
 pub struct GanDropout {
     /// Fraction of zeros, below 1.
@@ -111,9 +111,11 @@ impl AcDiscriminator {
         Ok(set)
     }
 
-    /// Returns the discriminator as it is now for gradients of its input alone; running moments stay shared.
+    /// Returns the discriminator as it is now, for gradients of its input alone.
+    ///
+    /// Running moments stay shared.
     pub fn detached(&self) -> AcDiscriminator {
-        let layer = |(layer, weights, norm): &(GanLayer, Weights, Option<Norm>)| {
+        let layer = |(layer, weights, norm): &(GanLayer, GanWeights, Option<Norm>)| {
             (*layer, weights.detached(), norm.as_ref().map(detached))
         };
         AcDiscriminator {
@@ -165,7 +167,7 @@ impl AcDiscriminator {
         }
         // Features by channel, as the release has them.
         let features = x.permute((0, 3, 1, 2))?.contiguous()?.flatten_from(1)?;
-        let head = |head: &Weights| ops::linear(&features, &head.weight, head.bias.as_ref());
+        let head = |head: &GanWeights| ops::linear(&features, &head.weight, head.bias.as_ref());
         let (real, classes) = (head(&self.real)?.squeeze(1)?, head(&self.classes)?);
         Ok(GanAnswer { features, real, classes })
     }
@@ -202,7 +204,7 @@ mod tests {
     fn gradients_are_finite_differences() -> Result<(), ModelError> {
         for form in [GanForm::Cifar, GanForm::Mnist] {
             let config = small(form);
-            // Weights of ordinary size, so that gradients are.
+            // GanWeights of ordinary size, so that gradients are.
             let drawn = |(name, shape): (String, Vec<usize>)| {
                 let fan: usize = shape.iter().skip(1).product();
                 let values =

@@ -4,7 +4,7 @@ use candle_core::{Device, Tensor, Var};
 
 use super::AcGanConfig;
 use super::config::GanLayer;
-use super::layers::{GanParts, Weights};
+use super::layers::{GanParts, GanWeights};
 use crate::model::ModelError;
 use crate::model::norm::Norm;
 use crate::model::ops;
@@ -16,9 +16,9 @@ use crate::numerics::streams::StreamKey;
 #[derive(Clone, Debug)]
 pub struct AcGenerator {
     config: AcGanConfig,
-    linear: Weights,
+    linear: GanWeights,
     first: Option<Norm>,
-    layers: Vec<(GanLayer, Weights, Option<Norm>)>,
+    layers: Vec<(GanLayer, GanWeights, Option<Norm>)>,
     variables: Variables,
 }
 
@@ -164,7 +164,7 @@ mod tests {
     fn gradients_are_finite_differences() -> Result<(), ModelError> {
         for form in [GanForm::Cifar, GanForm::Mnist] {
             let config = small(form);
-            // Weights of ordinary size: behind norms small ones turn by little steps.
+            // GanWeights of ordinary size: behind norms small ones turn by little steps.
             let drawn = |(name, shape): (String, Vec<usize>)| {
                 let fan: usize = shape.iter().skip(1).product();
                 let scale = if shape.len() == 1 { 1.0 } else { 1.5 / (fan as f32).sqrt() };

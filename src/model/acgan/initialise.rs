@@ -11,7 +11,7 @@ const DEVIATION: f32 = 0.02;
 impl AcGanConfig {
     /// Returns start values as FedCIL's release has them.
     ///
-    /// Weights of convolutions are normal with a deviation of 0.02. In the form for CIFAR so are scales of norms, around 1,
+    /// GanWeights of convolutions are normal with a deviation of 0.02. In the form for CIFAR so are scales of norms, around 1,
     /// and linear layers start as PyTorch's do; in that for MNIST weights of linear layers are normal, too, and all biases 0.
     /// Every parameter has its own stream, keyed by its name.
     pub fn initial_parameters(&self, key: StreamKey) -> ParameterSet {

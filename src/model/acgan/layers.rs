@@ -12,16 +12,16 @@ use crate::model::{ModelError, is_buffer};
 
 /// Weight of a layer, and its bias if it has one.
 #[derive(Clone, Debug)]
-pub(super) struct Weights {
+pub(super) struct GanWeights {
     pub weight: Tensor,
     pub bias: Option<Tensor>,
 }
 
-impl Weights {
-    /// Returns the layer without gradients of its own.
-    pub fn detached(&self) -> Weights {
+impl GanWeights {
+    /// Returns the layer as constants.
+    pub fn detached(&self) -> GanWeights {
         let bias = self.bias.as_ref().map(Tensor::detach);
-        Weights { weight: self.weight.detach(), bias }
+        GanWeights { weight: self.weight.detach(), bias }
     }
 
     /// Adds the bias to every pixel, as a norm by moments 0 and 1: its gradient is added up over blocks.
@@ -34,7 +34,7 @@ impl Weights {
     }
 }
 
-/// Returns a norm without gradients of its own that moves the same running moments.
+/// Returns a norm whose affine is constant, which moves the same running moments.
 pub(super) fn detached(norm: &Norm) -> Norm {
     Norm { weight: norm.weight.detach(), bias: norm.bias.detach(), ..norm.clone() }
 }
@@ -70,15 +70,15 @@ impl<'a> GanParts<'a> {
         &mut self,
         name: &str,
         has_bias: bool,
-    ) -> std::result::Result<Weights, ModelError> {
+    ) -> std::result::Result<GanWeights, ModelError> {
         let weight = self.tensor(&format!("{name}.weight"))?;
         let bias = has_bias.then(|| self.tensor(&format!("{name}.bias"))).transpose()?;
-        Ok(Weights { weight, bias })
+        Ok(GanWeights { weight, bias })
     }
 
     /// A norm that always uses the moments of its batch.
     pub fn batch_norm(&mut self, name: &str) -> std::result::Result<Norm, ModelError> {
-        let Weights { weight, bias } = self.weights(name, true)?;
+        let GanWeights { weight, bias } = self.weights(name, true)?;
         let bias = bias.map_or_else(|| weight.zeros_like(), Ok)?;
         let (mean, variance) = (bias.detach().zeros_like()?, bias.detach().ones_like()?);
         let running = Running { mean, variance, batches: Tensor::new(0f32, self.device)? };

@@ -1,17 +1,17 @@
-//! Pair of networks of a conditional GAN whose discriminator is a classifier, too (AC-GAN, Odena et al., ICML 2017).
+//! Pair of networks of a conditional GAN whose discriminator also classifies (AC-GAN, Odena et al., ICML 2017).
 //!
 //! Both forms are those of FedCIL's release (daiqing98/FedCIL): [`GanForm::Cifar`] and the small [`GanForm::Mnist`] of
 //! deep generative replay. Noise of standard normals carries the class one-hot in its first numbers.
 //!
 //! ```text
 //! generator      Cifar: noise -> Linear -> [transposed conv -> BN -> ReLU] x 3 -> transposed conv -> tanh
-//!                Mnist: noise -> Linear -> BN -> ReLU -> [transposed conv -> BN -> ReLU] x 3 -> transposed conv -> tanh
+//!                Mnist: noise -> Linear -> BN -> ReLU -> [as above] x 3 -> transposed conv -> tanh
 //! discriminator  Cifar: [conv -> BN but in the first -> LeakyReLU -> dropout] x 6 -> real or generated, and classes
 //!                Mnist: [conv -> LeakyReLU] x 3 -> real or generated, and classes
 //! ```
 //! A generator always normalizes by the moments of its batch, so that it has no running ones; a discriminator does in
-//! training. Images have values from -1 to 1. Both halve or double an image three times; a generator's image is cut where
-//! the side is no multiple of 8.
+//! training. Images have values from -1 to 1. Both halve or double an image three times; a generator's image is cut
+//! where the side is no multiple of 8.
 //!
 //! ```
 //! use candle_core::Device;
