@@ -1,4 +1,4 @@
-//! Pair of networks of a conditional GAN whose discriminator also classifies (AC-GAN, Odena et al., ICML 2017).
+//! Generator and discriminator of an AC-GAN (Odena et al., ICML 2017): the discriminator classifies.
 //!
 //! Both forms are those of FedCIL's release (daiqing98/FedCIL): [`GanForm::Cifar`] and the small [`GanForm::Mnist`] of
 //! deep generative replay. Noise of standard normals carries the class one-hot in its first numbers.
