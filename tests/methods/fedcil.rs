@@ -172,8 +172,8 @@ fn clients_differ_and_moments_last() {
 fn fedcil_sends_the_bytes_of_its_card() {
     let of = |classes: usize| {
         let mut model = facts();
-        let config = fedcast::model::ResNetConfig::default();
-        (model.classes, model.backbone) = (classes, config.into());
+        model.backbone = fedcast::model::BackboneConfig::ResNet(Default::default());
+        model.classes = classes;
         let method = built(FedCil::default(), &model);
         let view = Arc::new(fedcast::data::TaskView {
             task: fedcast::quantity::TaskId(0),
