@@ -43,10 +43,9 @@ impl Predictor for DiscriminatorModel {
     }
 
     fn to_device(&self, ctx: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
-        let there = DiscriminatorModel::new(self.config, &self.parameters, ctx)?;
-        match ctx.device.is_cpu() {
-            true => Ok(None),
-            false => Ok(Some(Arc::new(there))),
+        if ctx.device.is_cpu() {
+            return Ok(None);
         }
+        Ok(Some(Arc::new(DiscriminatorModel::new(self.config, &self.parameters, ctx)?)))
     }
 }
