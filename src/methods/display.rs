@@ -29,6 +29,7 @@ const NAMES: [(&str, &str); 45] = [
     ("fedavg", "FedAvg"),
     ("fedavg-prompt", "FedAvg-Prompt"),
     ("fedavgm", "FedAvgM"),
+    ("fedcil", "FedCIL"),
     ("feddc", "FedDC"),
     ("fedhaf", "FedHAF"),
     ("fedlwf-2t", "FedLwF-2T"),

@@ -20,6 +20,7 @@ pub mod fed_cprompt;
 pub mod fedavg;
 pub mod fedavg_prompt;
 pub mod fedavgm;
+pub mod fedcil;
 pub mod feddc;
 pub mod fedhaf;
 pub mod fedlwf_2t;

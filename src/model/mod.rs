@@ -9,6 +9,7 @@
 //! * [`DeepResNet`]: ResNet-50 and ResNet-152 with pretrained weights, frozen only;
 //! * [`LinearHead`] and [`CosineHead`]: the classifiers on top of the features;
 //! * [`ImageGenerator`]: images from noise, for methods that replay without data;
+//! * [`AcGan`]: a generator of images of given classes and a discriminator that classifies;
 //! * [`ParameterSet`]: named parameters at rest, which is what messages, checkpoints and
 //!   digests hold. Tensors never travel between threads, parameter sets do.
 //!
@@ -28,6 +29,7 @@
 //! # }
 //! ```
 
+pub mod acgan;
 mod adaptation;
 mod adapter;
 mod adjustment;
@@ -67,6 +69,10 @@ mod weights_report;
 
 pub use fedcast_kernels::ops;
 
+pub use acgan::{
+    AcDiscriminator, AcGan, AcGanConfig, AcGenerator, GENERATOR, GanAnswer, GanDropout, GanForm,
+    of_generator,
+};
 pub use adaptation::{Adaptation, Prefix};
 pub use adapter::{Adapter, AdapterShape, Dropout, MaskPlace, adapters_of, is_adapter};
 pub(crate) use adjustment::{Adjustment, ByBatch, Drops, Trains, of_module};

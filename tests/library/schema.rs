@@ -253,6 +253,6 @@ fn what_an_editor_should_mark_does_not_fit() {
 fn what_many_methods_have_is_said_once() {
     let schema = Scenario::json_schema(&Registry::builtin());
     let text = format!("{schema:#}");
-    assert!(text.len() < 410_000, "{} bytes", text.len());
+    assert!(text.len() < 420_000, "{} bytes", text.len());
     assert!(schema["definitions"].as_object().is_some_and(|forms| forms.len() > 20));
 }

@@ -1,5 +1,5 @@
 //! Promise: HGP, FedAvg, adapters, prompts, Joint, STSA, FedAvg-Prompt, HePCo, FedHAF and its baselines, FisherAVG,
-//! EWC, optimizers of servers, rehearsal, GLFC, LGA, CFed, MFCL, LANDER, TARGET, FedWEIT, PIP, Powder and C2Prompt keep every
+//! EWC, optimizers of servers, rehearsal, GLFC, LGA, CFed, MFCL, LANDER, TARGET, FedWEIT, FedCIL, PIP, Powder and C2Prompt keep every
 //! invariant of their method cards, on a tiny network; the interface of policies carries more. (Mixture weights, means
 //! of parameters, the zero prefix and the normalized loss are tested with their code.)
 
@@ -13,6 +13,7 @@ mod ccvr;
 mod cfed;
 mod controls;
 mod fedavg;
+mod fedcil;
 mod fedhaf;
 mod fedproto;
 mod fedweit;

@@ -16,6 +16,7 @@ use fedcast::methods::er::Er;
 use fedcast::methods::fed_cprompt::{C2lForm, FedCPrompt};
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::fedavgm::FedAvgM;
+use fedcast::methods::fedcil::FedCil;
 use fedcast::methods::fedhaf::{FedHaf, Stages};
 use fedcast::methods::fedlwf_2t::FedLwf2t;
 use fedcast::methods::fedlwf_mc::FedLwfMc;
@@ -127,6 +128,30 @@ fn mfcl_trains_on_generated_images_of_its_server() {
     near(server(1, 2), made);
     // Not before a task's last round, and not for a task that does not come.
     assert_eq!((server(0, 1), server(1, 0), server(2, 2)), (0.0, 0.0, 0.0));
+}
+
+/// By layers of networks whose channels are a sixteenth, on images of 8 x 8.
+#[test]
+fn fedcil_trains_both_networks_at_clients_and_server() {
+    let mut method = FedCil { channel_divisor: 16, noise: 12, ..FedCil::default() };
+    (method.server.steps, method.server.batch) = (7, 10);
+    method.consistency.real = 1.0;
+    let method = built(method, &facts());
+    let generator = 12 * 24 + 24 * 12 + 16 * (12 * 6 + 4 * 6 * 3 + 16 * 3);
+    let discriminator =
+        9 * (16 + 16 * 2 + 4 * 2 * 4 + 4 * 4 * 8 + 8 * 16 + 16 * 32) + 32 * (1 + facts().classes);
+    let step = |branches: usize| {
+        branches * (6 * discriminator + generator) + 3 * generator + 2 * discriminator
+    };
+    let trained = |task, at| client(&method, &round(&method, task, 0, at), 40);
+    // Two epochs of 40 images.
+    near(trained(0, 0), passes(80 * step(1)));
+    near(trained(1, 0), passes(80 * (step(2) + generator)));
+    near(trained(1, 1), passes(80 * (step(2) + 2 * generator + 3 * discriminator)));
+    let server = |task, updates| server_passes(&method, &round(&method, task, 0, 1), updates);
+    near(server(0, 3), passes(70 * (3 * generator + step(1))));
+    near(server(1, 3), passes(70 * (6 * generator + step(2))));
+    assert_eq!(server(1, 0), 0.0);
 }
 
 #[test]

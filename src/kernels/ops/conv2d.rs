@@ -23,7 +23,7 @@ use super::winograd::{ConvolutionGradients, Winograd};
 pub fn conv2d(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Result<Tensor> {
     let geometry = ConvolutionGeometry::new(x.dims(), weight.dims(), stride, padding)?;
     if served(&[x, weight]) {
-        x.contiguous()?.apply_op2(&weight.contiguous()?, Conv2d(geometry))
+        x.contiguous()?.apply_op2(&weight.contiguous()?, Conv2d::new(geometry))
     } else {
         composition(x, weight, geometry)
     }
@@ -31,7 +31,11 @@ pub fn conv2d(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Res
 
 /// Windows side by side, and one product: candle's own convolution has a slow gradient of its input on
 /// every device and no `bf16` on the CPU.
-fn composition(x: &Tensor, weight: &Tensor, geometry: ConvolutionGeometry) -> Result<Tensor> {
+pub(super) fn composition(
+    x: &Tensor,
+    weight: &Tensor,
+    geometry: ConvolutionGeometry,
+) -> Result<Tensor> {
     let ConvolutionGeometry { samples, outputs, .. } = geometry;
     let [height, width] = geometry.output();
     let rows = Tensor::cat(&taps(x, geometry)?, 3)?.contiguous()?;
@@ -71,9 +75,19 @@ fn every(x: &Tensor, dim: usize, from: usize, count: usize, stride: usize) -> Re
     x.reshape(shape)?.narrow(dim + 1, 0, 1)?.squeeze(dim + 1)?.contiguous()
 }
 
-struct Conv2d(ConvolutionGeometry);
+pub(super) struct Conv2d(ConvolutionGeometry);
 
 impl Conv2d {
+    /// Returns the convolution of this geometry.
+    pub fn new(geometry: ConvolutionGeometry) -> Conv2d {
+        Conv2d(geometry)
+    }
+
+    /// Returns the sizes.
+    pub fn geometry(&self) -> ConvolutionGeometry {
+        self.0
+    }
+
     /// `(out, c, kh, kw)` to `(out, kh, kw, c)`, the order of an unfolded row.
     fn channels_last(&self, weight: &[f32]) -> Vec<f32> {
         let ConvolutionGeometry { channels, kernel: [kh, kw], .. } = self.0;
@@ -98,7 +112,8 @@ impl Conv2d {
         turned
     }
 
-    fn forward(&self, x: &[f32], weight: &[f32]) -> Vec<f32> {
+    /// Returns the output, `(b, h', w', out)`.
+    pub fn forward(&self, x: &[f32], weight: &[f32]) -> Vec<f32> {
         if let Some(tiles) = Winograd::of(self.0) {
             return tiles.forward(x, weight);
         }
@@ -121,7 +136,7 @@ impl Conv2d {
     }
 
     /// Returns the gradients of input and weight, where they are wanted.
-    fn backward(
+    pub fn backward(
         &self,
         x: &[f32],
         weight: &[f32],

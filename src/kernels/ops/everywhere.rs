@@ -63,6 +63,9 @@ fn all() -> Vec<(&'static str, Vec<Vec<usize>>, Op)> {
             grouped_attention(&t[0], 2, Some((&keys, &values)), 5, &groups())
         }),
         ("conv2d", vec![image.clone(), vec![4, 3, 3, 3]], |t| conv2d(&t[0], &t[1], 2, 1)),
+        ("conv_transpose2d", vec![image.clone(), vec![3, 2, 4, 4]], |t| {
+            conv_transpose2d(&t[0], &t[1], 2, 1)
+        }),
         ("max_pool", vec![image.clone()], |t| max_pool(&t[0], 3, 2, 1)),
         ("channel_moments", vec![image.clone(), vec![3], vec![3]], normalised),
         ("batch_norm", vec![image.clone(), vec![3], vec![3], image], normalised),

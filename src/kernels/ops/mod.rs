@@ -17,6 +17,7 @@
 //! | [`sigmoid()`] | logistic function | `x` |
 //! | [`attention()`] | multi-head attention on packed q, k, v with an optional prefix | packed input and prefix |
 //! | [`conv2d()`] | convolution of channels-last images | `x` and weight where they are variables |
+//! | [`conv_transpose2d()`] | transposed convolution of channels-last images | `x` and weight where they are variables |
 //! | [`max_pool()`] | largest value of every window of channels-last images | `x` |
 //! | [`upsample()`] | channels-last images of twice the size | `x` |
 //! | [`differentiable_moments()`] | mean and variance of every channel | `x` |
@@ -72,6 +73,7 @@ mod bf16;
 mod by_row;
 mod channel_moments;
 mod conv2d;
+mod conv_transpose2d;
 mod cross_entropy;
 mod elementary;
 #[cfg(test)]
@@ -110,6 +112,7 @@ pub use attention::{attention, attention_at, grouped_attention, grouped_attentio
 pub use batch_norm::{BatchNormStatistics, ChannelAffine, batch_norm};
 pub use by_row::{scale_rows, shift_rows};
 pub use channel_moments::{ChannelMoments, channel_moments, differentiable_moments};
+pub use conv_transpose2d::conv_transpose2d;
 pub use conv2d::conv2d;
 pub use cross_entropy::{cross_entropy, grouped_cross_entropy};
 pub use elementary::{exp, log};

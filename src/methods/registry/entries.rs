@@ -7,7 +7,7 @@ use crate::methods::entry::MethodEntry;
 use crate::methods::fedopt::ServerOptimizer;
 use crate::methods::{
     adapter, c2prompt, ccvr, cfed, coda_prompt, der, dualprompt, er, ewc, fed_cprompt, fedavg,
-    fedavg_prompt, fedavgm, feddc, fedhaf, fedlwf_2t, fedlwf_mc, fedopt, fedproto, fedprox,
+    fedavg_prompt, fedavgm, fedcil, feddc, fedhaf, fedlwf_2t, fedlwf_mc, fedopt, fedproto, fedprox,
     fedweit, fisheravg, glfc, gradma, hepco, hgp, icarl, joint, l2p, lander, lorm, lwf, mfcl,
     oracle, pilora, pip, powder, regmean, scaffold, stsa, target,
 };
@@ -31,6 +31,7 @@ pub(super) fn builtin() -> Vec<MethodEntry> {
         mfcl::entry().of_family(Distillation),
         lander::entry().of_family(Distillation),
         target::entry().of_family(Distillation),
+        fedcil::entry().of_family(Distillation),
         fedproto::entry().of_family(Statistics),
         ccvr::entry().of_family(Statistics),
         oracle::entry().of_family(Bounds),

@@ -18,9 +18,10 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 /// Folders whose files repeat tables and figures of papers.
-const PAPERS: [&str; 10] = [
+const PAPERS: [&str; 11] = [
     "baselines",
     "c2prompt",
+    "fedcil",
     "fedhaf",
     "glfc",
     "hepco",

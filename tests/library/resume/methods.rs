@@ -222,6 +222,17 @@ fn generators_of_images() {
     }
 }
 
+/// Generators of clients, and moments of optimizers at clients and server.
+#[test]
+fn generators_of_clients() {
+    let small = "channel_divisor = 16, noise = 16, server_steps = 2, server_batch = 8";
+    let backbone = "backbone = { kind = \"pixels\" }\n";
+    for more in ["", ", gan = \"mnist\", last_generator = \"server\", moments = \"run\""] {
+        let method = format!("name = \"fedcil\", {small}{more}");
+        goes_on(&with(&method, &format!("{backbone}{THREE}")));
+    }
+}
+
 /// Images that the server makes as a task ends, the model that it selected, and the losses by which it does.
 #[test]
 fn images_and_selected_models() {

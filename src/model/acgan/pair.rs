@@ -1,0 +1,71 @@
+//! Both networks of an AC-GAN.
+
+use candle_core::Device;
+
+use super::{AcDiscriminator, AcGanConfig, AcGenerator};
+use crate::model::ModelError;
+use crate::model::parameters::ParameterSet;
+
+/// Prefix of the names of a generator's parameters.
+pub const GENERATOR: &str = "generator.";
+
+/// Returns true if a parameter of an AC-GAN is its generator's.
+pub fn of_generator(name: &str) -> bool {
+    name.starts_with(GENERATOR)
+}
+
+/// A generator and a discriminator, both frozen or both over variables.
+#[derive(Clone, Debug)]
+pub struct AcGan {
+    /// Noise to images.
+    pub generator: AcGenerator,
+    /// Images to classes, and to real or generated.
+    pub discriminator: AcDiscriminator,
+}
+
+impl AcGan {
+    /// Returns the pair with these parameters that does not train.
+    ///
+    /// # Errors
+    /// When a parameter is missing or of another shape.
+    pub fn frozen(
+        config: AcGanConfig,
+        set: &ParameterSet,
+        device: &Device,
+    ) -> Result<AcGan, ModelError> {
+        AcGan::assemble(config, set, device, false)
+    }
+
+    /// Returns the pair over new variables.
+    ///
+    /// # Errors
+    /// As [`frozen`](AcGan::frozen).
+    pub fn trainable(
+        config: AcGanConfig,
+        set: &ParameterSet,
+        device: &Device,
+    ) -> Result<AcGan, ModelError> {
+        AcGan::assemble(config, set, device, true)
+    }
+
+    fn assemble(
+        config: AcGanConfig,
+        set: &ParameterSet,
+        device: &Device,
+        trains: bool,
+    ) -> Result<AcGan, ModelError> {
+        Ok(AcGan {
+            generator: AcGenerator::assemble(config, set, device, trains)?,
+            discriminator: AcDiscriminator::assemble(config, set, device, trains)?,
+        })
+    }
+
+    /// Returns the parameters that train, and running moments, as they are now.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
+        let generator = ParameterSet::snapshot(self.generator.variables())?;
+        Ok(self.discriminator.parameters()?.merge(&generator))
+    }
+}
