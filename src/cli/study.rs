@@ -2,19 +2,22 @@
 
 mod again;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use serde_json::json;
+use serde::Serialize;
 
 use super::estimate::Estimator;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::stderr::print_status;
-use super::{Exit, OutputFormat, print, print_text};
+use super::{Exit, OutputFormat, print_json, print_text};
+use crate::document::Document;
 use crate::experiment::plan::Plan;
 use crate::methods::Registry;
+use crate::results::Metric;
 use crate::scenario::Scenario;
 use crate::study::{
     Cell, CellState, Invalid, Only, Outcome, Outcomes, PreparedCell, ProcessPool, Queue, Shard,
@@ -82,6 +85,38 @@ const TRIAL: Duration = Duration::from_secs(3);
 
 /// Interval at which tables are written again while cells finish.
 const REWRITE: Duration = Duration::from_secs(10);
+
+/// Results of a study as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct StudyResults<'a> {
+    /// Name of the study.
+    study: &'a str,
+    /// Directory of the study.
+    directory: String,
+    /// Number of runs by status.
+    #[document(keys("status"))]
+    runs: BTreeMap<&'a str, usize>,
+    /// Runs, in the order of the study file.
+    cells: Vec<CellResults<'a>>,
+}
+
+/// Results of one run of a study.
+#[derive(Serialize, Document)]
+struct CellResults<'a> {
+    /// Label of the cell, such as `clients=10, method=hgp`.
+    label: String,
+    /// Seed of the run, or the number of the repetition.
+    seed: u64,
+    /// `done`, `failed`, `unfinished`, `running`, `waiting` or `other scenario`.
+    status: &'a str,
+    /// Run directory.
+    path: PathBuf,
+    /// Metrics of `[compare]`; null before the run has them.
+    #[document(keys("metric"))]
+    metrics: BTreeMap<String, Option<f64>>,
+    /// Reason for a failure.
+    error: Option<&'a str>,
+}
 
 /// A study with its directory, its cells and the options of this call.
 struct Session<'a> {
@@ -169,7 +204,7 @@ impl Session<'_> {
         );
         match self.args.format {
             OutputFormat::Human => print_text(&outlook.to_text())?,
-            OutputFormat::Json => print(&format!("{}\n", json!(outlook)))?,
+            OutputFormat::Json => print_json(&outlook)?,
         }
         Ok(if outlook.has_errors() { Exit::Scenario } else { Exit::Done })
     }
@@ -258,14 +293,10 @@ impl Session<'_> {
                 print_text(&text)?;
             }
             OutputFormat::Json => {
-                let cells: Vec<serde_json::Value> =
-                    wanted().map(|outcome| self.cell(outcome)).collect();
-                let counts: serde_json::Map<String, serde_json::Value> =
-                    counts.iter().map(|(word, n)| ((*word).to_owned(), json!(n))).collect();
-                let told = json!({
-                    "study": self.study.name, "directory": path, "runs": counts, "cells": cells,
-                });
-                print(&format!("{told:#}\n"))?;
+                let study = &self.study.name;
+                let runs = counts.into_iter().collect();
+                let cells = wanted().map(|outcome| self.cell(outcome)).collect();
+                print_json(&StudyResults { study, directory: path, runs, cells })?;
             }
         }
         // A limit reached when the last run ended leaves nothing to run.
@@ -306,24 +337,20 @@ impl Session<'_> {
         })
     }
 
-    fn cell(&self, outcome: &Outcome) -> serde_json::Value {
+    fn cell<'a>(&'a self, outcome: &'a Outcome) -> CellResults<'a> {
         let error = match &outcome.state {
-            CellState::Failed(failure) => Some(&failure.error),
+            CellState::Failed(failure) => Some(failure.error.as_str()),
             _ => None,
         };
-        let figures = self
-            .study
-            .compare
-            .metrics
-            .iter()
-            .map(|metric| (metric.name().to_owned(), json!(outcome.figure(metric))));
-        json!({
-            "label": self.study.label(&outcome.cell.point),
-            "seed": outcome.cell.replicate.label,
-            "status": outcome.state.word(),
-            "path": self.directory.run(&outcome.cell).display().to_string(),
-            "figures": figures.collect::<serde_json::Map<String, serde_json::Value>>(),
-            "error": error,
-        })
+        let metrics = &self.study.compare.metrics;
+        let value = |metric: &Metric| (metric.name().to_owned(), outcome.figure(metric));
+        CellResults {
+            label: self.study.label(&outcome.cell.point),
+            seed: outcome.cell.replicate.label,
+            status: outcome.state.word(),
+            path: self.directory.run(&outcome.cell),
+            metrics: metrics.iter().map(value).collect(),
+            error,
+        }
     }
 }

@@ -109,7 +109,7 @@ fn a_study_runs_and_neither_jobs_nor_order_nor_shards_change_its_tables() {
         &["columns", "cells", "table", "paired", "study/rounds.csv", "--format", "json"],
     );
     let files: serde_json::Value = serde_json::from_str(&told.out).unwrap();
-    for file in files.as_array().unwrap() {
+    for file in files["files"].as_array().unwrap() {
         let name = file["name"].as_str().unwrap().strip_prefix("study/").unwrap();
         let head = rows(folder.join("whole").join(name)).remove(0);
         let explained =
@@ -463,7 +463,7 @@ fn a_plan_and_a_status_run_nothing_and_a_changed_study_is_refused() {
     let told = runs(folder, &["-q", "--only", "label=all & more,seed=1", "--format", "json"]);
     let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
     assert_eq!(told["runs"]["done"], 1);
-    assert_eq!(told["cells"][0]["figures"]["bytes_up"].as_f64(), planned.as_f64());
+    assert_eq!(told["cells"][0]["metrics"]["bytes_up"].as_f64(), planned.as_f64());
     assert!(folder.join("studies/a/all---more/seed-1/manifest.json").exists());
     let told = runs(folder, &["--plan"]);
     assert!(told.out.contains("estimated from finished cells"), "{}", told.out);
@@ -532,7 +532,7 @@ fn typos_point_at_their_place_and_nothing_runs() {
     assert_eq!((told.code, &*told.out), (0, "a.study.toml: valid, 8 runs\n"), "{}", told.err);
     let told = tell(folder.path(), &["check", "a.study.toml", "--format", "json"]);
     let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
-    assert_eq!((&told[0]["valid"], &told[0]["runs"]), (&true.into(), &8.into()));
+    assert_eq!((&told["files"][0]["valid"], &told["files"][0]["runs"]), (&true.into(), &8.into()));
     for (arguments, hint) in [
         (&["--only", "methd=long"][..], "did you mean `method`?"),
         (&["--shard", "3/2"], "`3/2` is not a part"),
