@@ -45,7 +45,7 @@ pub struct CompareArgs {
 
 /// A comparison as JSON.
 #[derive(Serialize, Document)]
-pub(super) struct Compared<'a> {
+pub(super) struct PrintedComparison<'a> {
     #[document(of = "the compared groups")]
     comparison: &'a Comparison,
     /// Broken tolerances of `--fail-if-worse`.
@@ -72,7 +72,7 @@ pub fn execute(args: &CompareArgs, methods: &Registry) -> Result<Exit, CliError>
     match args.format {
         OutputFormat::Human => print_text(&comparison.render())?,
         OutputFormat::Json => {
-            print_json(&Compared { comparison: &comparison, worse: &broken })?;
+            print_json(&PrintedComparison { comparison: &comparison, worse: &broken })?;
         }
     }
     broken.iter().for_each(|broken| print_status(&format!("worse: {broken}")));

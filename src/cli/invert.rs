@@ -139,14 +139,14 @@ pub(super) struct InvertedUpload<'a> {
     /// Mean squared distance between the upload's mean and that of the originals' features.
     distance: Option<f64>,
     /// Images found by the features of single samples.
-    features: Vec<InvertedImage>,
+    features: Vec<FoundImage>,
     #[document(of = "the image found by the upload")]
-    upload: InvertedImage,
+    upload: FoundImage,
 }
 
 /// Image that was found.
 #[derive(Serialize, Document)]
-struct InvertedImage {
+struct FoundImage {
     /// Index of the sample in the training split.
     #[serde(skip_serializing_if = "Option::is_none")]
     sample: Option<u32>,
@@ -161,10 +161,10 @@ struct InvertedImage {
     ssim: f64,
 }
 
-impl InvertedImage {
-    fn of(sample: Option<u32>, found: &Reconstruction) -> InvertedImage {
+impl FoundImage {
+    fn of(sample: Option<u32>, found: &Reconstruction) -> FoundImage {
         let Reconstruction { first_loss, loss, psnr, ssim, .. } = *found;
-        InvertedImage { sample, first_loss, loss, psnr, ssim }
+        FoundImage { sample, first_loss, loss, psnr, ssim }
     }
 }
 
@@ -180,8 +180,8 @@ fn document<'a>(found: &'a Inversion, args: &'a InvertArgs) -> InvertedUpload<'a
         directory: &args.out,
         distance: found.distance,
         features: features
-            .map(|(original, of)| InvertedImage::of(Some(original.sample), of))
+            .map(|(original, of)| FoundImage::of(Some(original.sample), of))
             .collect(),
-        upload: InvertedImage::of(None, &found.of_upload),
+        upload: FoundImage::of(None, &found.of_upload),
     }
 }

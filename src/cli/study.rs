@@ -1,23 +1,21 @@
 //! `fedcast study`: many runs from one study file.
 
 mod again;
+mod results;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use serde::Serialize;
+pub(super) use results::StudyResults;
 
 use super::estimate::Estimator;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::stderr::print_status;
 use super::{Exit, OutputFormat, print_json, print_text};
-use crate::document::Document;
 use crate::experiment::plan::Plan;
 use crate::methods::Registry;
-use crate::results::Metric;
 use crate::scenario::Scenario;
 use crate::study::{
     Cell, CellState, Invalid, Only, Outcome, Outcomes, PreparedCell, ProcessPool, Queue, Shard,
@@ -85,38 +83,6 @@ const TRIAL: Duration = Duration::from_secs(3);
 
 /// Interval at which tables are written again while cells finish.
 const REWRITE: Duration = Duration::from_secs(10);
-
-/// Results of a study as JSON.
-#[derive(Serialize, Document)]
-pub(super) struct StudyResults<'a> {
-    /// Name of the study.
-    study: &'a str,
-    /// Directory of the study.
-    directory: String,
-    /// Number of runs by status.
-    #[document(keys("status"))]
-    runs: BTreeMap<&'a str, usize>,
-    /// Runs, in the order of the study file.
-    cells: Vec<CellResults<'a>>,
-}
-
-/// Results of one run of a study.
-#[derive(Serialize, Document)]
-struct CellResults<'a> {
-    /// Label of the cell, such as `clients=10, method=hgp`.
-    label: String,
-    /// Seed of the run, or the number of the repetition.
-    seed: u64,
-    /// `done`, `failed`, `unfinished`, `running`, `waiting` or `other scenario`.
-    status: &'a str,
-    /// Run directory.
-    path: PathBuf,
-    /// Metrics of `[compare]`; null before the run has them.
-    #[document(keys("metric"))]
-    metrics: BTreeMap<String, Option<f64>>,
-    /// Reason for a failure.
-    error: Option<&'a str>,
-}
 
 /// A study with its directory, its cells and the options of this call.
 struct Session<'a> {
@@ -280,13 +246,7 @@ impl Session<'_> {
             OutputFormat::Human => {
                 let mut text = tables::MainTable::of(&self.study, outcomes).to_text();
                 text.push('\n');
-                for outcome in wanted() {
-                    if let CellState::Failed(failure) = &outcome.state {
-                        let name = self.study.label(&outcome.cell.point);
-                        let seed = outcome.cell.replicate.label;
-                        text.push_str(&format!("failed: {name}, seed {seed}: {}\n", failure.error));
-                    }
-                }
+                text.push_str(&self.failures());
                 let counts: Vec<String> =
                     counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
                 text.push_str(&format!("runs        {}\ndirectory   {path}\n", counts.join(", ")));
@@ -335,22 +295,5 @@ impl Session<'_> {
             _ if elsewhere > 0 => Exit::NothingToDo,
             _ => Exit::Done,
         })
-    }
-
-    fn cell<'a>(&'a self, outcome: &'a Outcome) -> CellResults<'a> {
-        let error = match &outcome.state {
-            CellState::Failed(failure) => Some(failure.error.as_str()),
-            _ => None,
-        };
-        let metrics = &self.study.compare.metrics;
-        let value = |metric: &Metric| (metric.name().to_owned(), outcome.figure(metric));
-        CellResults {
-            label: self.study.label(&outcome.cell.point),
-            seed: outcome.cell.replicate.label,
-            status: outcome.state.word(),
-            path: self.directory.run(&outcome.cell),
-            metrics: metrics.iter().map(value).collect(),
-            error,
-        }
     }
 }

@@ -343,6 +343,30 @@ set = { partition = { kind = "iid", min_samples = 3, attempts = 3 } }
 clients = { key = "federation.clients", values = [2, 60, 3] }
 "#;
 
+/// Every run lacks one file: its error is told once, in place of a line per run.
+#[test]
+fn an_error_of_all_runs_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let shape = "{ image = 8, patch = 4, channels = 1, dim = 12, depth = 1, heads = 3, mlp = 20 }";
+    let base = format!(
+        "schema = 2\ndata = {{ source = \"digits\", subset = 12 }}\ntasks = {{ sizes = [5, 5] }}\n\
+         partition = {{ kind = \"iid\" }}\nmethod = {{ name = \"fedavg\" }}\n\
+         federation = {{ clients = 2, rounds = 1 }}\n\
+         backbone = {{ weights = \"hf:nobody/nothing\", architecture = {shape} }}\n"
+    );
+    fs::write(folder.join("base.toml"), base).unwrap();
+    let text = "schema = 2\nbase = \"base.toml\"\nreplicates = 2\n\
+                [axes.clients]\nkey = \"federation.clients\"\nvalues = [2, 3]\n";
+    fs::write(folder.join("a.study.toml"), text).unwrap();
+    let told = study(folder, &["-q"]);
+    assert_eq!(told.code, 5, "{}", told.err);
+    let line = "failed: clients=2, seed 1, and 3 more: hf:nobody/nothing has not been fetched";
+    assert!(told.out.contains(line), "{}", told.out);
+    assert_eq!(told.out.matches("help: fetch it").count(), 1, "{}", told.out);
+    assert!(told.out.contains("4 failed"), "{}", told.out);
+}
+
 #[test]
 fn a_cell_that_fails_is_5_and_told_while_the_others_are_done() {
     let folder = folder(FAILING);

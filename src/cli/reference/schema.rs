@@ -111,7 +111,7 @@ pub fn execute(args: &SchemaArgs, registry: &Registry) -> Result<Exit, CliError>
         SchemaKind::Plan => printed::<plan::Planned<'_>>(args.of),
         SchemaKind::Partition => printed::<plan::PlannedPartition<'_>>(args.of),
         SchemaKind::Check => printed::<check::CheckedFiles<'_>>(args.of),
-        SchemaKind::Compare => printed::<compare::Compared<'_>>(args.of),
+        SchemaKind::Compare => printed::<compare::PrintedComparison<'_>>(args.of),
         SchemaKind::Runs => printed::<runs::RunList<'_>>(args.of),
         SchemaKind::RunsShow => printed::<runs::RunDescription<'_>>(args.of),
         SchemaKind::StudyPlan => printed::<StudyForecast>(args.of),
