@@ -10,8 +10,8 @@ use crate::command::{read, tell, tiny};
 use crate::documents::{faults, schema};
 
 const STUDY: &str = "schema = 2\nbase = \"tiny.toml\"\nreplicates = 2\n\
-                     [axes.method]\nhead = { method.name = \"fedavg\", method.train = \"head\" }\n\
-                     sums = { method.name = \"stsa\", method.width = 16, method.first.name = \"none\" }\n";
+                     [axes.method]\nhead = { method = { name = \"fedavg\", train = \"head\" } }\n\
+                     sums = { method = { name = \"stsa\", width = 16, first = { name = \"none\" } } }\n";
 
 const CLIENT_TASKS: &str = "schema = 2\ndata = { source = \"digits\", subset = 20 }\n\
     tasks = { count = 2, arrival = \"client-tasks\", classes_per_client_task = 4 }\n\
@@ -38,7 +38,7 @@ fn documents_of_commands_about_runs_fit_their_schemas() {
     run(folder, "runs/b", STSA, 1, &[]);
     let compared = fits(folder, "compare", &["compare", "runs/a", "runs/b"]);
     assert_eq!(compared["comparison"]["groups"].as_array().unwrap().len(), 2);
-    let worse = ["compare", "runs/a", "runs/b", "--fail-if-worse", "bytes_up=0%"];
+    let worse = ["compare", "runs/b", "runs/a", "--fail-if-worse", "bytes_up=0%"];
     assert_eq!(fits(folder, "compare", &worse)["worse"].as_array().unwrap().len(), 1);
     assert_eq!(fits(folder, "runs", &["runs"])["runs"].as_array().unwrap().len(), 2);
     let shown = fits(folder, "runs-show", &["runs", "show", "runs/a"]);
