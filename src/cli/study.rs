@@ -18,9 +18,9 @@ use crate::experiment::plan::Plan;
 use crate::methods::Registry;
 use crate::scenario::Scenario;
 use crate::study::{
-    Cell, CellState, Invalid, Only, Outcome, Outcomes, PreparedCell, ProcessPool, Queue, Shard,
-    ShardChoice, StopReason, Study, StudyDirectory, StudyError, StudyEvent, StudyForecast,
-    StudyProgress, first_errors, overrides, prepare, tables,
+    Cell, Invalid, Only, Outcomes, PreparedCell, ProcessPool, Queue, Shard, ShardChoice,
+    StopReason, Study, StudyDirectory, StudyError, StudyEvent, StudyForecast, StudyProgress,
+    first_errors, overrides, prepare, tables,
 };
 
 /// Run a study: a grid of changes to a scenario, each with several seeds
