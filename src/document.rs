@@ -11,12 +11,14 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use fedcast_derive::Document;
 use serde::Serialize;
 
 /// Type of a cell of a table or of a value in a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Document)]
 #[serde(rename_all = "snake_case")]
 pub enum CellType {
     /// A whole number.
@@ -49,6 +51,10 @@ pub enum Content {
     List(&'static Content),
     /// Values of a map, under any keys.
     Map(&'static Content),
+    /// True or false.
+    Flag,
+    /// A value of any type.
+    Any,
 }
 
 impl Content {
@@ -106,10 +112,40 @@ macro_rules! values {
         }
     )*};
 }
-values!(u8: Int, u32: Int, u64: Int, usize: Int, f64: Float, String: Text, &str: Text);
+values!(u8: Int, u16: Int, u32: Int, u64: Int, usize: Int, f64: Float, str: Text, String: Text);
+values!(PathBuf: Text, Path: Text);
+
+impl Document for bool {
+    const CONTENT: Content = Content::Flag;
+}
+
+impl Document for serde_json::Value {
+    const CONTENT: Content = Content::Any;
+}
+
+impl<T: Document + ?Sized> Document for &T {
+    const CONTENT: Content = T::CONTENT;
+}
+
+impl<T: Document + ?Sized> Document for Arc<T> {
+    const CONTENT: Content = T::CONTENT;
+}
+
+/// Two values are a list.
+impl<T: Document> Document for (T, T) {
+    const CONTENT: Content = Content::List(&T::CONTENT);
+}
 
 impl<T: Document> Document for Option<T> {
     const CONTENT: Content = T::CONTENT;
+}
+
+impl<T: Document> Document for [T] {
+    const CONTENT: Content = Content::List(&T::CONTENT);
+}
+
+impl<T: Document, const N: usize> Document for [T; N] {
+    const CONTENT: Content = Content::List(&T::CONTENT);
 }
 
 impl<T: Document> Document for Vec<T> {

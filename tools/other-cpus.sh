@@ -7,12 +7,12 @@
 # FEDCAST is a program for this machine (target/release/fedcast; built where it is missing). What a row needs and is not
 # here is said beside it, and no reason to fail:
 #
-#   Haswell    qemu-x86_64 (Debian: qemu-user): a processor with AVX2 and without AVX-512
+#   Haswell    qemu-x86_64 (Debian: qemu-user or qemu-user-static): a processor with AVX2 and without AVX-512
 #   Nehalem    the same: a processor without AVX2 and FMA, whose fused multiply-add is emulated; an hour or more, so it
 #              runs where OTHER_CPUS=all asks for it
-#   aarch64    qemu-aarch64 (qemu-user), a C compiler for it (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross) and Rust's
-#              standard library for it (rustup target add aarch64-unknown-linux-gnu); FEDCAST_AARCH64 names a program
-#              that was built elsewhere
+#   aarch64    qemu-aarch64 (the same), and FEDCAST_AARCH64, which names a program for it, such as the static one of
+#              tools/release/build.sh; or else a C compiler (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross) and Rust's
+#              standard library (rustup target add aarch64-unknown-linux-gnu)
 #
 # Emulation takes 20 to 100 times as long: minutes.
 set -euo pipefail
@@ -55,6 +55,9 @@ compare() {
     row "$name" $digests "$(awk -v a="$begun" -v b="$(date +%s.%N)" 'BEGIN { printf "%.0f", b - a }')$note"
 }
 
+# emulator NAME: prints the program that emulates a processor, under either of its names.
+emulator() { command -v "qemu-$1" || command -v "qemu-$1-static" || true; }
+
 row path E N seconds
 for path in avx512 avx2 portable; do
     # The program itself knows which paths the machine has.
@@ -68,10 +71,11 @@ for path in avx512 avx2 portable; do
     fi
 done
 
-if command -v qemu-x86_64 > /dev/null; then
-    compare qemu-Haswell qemu-x86_64 -cpu Haswell "$native"
+x86=$(emulator x86_64)
+if [ -n "$x86" ]; then
+    compare qemu-Haswell "$x86" -cpu Haswell "$native"
     if [ "${OTHER_CPUS:-}" = all ]; then
-        compare qemu-Nehalem qemu-x86_64 -cpu Nehalem "$native"
+        compare qemu-Nehalem "$x86" -cpu Nehalem "$native"
     else
         missing qemu-Nehalem "takes an hour or more; OTHER_CPUS=all asks for it"
     fi
@@ -82,10 +86,11 @@ fi
 target=aarch64-unknown-linux-gnu
 compiler=aarch64-linux-gnu-gcc
 arm=${FEDCAST_AARCH64:-}
-if ! command -v qemu-aarch64 > /dev/null; then
+aarch64=$(emulator aarch64)
+if [ -z "$aarch64" ]; then
     missing qemu-aarch64 "no qemu-aarch64 (Debian, Ubuntu: apt-get install qemu-user)"
 elif [ -n "$arm" ]; then
-    compare qemu-aarch64 qemu-aarch64 -L /usr/aarch64-linux-gnu "$arm"
+    compare qemu-aarch64 "$aarch64" -L /usr/aarch64-linux-gnu "$arm"
 elif ! command -v "$compiler" > /dev/null; then
     missing qemu-aarch64 "no $compiler (apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross)"
 elif [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
@@ -93,7 +98,7 @@ elif [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
 else
     CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$compiler CC_aarch64_unknown_linux_gnu=$compiler \
         cargo build --release --bin fedcast --target "$target" >&2
-    compare qemu-aarch64 qemu-aarch64 -L /usr/aarch64-linux-gnu "target/$target/release/fedcast"
+    compare qemu-aarch64 "$aarch64" -L /usr/aarch64-linux-gnu "target/$target/release/fedcast"
 fi
 
 exit "$failed"

@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use super::failure::{CliError, color};
 use super::stderr::print_styled;
-use super::{Exit, OutputFormat, given, print};
+use super::{Exit, OutputFormat, given, print, print_json};
 use crate::data::DataError;
+use crate::document::Document;
 use crate::experiment::assemble::divide;
 use crate::methods::Registry;
 use crate::scenario::reader::Diagnostic;
@@ -39,9 +40,18 @@ pub struct CheckArgs {
     pub format: OutputFormat,
 }
 
-#[derive(Serialize)]
+/// Checked files as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct CheckedFiles<'a> {
+    /// Files, in the given order.
+    files: &'a [Checked<'a>],
+}
+
+#[derive(Serialize, Document)]
 struct Checked<'a> {
+    /// Path as given.
     file: &'a PathBuf,
+    /// True if the file has no errors.
     valid: bool,
     /// Scenario hash, part of the name of the default run directory.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,6 +59,7 @@ struct Checked<'a> {
     /// Number of runs of a study.
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<usize>,
+    /// Errors of an invalid file.
     errors: Vec<Diagnostic>,
     /// Notes on keys of a valid file that have no effect on its run, or not in all of it.
     notes: Vec<Diagnostic>,
@@ -80,9 +91,7 @@ pub fn execute(args: &CheckArgs, methods: &Registry) -> Result<Exit, CliError> {
         checked.push(Checked { file, valid: true, hash, runs: None, errors: Vec::new(), notes });
     }
     if args.format == OutputFormat::Json {
-        let text = serde_json::to_string_pretty(&checked)
-            .map_err(|error| CliError::Unexpected(error.to_string()))?;
-        print(&format!("{text}\n"))?;
+        print_json(&CheckedFiles { files: &checked })?;
     }
     let valid = checked.iter().all(|file| file.valid);
     Ok(if valid { Exit::Done } else { Exit::Scenario })

@@ -1,9 +1,11 @@
 //! `fedcast columns`: description of every column of every file of a run.
 
 use clap::Args;
+use serde::Serialize;
 
 use super::failure::CliError;
-use super::{Exit, OutputFormat, print, print_text};
+use super::{Exit, OutputFormat, print_json, print_text};
+use crate::document::Document;
 use crate::report::dictionary::{RunFile, dictionary, files};
 use crate::scenario::reader::nearest;
 use crate::study;
@@ -29,6 +31,13 @@ pub struct ColumnsArgs {
     pub format: OutputFormat,
 }
 
+/// Explained files as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct ExplainedFiles<'a> {
+    /// Files, in the order of the list.
+    files: &'a [RunFile],
+}
+
 /// Prints the columns of all files or of the named ones.
 pub fn execute(args: &ColumnsArgs) -> Result<Exit, CliError> {
     let all: Vec<RunFile> = files().into_iter().chain(study::files()).collect();
@@ -41,11 +50,7 @@ pub fn execute(args: &ColumnsArgs) -> Result<Exit, CliError> {
     };
     match args.format {
         OutputFormat::Human => print_text(&dictionary(&asked))?,
-        OutputFormat::Json => {
-            let text = serde_json::to_string_pretty(&asked)
-                .map_err(|error| CliError::Unexpected(error.to_string()))?;
-            print(&format!("{text}\n"))?;
-        }
+        OutputFormat::Json => print_json(&ExplainedFiles { files: &asked })?,
     }
     Ok(Exit::Done)
 }

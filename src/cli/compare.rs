@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::Serialize;
 
 use super::failure::CliError;
 use super::stderr::print_status;
-use super::{Exit, OutputFormat, given, print, print_text};
+use super::{Exit, OutputFormat, given, print_json, print_text};
+use crate::document::Document;
 use crate::methods::Registry;
 use crate::results::{Arm, Comparison, FoundRuns, Metric, MetricLimit, RunRecord};
 
@@ -41,6 +43,15 @@ pub struct CompareArgs {
     pub format: OutputFormat,
 }
 
+/// A comparison as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct PrintedComparison<'a> {
+    #[document(of = "the compared groups")]
+    comparison: &'a Comparison,
+    /// Broken tolerances of `--fail-if-worse`.
+    worse: &'a [String],
+}
+
 pub(super) fn metric(name: &str) -> Result<Metric, String> {
     Metric::parse(name).map_err(|error| error.to_string())
 }
@@ -61,8 +72,7 @@ pub fn execute(args: &CompareArgs, methods: &Registry) -> Result<Exit, CliError>
     match args.format {
         OutputFormat::Human => print_text(&comparison.render())?,
         OutputFormat::Json => {
-            let text = serde_json::json!({ "comparison": comparison, "worse": broken });
-            print(&format!("{text:#}\n"))?;
+            print_json(&PrintedComparison { comparison: &comparison, worse: &broken })?;
         }
     }
     broken.iter().for_each(|broken| print_status(&format!("worse: {broken}")));

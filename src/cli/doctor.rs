@@ -7,7 +7,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::failure::CliError;
-use super::{Exit, OutputFormat, print, print_text};
+use super::{Exit, OutputFormat, print_json, print_text};
+use crate::document::Document;
 use crate::experiment::estimate::cache_folder;
 use crate::experiment::{Machine, commit};
 use crate::fetch::Settings;
@@ -33,43 +34,59 @@ pub struct DoctorArgs {
 }
 
 /// Report on this machine, as `--format json` prints it.
-#[derive(Debug, Serialize)]
-struct MachineReport {
+#[derive(Debug, Serialize, Document)]
+pub(super) struct MachineReport {
+    /// Version of fedcast.
     version: &'static str,
     /// Commit of the source, if the build recorded it.
     commit: Option<String>,
+    #[document(of = "this machine")]
     machine: Machine,
     /// False if a library loaded with fast math flushes denormal numbers to zero.
     denormals_kept: bool,
+    /// Memory of the machine.
     memory_bytes: Option<u64>,
+    /// Available memory.
     memory_free_bytes: Option<u64>,
     /// True if this build supports GPUs.
     gpu_build: bool,
+    /// GPUs that can be opened.
     gpus: Vec<Gpu>,
+    /// Folder of caches; none if there is no home folder.
     caches: Option<Caches>,
+    /// Free space at the current folder.
     disk_free_bytes: Option<u64>,
+    /// Data sets that are here.
     data: Vec<Item>,
+    /// Weights that are here.
     weights: Vec<Item>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Document)]
 struct Gpu {
+    /// Name in scenarios.
     name: String,
+    /// Memory of the GPU.
     memory_bytes: Option<u64>,
 }
 
 /// This user's folder of caches.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Document)]
 struct Caches {
+    /// Path.
     folder: PathBuf,
+    /// Contents.
     parts: Vec<Item>,
+    /// Free space at the folder.
     disk_free_bytes: Option<u64>,
 }
 
 /// A file or folder with its size.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Document)]
 struct Item {
+    /// Name in its folder.
     name: String,
+    /// Size of all files.
     bytes: u64,
 }
 
@@ -78,11 +95,7 @@ pub fn execute(args: &DoctorArgs) -> Result<Exit, CliError> {
     let found = look();
     match args.format {
         OutputFormat::Human => print_text(&told(&found))?,
-        OutputFormat::Json => {
-            let text = serde_json::to_string_pretty(&found);
-            let text = text.map_err(|error| CliError::Unexpected(error.to_string()))?;
-            print(&format!("{text}\n"))?;
-        }
+        OutputFormat::Json => print_json(&found)?,
     }
     Ok(Exit::Done)
 }

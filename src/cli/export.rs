@@ -1,12 +1,14 @@
 //! `fedcast export`: server model of a recorded run as a safetensors file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::Serialize;
 
 use super::failure::CliError;
 use super::interrupt::interruptible;
-use super::{Exit, OutputFormat, given, print, print_text};
+use super::{Exit, OutputFormat, given, print_json, print_text};
+use crate::document::Document;
 use crate::experiment::{self, ExportOptions, write_atomically};
 use crate::methods::Registry;
 
@@ -53,6 +55,21 @@ pub struct ExportArgs {
     /// Format of results on stdout
     #[arg(long, value_enum, default_value_t)]
     pub format: OutputFormat,
+}
+
+/// Exported model as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct ExportedModel<'a> {
+    /// File that was written.
+    file: &'a Path,
+    /// Task after which the model is taken, from 1.
+    task: u32,
+    /// Size of the file.
+    bytes: usize,
+    /// Origin of the model: a checkpoint, or a computation from a round on.
+    from: &'a str,
+    /// Digest of the model.
+    digest: String,
 }
 
 /// Task after which the exported model is taken.
@@ -107,11 +124,13 @@ pub fn execute(args: &ExportArgs, methods: &Registry) -> Result<Exit, CliError> 
             exported.digest
         ))?,
         OutputFormat::Json => {
-            let text = serde_json::json!({
-                "file": args.out, "task": exported.task, "bytes": exported.bytes.len(),
-                "from": from.strip_prefix("from ").unwrap_or(&from), "digest": exported.digest,
-            });
-            print(&format!("{text:#}\n"))?;
+            print_json(&ExportedModel {
+                file: &args.out,
+                task: exported.task,
+                bytes: exported.bytes.len(),
+                from: from.strip_prefix("from ").unwrap_or(&from),
+                digest: exported.digest.to_string(),
+            })?;
         }
     }
     Ok(Exit::Done)

@@ -3,10 +3,13 @@
 use std::error::Error;
 use std::io::IsTerminal;
 
+use serde::Serialize;
 use thiserror::Error;
 
 use super::Exit;
+use super::printed::{DOCUMENT_FORMAT, Versioned};
 use super::stderr::{print_status, print_styled, without_os_codes};
+use crate::document::Document;
 use crate::exit::CommandError;
 use crate::scenario::ScenarioError;
 use crate::scenario::reader::Diagnostic;
@@ -79,13 +82,32 @@ impl CliError {
     }
 }
 
+/// Error of a command as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct PrintedError<'a> {
+    #[document(of = "the error")]
+    error: FailedCommand<'a>,
+}
+
+/// Reason why a command failed.
+#[derive(Serialize, Document)]
+struct FailedCommand<'a> {
+    /// Exit code.
+    exit: u8,
+    /// Message.
+    message: &'a str,
+    /// Errors of a scenario or study file with their places.
+    diagnostics: &'a [Diagnostic],
+}
+
 /// Prints an error on stderr as JSON, in the same form for all commands.
 ///
-/// The form is `{"error": {"exit", "message", "diagnostics": [...]}}`.
+/// The form is `{"format", "error": {"exit", "message", "diagnostics": [...]}}`.
 pub fn tell_json(exit: Exit, message: &str, diagnostics: &[Diagnostic]) {
-    let document = serde_json::json!({
-        "error": { "exit": exit.code(), "message": without_os_codes(message), "diagnostics": diagnostics },
-    });
+    let message = without_os_codes(message);
+    let error = FailedCommand { exit: exit.code(), message: &message, diagnostics };
+    let document = Versioned { format: DOCUMENT_FORMAT, document: &PrintedError { error } };
+    let document = serde_json::json!(document);
     print_status(&format!("{document:#}"));
 }
 

@@ -1,12 +1,15 @@
 //! `fedcast fetch`: download of data sets and weights by name.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use serde::Serialize;
 
 use super::failure::CliError;
 use super::stderr::print_status;
-use super::{Exit, OutputFormat, print, print_text};
-use crate::fetch::{self, CATALOGUE, CatalogEntry, Fetched, Name, Settings};
+use super::{Exit, OutputFormat, print, print_json, print_text};
+use crate::document::Document;
+use crate::fetch::{self, CATALOGUE, CatalogEntry, Fetched, Name, Remote, Settings};
 use crate::quantity::Bytes;
 use crate::report::wrapped;
 
@@ -56,14 +59,63 @@ pub struct FetchArgs {
     pub format: OutputFormat,
 }
 
-/// A fetched name and its path, as `--format json` prints it.
-#[derive(Serialize)]
+/// Fetched names as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct FetchedEntries<'a> {
+    /// Names in the given order.
+    fetched: &'a [FetchedEntry],
+}
+
+/// A fetched name and its path.
+#[derive(Serialize, Document)]
 struct FetchedEntry {
+    /// Name as given.
     name: String,
-    path: std::path::PathBuf,
+    /// File or folder.
+    path: PathBuf,
     /// True if the files existed already.
     already: bool,
+    /// Notices about checksums and licenses.
     notes: Vec<String>,
+}
+
+/// Known data sets as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct KnownDataSets {
+    /// Data sets in the order of the list.
+    data_sets: Vec<KnownDataSet>,
+}
+
+/// Data set that can be fetched by its name.
+#[derive(Serialize, Document)]
+struct KnownDataSet {
+    /// Name.
+    name: &'static str,
+    /// Content.
+    about: &'static str,
+    /// Terms of use.
+    license: &'static str,
+    /// Page of its owners.
+    homepage: &'static str,
+    /// Size of all files, if it is known.
+    bytes: Option<u64>,
+    /// Path, if the data set is here.
+    path: Option<PathBuf>,
+    /// Files to download; none if the data set must be obtained by hand.
+    files: Vec<RemoteFile>,
+}
+
+/// File to download.
+#[derive(Serialize, Document)]
+struct RemoteFile {
+    /// Address.
+    url: &'static str,
+    /// Name.
+    file: &'static str,
+    /// Size, if it is known.
+    bytes: Option<u64>,
+    /// Published checksum.
+    checksum: Option<String>,
 }
 
 /// Fetches one name after the other.
@@ -87,9 +139,7 @@ pub fn execute(args: &FetchArgs) -> Result<Exit, CliError> {
         told.push(FetchedEntry { name: name.to_string(), path, already, notes });
     }
     if args.format == OutputFormat::Json {
-        let text = serde_json::to_string_pretty(&told)
-            .map_err(|error| CliError::Unexpected(error.to_string()))?;
-        print(&format!("{text}\n"))?;
+        print_json(&FetchedEntries { fetched: &told })?;
     }
     Ok(Exit::Done)
 }
@@ -114,20 +164,22 @@ fn list(settings: &Settings, format: OutputFormat) -> Result<(), CliError> {
     let size =
         |entry: &CatalogEntry| -> Option<u64> { entry.files.iter().map(|file| file.bytes).sum() };
     if format == OutputFormat::Json {
-        let entries: Vec<_> = CATALOGUE
-            .iter()
-            .map(|entry| {
-                serde_json::json!({
-                    "name": entry.name, "what": entry.what, "licence": entry.licence,
-                    "homepage": entry.homepage, "bytes": size(entry), "path": here(entry),
-                    "files": entry.files.iter().map(|file| serde_json::json!({
-                        "url": file.url, "file": file.file, "bytes": file.bytes,
-                        "checksum": file.checksum.map(|checksum| checksum.to_string()),
-                    })).collect::<Vec<_>>(),
-                })
-            })
-            .collect();
-        return print(&format!("{:#}\n", serde_json::Value::from(entries)));
+        let file = |file: &'static Remote| RemoteFile {
+            url: file.url,
+            file: file.file,
+            bytes: file.bytes,
+            checksum: file.checksum.map(|checksum| checksum.to_string()),
+        };
+        let entry = |entry: &'static CatalogEntry| KnownDataSet {
+            name: entry.name,
+            about: entry.what,
+            license: entry.licence,
+            homepage: entry.homepage,
+            bytes: size(entry),
+            path: here(entry),
+            files: entry.files.iter().map(file).collect(),
+        };
+        return print_json(&KnownDataSets { data_sets: CATALOGUE.iter().map(entry).collect() });
     }
     let mut text = String::new();
     for entry in &CATALOGUE {

@@ -1,12 +1,14 @@
 //! `fedcast invert`: feature inversion of a client's upload.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::Serialize;
 
 use super::failure::CliError;
 use super::interrupt::interruptible;
-use super::{Exit, OutputFormat, given, print, print_text};
+use super::{Exit, OutputFormat, given, print_json, print_text};
+use crate::document::Document;
 use crate::experiment::{self, Inversion, InversionOptions, Reconstruction, write_inversion};
 use crate::learning::feature_inversion::{ImagePrior, InversionPlan};
 use crate::methods::Registry;
@@ -95,7 +97,7 @@ pub fn execute(args: &InvertArgs, methods: &Registry) -> Result<Exit, CliError> 
     write_inversion(&args.out, &found)?;
     match args.format {
         OutputFormat::Human => print_text(&text(&found, &args.out.display().to_string()))?,
-        OutputFormat::Json => print(&format!("{:#}\n", document(&found, args)))?,
+        OutputFormat::Json => print_json(&document(&found, args))?,
     }
     Ok(Exit::Done)
 }
@@ -117,20 +119,69 @@ fn text(found: &Inversion, folder: &str) -> String {
     )
 }
 
-fn document(found: &Inversion, args: &InvertArgs) -> serde_json::Value {
-    let reconstruction = |of: &Reconstruction| {
-        serde_json::json!({
-            "first_loss": of.first_loss, "loss": of.loss, "psnr": of.psnr, "ssim": of.ssim,
-        })
-    };
-    let features = found.originals.iter().zip(&found.of_features).map(|(original, of)| {
-        let mut row = reconstruction(of);
-        row["sample"] = original.sample.into();
-        row
-    });
-    serde_json::json!({
-        "method": found.method, "client": found.client, "task": found.task, "class": found.class,
-        "class_name": found.name, "samples": found.samples, "directory": args.out,
-        "distance": found.distance, "features": features.collect::<Vec<_>>(), "upload": reconstruction(&found.of_upload),
-    })
+/// Inversion of an upload as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct InvertedUpload<'a> {
+    /// Method of the run.
+    method: &'a str,
+    /// Client whose upload is inverted.
+    client: u32,
+    /// Task of the upload, from 1.
+    task: u32,
+    /// Class, in the data set's numbers.
+    class: u32,
+    /// Name of the class.
+    class_name: &'a str,
+    /// Samples of the class that the client has.
+    samples: u64,
+    /// Folder of the results.
+    directory: &'a Path,
+    /// Mean squared distance between the upload's mean and that of the originals' features.
+    distance: Option<f64>,
+    /// Images found by the features of single samples.
+    features: Vec<FoundImage>,
+    #[document(of = "the image found by the upload")]
+    upload: FoundImage,
+}
+
+/// Image that was found.
+#[derive(Serialize, Document)]
+struct FoundImage {
+    /// Index of the sample in the training split.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sample: Option<u32>,
+    /// Mean squared error of the features at the start.
+    first_loss: f64,
+    /// Mean squared error of the features at the end.
+    loss: f64,
+    /// Peak signal-to-noise ratio.
+    #[document(unit = "dB")]
+    psnr: f64,
+    /// Structural similarity.
+    ssim: f64,
+}
+
+impl FoundImage {
+    fn of(sample: Option<u32>, found: &Reconstruction) -> FoundImage {
+        let Reconstruction { first_loss, loss, psnr, ssim, .. } = *found;
+        FoundImage { sample, first_loss, loss, psnr, ssim }
+    }
+}
+
+fn document<'a>(found: &'a Inversion, args: &'a InvertArgs) -> InvertedUpload<'a> {
+    let features = found.originals.iter().zip(&found.of_features);
+    InvertedUpload {
+        method: &found.method,
+        client: found.client,
+        task: found.task,
+        class: found.class,
+        class_name: &found.name,
+        samples: found.samples,
+        directory: &args.out,
+        distance: found.distance,
+        features: features
+            .map(|(original, of)| FoundImage::of(Some(original.sample), of))
+            .collect(),
+        upload: FoundImage::of(None, &found.of_upload),
+    }
 }

@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use super::failure::{CliError, color};
 use super::stderr::print_styled;
-use super::{Exit, OutputFormat, print};
+use super::{Exit, OutputFormat, print, print_json};
+use crate::document::Document;
 use crate::experiment::write_atomically;
 use crate::files::{self, FileKind};
 use crate::scenario::migration::{Migrated, RenamedName, migrate};
@@ -39,9 +40,17 @@ pub struct MigrateArgs {
     pub format: OutputFormat,
 }
 
+/// Migrated files as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct MigratedFiles<'a> {
+    /// Files, in the given order.
+    files: &'a [MigratedFile<'a>],
+}
+
 /// Result for one file.
-#[derive(Serialize)]
+#[derive(Serialize, Document)]
 struct MigratedFile<'a> {
+    /// Path as given.
     file: &'a Path,
     /// True if the file was written.
     written: bool,
@@ -71,9 +80,7 @@ pub fn execute(args: &MigrateArgs) -> Result<Exit, CliError> {
         results.push(MigratedFile { file, written, changes, errors });
     }
     if !is_human {
-        let text = serde_json::to_string_pretty(&results)
-            .map_err(|error| CliError::Unexpected(error.to_string()))?;
-        print(&format!("{text}\n"))?;
+        print_json(&MigratedFiles { files: &results })?;
     }
     let is_old = |result: &MigratedFile<'_>| args.check && !result.changes.is_empty();
     let fails = results.iter().any(|result| !result.errors.is_empty() || is_old(result));

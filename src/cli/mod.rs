@@ -22,6 +22,7 @@ mod migrate;
 mod new;
 mod output;
 mod plan;
+mod printed;
 mod ranks;
 mod reference;
 mod replay;
@@ -43,6 +44,7 @@ use advice::{advice, understood, wants_json};
 use failure::{CliError, tell_json};
 pub use memory::ReportingAllocator;
 use output::{OutputFormat, print, print_text};
+use printed::print_json;
 use stderr::print_status;
 
 pub use crate::exit::Exit;

@@ -1,5 +1,6 @@
 //! `fedcast new`: commented scenario, and study of methods over it, from options or from questions.
 
+mod absent;
 mod images;
 mod look;
 mod needs;
@@ -126,19 +127,20 @@ pub fn execute(args: &NewArgs, methods: &Registry) -> Result<Exit, CliError> {
     let arms = arms(&args.study, &wishes, &text, folder, methods)?;
     Disk::default().replace(&file, text.as_bytes()).map_err(|error| cannot(&file, &error))?;
     let shown = file.display();
+    let fetches = absent::commands(&wishes.data, &loaded.scenario);
     if let Some(study) = &study {
         let scenario = file.file_name().unwrap_or_default().to_string_lossy();
         let text = study_file::text(&scenario, &name, &arms, args.seeds.unwrap_or(SEEDS));
         Disk::default().replace(study, text.as_bytes()).map_err(|error| cannot(study, &error))?;
         let study = study.display();
         return print(&format!(
-            "{shown} and {study} are written. Next:\n  fedcast study {study} --plan\n  fedcast study {study}\n  \
+            "{shown} and {study} are written. Next:\n{fetches}  fedcast study {study} --plan\n  fedcast study {study}\n  \
              fedcast report studies/{name}\n"
         ))
         .map(|()| Exit::Done);
     }
     print(&format!(
-        "{shown} is written. Next:\n  fedcast check {shown}\n  fedcast plan {shown}\n  fedcast run {shown}\n"
+        "{shown} is written. Next:\n{fetches}  fedcast check {shown}\n  fedcast plan {shown}\n  fedcast run {shown}\n"
     ))?;
     for ignored in loaded.scenario.ignored() {
         super::stderr::print_status(&format!("note: {ignored}"));

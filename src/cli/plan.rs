@@ -10,7 +10,8 @@ use super::estimate::Estimator;
 use super::failure::CliError;
 use super::run::Overrides;
 use super::stderr::print_status;
-use super::{Exit, OutputFormat, print, print_text};
+use super::{Exit, OutputFormat, print_json, print_text};
+use crate::document::Document;
 use crate::experiment::assemble::{assemble, blueprint, load};
 use crate::experiment::estimate::Estimate;
 use crate::experiment::plan::{self, Faults, Plan};
@@ -70,12 +71,35 @@ pub struct PlanArgs {
 const TRIAL: Duration = Duration::from_secs(10);
 
 /// A plan as JSON.
-#[derive(Serialize)]
-struct Planned<'a> {
+#[derive(Serialize, Document)]
+pub(super) struct Planned<'a> {
     #[serde(flatten)]
     plan: &'a Plan,
+    /// Use of this machine, with `--estimate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     estimate: Option<Estimate>,
+}
+
+/// Samples of every client as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct PlannedPartition<'a> {
+    /// Samples by task, client and class, as in partition.csv.
+    holdings: Vec<PlannedHolding<'a>>,
+}
+
+/// Samples of one class that a client has in a task.
+#[derive(Serialize, Document)]
+struct PlannedHolding<'a> {
+    /// Task, from 1.
+    task: u32,
+    /// Client, from 0.
+    client: u32,
+    /// Class, from 0.
+    class: u32,
+    /// Name of the class; empty where it is not known.
+    name: &'a str,
+    /// Number of training samples.
+    samples: u64,
 }
 
 /// Plans the scenario.
@@ -103,11 +127,7 @@ pub fn execute(args: &PlanArgs, methods: &Registry) -> Result<Exit, CliError> {
             print_text(&plan_table(&plan))?;
             estimate.map_or(Ok(()), |estimate| print_text(&estimate_lines(&estimate)))?;
         }
-        OutputFormat::Json => {
-            let text = serde_json::to_string_pretty(&Planned { plan: &plan, estimate })
-                .map_err(|error| CliError::Unexpected(error.to_string()))?;
-            print(&format!("{text}\n"))?;
-        }
+        OutputFormat::Json => print_json(&Planned { plan: &plan, estimate })?,
     }
     Ok(Exit::Done)
 }
@@ -124,14 +144,14 @@ fn partition(args: &PlanArgs, scenario: &Scenario, methods: &Registry) -> Result
     match args.format {
         OutputFormat::Human => print_text(&partition_table(&all, &names))?,
         OutputFormat::Json => {
-            let row = |held: &Holding| {
-                serde_json::json!({
-                    "task": held.task.0 + 1, "client": held.client.0, "class": held.class,
-                    "name": names.of(held.class), "samples": held.samples,
-                })
+            let row = |held: &Holding| PlannedHolding {
+                task: u32::from(held.task.0) + 1,
+                client: held.client.0,
+                class: held.class,
+                name: names.of(held.class),
+                samples: held.samples,
             };
-            let rows: Vec<_> = all.iter().map(row).collect();
-            print(&format!("{:#}\n", serde_json::Value::from(rows)))?;
+            print_json(&PlannedPartition { holdings: all.iter().map(row).collect() })?;
         }
     }
     Ok(Exit::Done)

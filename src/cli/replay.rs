@@ -3,21 +3,24 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::Serialize;
 
 use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::stderr::print_status;
-use super::{Exit, OutputFormat, given, print, print_text};
+use super::{Exit, OutputFormat, given, print, print_json, print_text};
+use crate::document::Document;
 use crate::experiment::assemble::{load, round_closing};
 use crate::experiment::ranks::Ranks;
 use crate::experiment::{
     self, DirectoryError, Replayed, Verified, VerifyOptions, hold_for_tables, names, read_manifest,
     what_if, what_if_scenario,
 };
-use crate::federation::{ClosingPolicy, EventSink};
+use crate::federation::{ClosingPolicy, Digests, EventSink};
 use crate::files::Disk;
 use crate::methods::Registry;
+use crate::quantity::Round;
 use crate::report::parquet::write_parquet;
 use crate::report::tables::{TableFiles, copy_tables};
 use crate::report::{Progress, Shared, Summary, Timing, final_table, retiming_table};
@@ -123,6 +126,45 @@ fn beside_journal(run: &Path, out: &Path, record: &RecordSection) -> Result<(), 
     if record.parquet { write_parquet(&Disk::default(), out) } else { Ok(()) }
 }
 
+/// Recorded and changed times of a run as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct RetimedRun<'a> {
+    /// Rounds that both runs closed, in order.
+    rounds: Vec<RetimedRound>,
+    #[document(of = "the recorded run")]
+    recorded: &'a Timing,
+    #[document(of = "the run with changed keys")]
+    retimed: &'a Timing,
+    #[document(of = "the run with changed keys")]
+    digests: Digests,
+}
+
+/// Closing times of a round.
+#[derive(Serialize, Document)]
+struct RetimedRound {
+    /// Round, from 1.
+    round: u64,
+    /// Virtual time at which the round closed in the recorded run.
+    recorded_s: f64,
+    /// Virtual time at which it closes with the changed keys.
+    retimed_s: f64,
+}
+
+/// Outcome of a verification as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct VerifiedRun {
+    /// True: a difference is an error.
+    identical: bool,
+    /// Number of equal entries.
+    entries: u64,
+    /// True if the recorded run was interrupted there.
+    partial: bool,
+    /// Entries before the checkpoint, which were not computed.
+    replayed: u64,
+    #[document(of = "both runs")]
+    digests: Digests,
+}
+
 /// Times the recorded exchanges again with the changed keys and prints the comparison.
 fn retime(args: &ReplayArgs, methods: &Registry) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
@@ -153,10 +195,13 @@ fn retime(args: &ReplayArgs, methods: &Registry) -> Result<Exit, CliError> {
             print(&format!("digests     {digests}\n"))?;
         }
         OutputFormat::Json => {
-            let text = serde_json::json!({
-                "recorded": recorded, "retimed": *retimed, "digests": digests,
-            });
-            print(&format!("{text:#}\n"))?;
+            let both = |(round, then): (&Round, &f64)| {
+                let retimed_s = *retimed.closed_s.get(round)?;
+                let round = u64::from(round.0) + 1;
+                Some(RetimedRound { round, recorded_s: *then, retimed_s })
+            };
+            let rounds = recorded.closed_s.iter().filter_map(both).collect();
+            print_json(&RetimedRun { rounds, recorded: &recorded, retimed: &retimed, digests })?;
         }
     }
     Ok(Exit::Done)
@@ -191,10 +236,7 @@ fn verify(args: &ReplayArgs, methods: &Registry, ranks: Option<Ranks>) -> Result
             ))?;
         }
         OutputFormat::Json => {
-            let text = serde_json::json!({
-                "identical": true, "entries": entries, "partial": partial, "told": replayed, "digests": digests,
-            });
-            print(&format!("{text:#}\n"))?;
+            print_json(&VerifiedRun { identical: true, entries, partial, replayed, digests })?;
         }
     }
     Ok(Exit::Done)

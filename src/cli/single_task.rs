@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::Serialize;
 
 use super::failure::CliError;
 use super::run::Overrides;
 use super::stderr::print_status;
-use super::{Exit, OutputFormat, print};
+use super::{Exit, OutputFormat, print, print_json};
+use crate::document::Document;
 use crate::experiment::assemble::load;
 use crate::experiment::{
     default_directory, single_task_accuracies, single_task_table, write_atomically,
@@ -44,6 +46,20 @@ pub struct SingleTaskArgs {
     pub format: OutputFormat,
 }
 
+/// Results of client tasks trained alone, as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct SingleTaskResults<'a> {
+    /// Client tasks with an accuracy.
+    client_tasks: usize,
+    /// Client tasks without test images, which are left out.
+    untested_client_tasks: usize,
+    /// Mean accuracy.
+    #[document(unit = "share")]
+    accuracy: Option<f64>,
+    /// File of the table.
+    table: &'a Path,
+}
+
 /// Trains the client tasks and writes the table.
 pub fn execute(args: &SingleTaskArgs, methods: &Registry) -> Result<Exit, CliError> {
     let scenario = load(&args.file, &args.overrides.all(), methods)?;
@@ -63,13 +79,12 @@ pub fn execute(args: &SingleTaskArgs, methods: &Registry) -> Result<Exit, CliErr
             print(&format!("table       {}\n", path.display()))?;
         }
         OutputFormat::Json => {
-            let told = serde_json::json!({
-                "client_tasks": known.len(),
-                "untested_client_tasks": lines.len() - known.len(),
-                "accuracy": mean,
-                "table": path.display().to_string(),
-            });
-            print(&format!("{told:#}\n"))?;
+            print_json(&SingleTaskResults {
+                client_tasks: known.len(),
+                untested_client_tasks: lines.len() - known.len(),
+                accuracy: mean,
+                table: &path,
+            })?;
         }
     }
     Ok(Exit::Done)

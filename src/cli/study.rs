@@ -1,25 +1,26 @@
 //! `fedcast study`: many runs from one study file.
 
 mod again;
+mod results;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use serde_json::json;
+pub(super) use results::StudyResults;
 
 use super::estimate::Estimator;
 use super::failure::CliError;
 use super::interrupt::on_interrupt;
 use super::stderr::print_status;
-use super::{Exit, OutputFormat, print, print_text};
+use super::{Exit, OutputFormat, print_json, print_text};
 use crate::experiment::plan::Plan;
 use crate::methods::Registry;
 use crate::scenario::Scenario;
 use crate::study::{
-    Cell, CellState, Invalid, Only, Outcome, Outcomes, PreparedCell, ProcessPool, Queue, Shard,
-    ShardChoice, StopReason, Study, StudyDirectory, StudyError, StudyEvent, StudyForecast,
-    StudyProgress, first_errors, overrides, prepare, tables,
+    Cell, Invalid, Only, Outcomes, PreparedCell, ProcessPool, Queue, Shard, ShardChoice,
+    StopReason, Study, StudyDirectory, StudyError, StudyEvent, StudyForecast, StudyProgress,
+    first_errors, overrides, prepare, tables,
 };
 
 /// Run a study: a grid of changes to a scenario, each with several seeds
@@ -169,7 +170,7 @@ impl Session<'_> {
         );
         match self.args.format {
             OutputFormat::Human => print_text(&outlook.to_text())?,
-            OutputFormat::Json => print(&format!("{}\n", json!(outlook)))?,
+            OutputFormat::Json => print_json(&outlook)?,
         }
         Ok(if outlook.has_errors() { Exit::Scenario } else { Exit::Done })
     }
@@ -245,27 +246,17 @@ impl Session<'_> {
             OutputFormat::Human => {
                 let mut text = tables::MainTable::of(&self.study, outcomes).to_text();
                 text.push('\n');
-                for outcome in wanted() {
-                    if let CellState::Failed(failure) = &outcome.state {
-                        let name = self.study.label(&outcome.cell.point);
-                        let seed = outcome.cell.replicate.label;
-                        text.push_str(&format!("failed: {name}, seed {seed}: {}\n", failure.error));
-                    }
-                }
+                text.push_str(&self.failures());
                 let counts: Vec<String> =
                     counts.iter().map(|(word, n)| format!("{n} {word}")).collect();
                 text.push_str(&format!("runs        {}\ndirectory   {path}\n", counts.join(", ")));
                 print_text(&text)?;
             }
             OutputFormat::Json => {
-                let cells: Vec<serde_json::Value> =
-                    wanted().map(|outcome| self.cell(outcome)).collect();
-                let counts: serde_json::Map<String, serde_json::Value> =
-                    counts.iter().map(|(word, n)| ((*word).to_owned(), json!(n))).collect();
-                let told = json!({
-                    "study": self.study.name, "directory": path, "runs": counts, "cells": cells,
-                });
-                print(&format!("{told:#}\n"))?;
+                let study = &self.study.name;
+                let runs = counts.into_iter().collect();
+                let cells = wanted().map(|outcome| self.cell(outcome)).collect();
+                print_json(&StudyResults { study, directory: path, runs, cells })?;
             }
         }
         // A limit reached when the last run ended leaves nothing to run.
@@ -303,27 +294,6 @@ impl Session<'_> {
             // The runs that are left belong to another process.
             _ if elsewhere > 0 => Exit::NothingToDo,
             _ => Exit::Done,
-        })
-    }
-
-    fn cell(&self, outcome: &Outcome) -> serde_json::Value {
-        let error = match &outcome.state {
-            CellState::Failed(failure) => Some(&failure.error),
-            _ => None,
-        };
-        let figures = self
-            .study
-            .compare
-            .metrics
-            .iter()
-            .map(|metric| (metric.name().to_owned(), json!(outcome.figure(metric))));
-        json!({
-            "label": self.study.label(&outcome.cell.point),
-            "seed": outcome.cell.replicate.label,
-            "status": outcome.state.word(),
-            "path": self.directory.run(&outcome.cell).display().to_string(),
-            "figures": figures.collect::<serde_json::Map<String, serde_json::Value>>(),
-            "error": error,
         })
     }
 }

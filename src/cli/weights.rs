@@ -1,12 +1,14 @@
 //! `fedcast weights`: description of a weights file.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde::Serialize;
 
 use super::failure::CliError;
-use super::{Exit, OutputFormat, print, print_text};
+use super::{Exit, OutputFormat, print_json, print_text};
+use crate::document::Document;
 use crate::fetch::Settings;
 use crate::model::{
     BackboneConfig, Stem, VitConfig, WeightsReport, WeightsSource, inspect_weights,
@@ -58,7 +60,7 @@ pub fn execute(args: &WeightsArgs) -> Result<Exit, CliError> {
     let found = inspect_weights(&source, args.heads.map(usize::from))?;
     match args.format {
         OutputFormat::Human => print_text(&text(args, &found))?,
-        OutputFormat::Json => print(&format!("{:#}\n", json(args, &found)))?,
+        OutputFormat::Json => print_json(&json(args, &found))?,
     }
     Ok(match found.network {
         Ok(_) => Exit::Done,
@@ -191,27 +193,82 @@ fn quoted(text: impl AsRef<str>) -> String {
     toml::Value::String(text.as_ref().to_owned()).to_string()
 }
 
-fn json(args: &WeightsArgs, found: &WeightsReport) -> serde_json::Value {
+/// Description of a weights file as JSON.
+#[derive(Serialize, Document)]
+pub(super) struct DescribedWeights<'a> {
+    /// File or name as given.
+    file: &'a Path,
+    /// Format of the file.
+    file_format: &'static str,
+    /// Chosen set of weights in the file.
+    part: Option<&'a str>,
+    /// Other sets of weights in the file.
+    other_parts: &'a [String],
+    /// Family of tensor names.
+    family: &'static str,
+    /// Prefix of the tensor names.
+    prefix: &'a str,
+    /// Network in words.
+    network: String,
+    /// Digest of the parameters, if a scenario can use the file.
+    digest: Option<String>,
+    /// Reason why no scenario can use the file.
+    problem: Option<String>,
+    /// Value of `backbone.kind`.
+    kind: Option<&'static str>,
+    /// Number of scalars in all parameters.
+    parameters: Option<usize>,
+    /// Tensors of the network with their sources.
+    map: Vec<TensorSource<'a>>,
+    /// Tensors of the file that no network has a use for.
+    passed_over: &'a [String],
+    /// Tensors of the file that are left over.
+    left_over: &'a [String],
+}
+
+/// Tensor of the network with its sources in a file.
+#[derive(Serialize, Document)]
+struct TensorSource<'a> {
+    /// Name in the network.
+    to: &'a str,
+    /// Names in the file.
+    from: &'a [String],
+    /// Change of layout; empty if there is none.
+    layout: &'static str,
+    /// Tensor of the file by which rows are multiplied.
+    rows_times: Option<&'a str>,
+    /// Shape.
+    shape: &'a [usize],
+}
+
+fn json<'a>(args: &'a WeightsArgs, found: &'a WeightsReport) -> DescribedWeights<'a> {
     let map = &found.map;
-    let lines: Vec<_> = map
-        .lines
-        .iter()
-        .map(|line| {
-            serde_json::json!({
-                "to": line.to, "from": line.from, "layout": line.layout.word(), "rows_times": line.scale,
-                "shape": line.shape,
-            })
-        })
-        .collect();
+    let line = |line: &'a Line| TensorSource {
+        to: &line.to,
+        from: &line.from,
+        layout: line.layout.word(),
+        rows_times: line.scale.as_deref(),
+        shape: &line.shape,
+    };
     let (digest, problem) = match &found.network {
         Ok((_, digest)) => (Some(digest.to_hex()[..16].to_owned()), None),
         Err(error) => (None, Some(error.to_string())),
     };
-    serde_json::json!({
-        "file": args.file, "format": found.format.word(), "part": found.part, "other_parts": found.others, "family": map.family.name,
-        "prefix": map.prefix, "network": looks(map), "digest": digest, "problem": problem,
-        "kind": found.network.as_ref().ok().map(|(config, _)| config.kind()),
-        "parameters": found.network.as_ref().ok().map(|(config, _)| config.parameter_count()),
-        "map": lines, "passed_over": map.passed, "left_over": map.left,
-    })
+    let network = found.network.as_ref().ok();
+    DescribedWeights {
+        file: &args.file,
+        file_format: found.format.word(),
+        part: found.part.as_deref(),
+        other_parts: &found.others,
+        family: map.family.name,
+        prefix: &map.prefix,
+        network: looks(map),
+        digest,
+        problem,
+        kind: network.map(|(config, _)| config.kind()),
+        parameters: network.map(|(config, _)| config.parameter_count()),
+        map: map.lines.iter().map(line).collect(),
+        passed_over: &map.passed,
+        left_over: &map.left,
+    }
 }

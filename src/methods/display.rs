@@ -1,6 +1,12 @@
 //! Names of methods as their papers write them, for tables and legends.
 
-/// Returns the name of a method of the program as its paper writes it; other words stay as they are.
+use std::sync::LazyLock;
+
+use super::Registry;
+
+/// Returns the name of a method of fedcast as its paper writes it; other words stay as they are.
+///
+/// Methods that programs add keep the value of `method.name`.
 ///
 /// ```
 /// use fedcast::methods::display_name;
@@ -9,69 +15,17 @@
 /// assert_eq!(display_name("mine"), "mine");
 /// ```
 pub fn display_name(name: &str) -> &str {
-    NAMES.iter().find(|(known, _)| *known == name).map_or(name, |(_, shown)| shown)
+    static BUILTIN: LazyLock<Registry> = LazyLock::new(Registry::builtin);
+    BUILTIN.find(name).ok().and_then(|entry| entry.name_in_print).unwrap_or(name)
 }
-
-/// Value of `method.name`, and the name in print.
-const NAMES: [(&str, &str); 45] = [
-    ("adapter", "Adapter"),
-    ("c2prompt", "C²Prompt"),
-    ("ccvr", "CCVR"),
-    ("cfed", "CFeD"),
-    ("coda-prompt", "CODA-Prompt"),
-    ("der", "DER++"),
-    ("dualprompt", "DualPrompt"),
-    ("er", "ER"),
-    ("ewc", "EWC"),
-    ("fed-cprompt", "Fed-CPrompt"),
-    ("fedadagrad", "FedAdagrad"),
-    ("fedadam", "FedAdam"),
-    ("fedavg", "FedAvg"),
-    ("fedavg-prompt", "FedAvg-Prompt"),
-    ("fedavgm", "FedAvgM"),
-    ("fedcil", "FedCIL"),
-    ("feddc", "FedDC"),
-    ("fedhaf", "FedHAF"),
-    ("fedlwf-2t", "FedLwF-2T"),
-    ("fedlwf-mc", "FedLwF-MC"),
-    ("fedproto", "FedProto"),
-    ("fedprox", "FedProx"),
-    ("fedweit", "FedWEIT"),
-    ("fedyogi", "FedYogi"),
-    ("fisheravg", "FisherAVG"),
-    ("glfc", "GLFC"),
-    ("gradma", "GradMA"),
-    ("hepco", "HePCo"),
-    ("hgp", "HGP"),
-    ("icarl", "iCaRL"),
-    ("joint", "Joint"),
-    ("l2p", "L2P"),
-    ("lander", "LANDER"),
-    ("lga", "LGA"),
-    ("lorm", "LoRM"),
-    ("lwf", "LwF"),
-    ("mfcl", "MFCL"),
-    ("oracle", "Oracle"),
-    ("pilora", "PILoRA"),
-    ("pip", "PIP"),
-    ("powder", "Powder"),
-    ("regmean", "RegMean"),
-    ("scaffold", "SCAFFOLD"),
-    ("stsa", "STSA"),
-    ("stsa-e", "STSA-E"),
-    ("target", "TARGET"),
-];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::methods::Registry;
 
     #[test]
     fn every_method_has_a_name_in_print() {
-        let registry = Registry::builtin();
-        assert_eq!(registry.all().len(), NAMES.len());
-        for entry in registry.all() {
+        for entry in Registry::builtin().all() {
             let shown = display_name(entry.name);
             // A paper's name is the key with other letters and signs.
             let bare = |text: &str| {

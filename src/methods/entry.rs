@@ -19,6 +19,8 @@ pub struct MethodEntry {
     pub name: &'static str,
     /// List that shows it; `None` for methods that programs add.
     pub family: Option<MethodFamily>,
+    /// Name as its paper writes it, for tables and legends (see [`display_name`](super::display_name)).
+    pub name_in_print: Option<&'static str>,
     /// The idea, in a sentence or two.
     pub idea: &'static str,
     /// The paper.
@@ -42,6 +44,7 @@ impl MethodEntry {
         MethodEntry {
             name,
             family: None,
+            name_in_print: None,
             idea: "",
             source: "",
             state: "",
@@ -62,6 +65,11 @@ impl MethodEntry {
     /// Puts the entry in the list of a family.
     pub fn of_family(self, family: MethodFamily) -> MethodEntry {
         MethodEntry { family: Some(family), ..self }
+    }
+
+    /// Gives the entry its name in tables and legends.
+    pub fn in_print(self, name: &'static str) -> MethodEntry {
+        MethodEntry { name_in_print: Some(name), ..self }
     }
 
     /// Returns the year of its paper, where its source names one.

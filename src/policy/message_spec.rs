@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{KINDS, kind_of};
+use crate::document::Document;
 use crate::numerics::symmetric::Symmetric;
 use crate::wire::{
     BodyShape, Dtype, Kind, NamedTensor, SectionShape, TensorShape, TensorValues, WireError,
@@ -274,7 +275,7 @@ impl MessageSpec {
 }
 
 /// Rule for the size of an upload: known before training or not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, Document)]
 #[serde(rename_all = "snake_case")]
 pub enum UploadSize {
     /// Known: equal for every client.

@@ -10,10 +10,12 @@
 pub use fedcast_derive::Columns;
 use serde::Serialize;
 
+use crate::document::Document;
+
 pub use crate::document::CellType;
 
 /// Column of a table: name, type, unit and meaning. An empty cell means that there is no value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Document)]
 pub struct Column {
     /// Name in the head of the table; of a value in a JSON document, its path with dots.
     pub name: &'static str,

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::text_table::{TextTable, grouped};
 use super::words::Traffic;
+use crate::document::Document;
 use crate::federation::{Entry, Event, EventSink, FrameOutcome, SinkError};
 use crate::quantity::Round;
 
@@ -13,9 +14,10 @@ use crate::quantity::Round;
 const MOST_ROUNDS: usize = 40;
 
 /// Closing times of the rounds of a run, and the bytes of its frames.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Document)]
 pub struct Timing {
     /// Seconds of virtual time at which each round closed.
+    #[serde(skip)]
     pub closed_s: BTreeMap<Round, f64>,
     /// Seconds of virtual time until the server was done.
     pub virtual_s: f64,

@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use toml::{Table, Value};
 
+use crate::document::Document;
 use crate::methods::Registry;
 
 /// Scenario as a map from dotted paths to values in TOML.
 pub type Flat = BTreeMap<String, String>;
 
 /// A key with its value in each scenario.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Document)]
 pub struct Difference {
     /// Dotted path.
     pub key: String,
@@ -23,7 +24,7 @@ pub struct Difference {
 }
 
 /// Differences of several scenarios.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Document)]
 pub struct Differences {
     /// Keys that differ, in order of their paths.
     pub keys: Vec<Difference>,

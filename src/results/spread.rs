@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
+use crate::document::Document;
+
 /// Mean and sample standard deviation of a metric over runs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 pub struct Spread {
     /// Number of runs that have the metric.
     pub n: usize,

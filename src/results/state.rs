@@ -5,10 +5,11 @@ use std::fmt;
 use serde::Serialize;
 
 use super::RunRecord;
+use crate::document::Document;
 use crate::experiment::{Status, was_killed};
 
 /// State of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Document)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// A process writes the run.

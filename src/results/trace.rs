@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::document::Document;
 use crate::experiment::replay;
 use crate::federation::ledger::Charge;
 use crate::federation::{Direction, Entry, Event, EventSink, SinkError};
@@ -57,7 +58,7 @@ fn number(round: &Round) -> u64 {
 }
 
 /// First rounds in which two runs differ, from 1; `None` if they agree in all rounds that both have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Document)]
 pub struct FirstDifferences {
     /// Number of rounds of each run.
     pub rounds: [usize; 2],

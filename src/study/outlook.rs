@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::collect::Outcome;
 use super::prepare::{Invalid, PreparedCell};
 use super::{Pace, Study};
+use crate::document::Document;
 use crate::experiment::RunError;
 use crate::experiment::assemble::blueprint;
 use crate::experiment::estimate::Estimate;
@@ -15,7 +16,7 @@ use crate::report::{TextTable, grouped};
 use crate::scenario::Scenario;
 
 /// Forecast of the cells of a study.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Document)]
 pub struct StudyForecast {
     /// Forecasts of the cells, in the order of the study file.
     pub cells: Vec<PlannedCell>,
@@ -26,7 +27,7 @@ pub struct StudyForecast {
 }
 
 /// Forecast of one cell.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Document)]
 pub struct PlannedCell {
     /// Label of the cell, such as `clients=10, method=hgp`.
     pub label: String,

@@ -101,7 +101,8 @@ fn a_planned_partition_has_the_names() {
         assert_eq!(told.code, 0, "{}", told.err);
         told.out
     };
-    let rows: Vec<Value> = serde_json::from_str(&plan(&["--format", "json"])).unwrap();
+    let planned: Value = serde_json::from_str(&plan(&["--format", "json"])).unwrap();
+    let rows = planned["holdings"].as_array().unwrap();
     let names = ["3", "7", "100"];
     assert!(rows.iter().all(|row| row["name"] == names[row["class"].as_u64().unwrap() as usize]));
     assert_eq!(rows.len(), 6);

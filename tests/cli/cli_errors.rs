@@ -46,8 +46,8 @@ fn check_tells_programs_where_a_mistake_is() {
     let told = tell(folder.path(), &["check", "bad.toml", "--format", "json"]);
     assert_eq!(told.code, 3);
     let answer: serde_json::Value = serde_json::from_str(&told.out).unwrap();
-    assert_eq!(answer[0]["valid"], false);
-    assert_eq!(answer[0]["errors"][0]["place"]["line"], 17, "{}", told.out);
+    assert_eq!(answer["files"][0]["valid"], false);
+    assert_eq!(answer["files"][0]["errors"][0]["place"]["line"], 17, "{}", told.out);
 }
 
 #[test]

@@ -76,8 +76,12 @@ fn methods_are_explained() {
     }
     let list = tell(folder.path(), &["methods", "--format", "json"]);
     let list: serde_json::Value = serde_json::from_str(&list.out).unwrap();
-    let names: Vec<&str> =
-        list.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = list["methods"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["name"].as_str().unwrap())
+        .collect();
     assert!(["hgp", "fedavg", "joint"].iter().all(|name| names.contains(name)), "{names:?}");
 }
 

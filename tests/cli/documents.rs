@@ -6,14 +6,14 @@ use crate::arms::{HEAD, STSA, run};
 use crate::command::{read, tell, tiny};
 
 /// The schema of a kind of documents.
-fn schema(kind: &str) -> Value {
+pub fn schema(kind: &str) -> Value {
     let told = tell(std::env::temp_dir().as_path(), &["schema", kind]);
     assert_eq!(told.code, 0, "{}", told.err);
     serde_json::from_str(&told.out).unwrap()
 }
 
 /// Faults of a value, as far as these schemas go: type, const, properties, required, additional properties, items.
-fn faults(schema: &Value, value: &Value, path: &str) -> Vec<String> {
+pub fn faults(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(only) = schema.get("const").filter(|only| *only != value) {
         found.push(format!("{path}: {value} is not {only}"));
@@ -29,6 +29,7 @@ fn faults(schema: &Value, value: &Value, path: &str) -> Vec<String> {
         "string" => value.is_string(),
         "object" => value.is_object(),
         "array" => value.is_array(),
+        "boolean" => value.is_boolean(),
         "null" => value.is_null(),
         other => panic!("{path}: unknown type {other}"),
     };

@@ -504,7 +504,10 @@ fn the_list_has_sizes_licences_and_what_is_here() {
     insta::assert_snapshot!("fetch_list", told.out);
     let told = tell(folder, &["fetch", "--list", "--format", "json"]);
     let list: serde_json::Value = serde_json::from_str(&told.out).unwrap();
-    assert_eq!(list[2]["files"][0]["checksum"], "MD5 03b5dce01913d631647c71ecec9e9cb8");
+    assert_eq!(
+        list["data_sets"][2]["files"][0]["checksum"],
+        "MD5 03b5dce01913d631647c71ecec9e9cb8"
+    );
 }
 
 #[test]

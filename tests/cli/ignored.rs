@@ -25,10 +25,10 @@ fn check_points_at_every_key_that_means_nothing() {
     insta::assert_snapshot!(told.err);
     let json = said(&["check", "s.toml", "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
-    let places = json[0]["notes"].as_array().unwrap().iter();
+    let places = json["files"][0]["notes"].as_array().unwrap().iter();
     let texts: Vec<&str> = places.map(|note| note["place"]["text"].as_str().unwrap()).collect();
     assert_eq!(texts, ["rounds = 1", "[client]", "count = 2"]);
-    assert_eq!(json[0]["errors"], serde_json::json!([]));
+    assert_eq!(json["files"][0]["errors"], serde_json::json!([]));
 }
 
 #[test]

@@ -11,16 +11,49 @@ fn stopped_by(signal: &str, folder: &Path) {
     let tiny = tiny();
     let arguments =
         ["run", tiny.to_str().unwrap(), "-o", "run", "--set", "federation.rounds=100000"];
-    let mut child =
-        fedcast(folder, &arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut command = heeding(fedcast(folder, &arguments));
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let err = BufReader::new(child.stderr.take().unwrap());
     let mut lines = err.lines().map(Result::unwrap);
-    assert!(lines.any(|line| line.contains("round 1 ")), "the first round is told");
+    let mut before = Vec::new();
+    let begun = lines.by_ref().any(|line| {
+        before.push(line);
+        before.last().is_some_and(|line| line.contains("round 1 "))
+    });
+    assert!(begun, "no first round, but {before:?}");
     let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let rest: Vec<String> = lines.collect();
     assert!(rest.iter().any(|line| line.contains("stopping")), "{rest:?}");
     assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+}
+
+/// Returns a command that heeds SIGHUP.
+///
+/// Tests that were started by `nohup` ignore it, and so would their children: `env` of GNU (8.31) resets it.
+fn heeding(command: Command) -> Command {
+    if !ignores_hangup() {
+        return command;
+    }
+    let mut reset = Command::new("env");
+    reset.arg("--default-signal=HUP").arg(command.get_program()).args(command.get_args());
+    reset.current_dir(command.get_current_dir().unwrap());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => reset.env(name, value),
+            None => reset.env_remove(name),
+        };
+    }
+    reset
+}
+
+/// Returns true if this process ignores SIGHUP, and so do its children.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // Signal 1.
+    mask.is_some_and(|mask| mask & 1 == 1)
 }
 
 fn status(folder: &Path) -> serde_json::Value {

@@ -66,11 +66,11 @@ fn programs_read_changes_and_errors_as_json() {
     let told = tell(folder.path(), &["migrate", "a.toml", "b.toml", "--format", "json"]);
     assert_eq!(told.code, 3);
     let answer: serde_json::Value = serde_json::from_str(&told.out).unwrap();
-    assert_eq!(answer[0]["written"], true);
-    assert_eq!(answer[0]["changes"][1]["new"], "links.loss_rate");
-    assert_eq!(answer[0]["changes"][1]["line"], 2);
-    assert_eq!(answer[1]["errors"][0]["place"]["line"], 1);
-    assert_eq!(answer[1]["written"], false);
+    assert_eq!(answer["files"][0]["written"], true);
+    assert_eq!(answer["files"][0]["changes"][1]["new"], "links.loss_rate");
+    assert_eq!(answer["files"][0]["changes"][1]["line"], 2);
+    assert_eq!(answer["files"][1]["errors"][0]["place"]["line"], 1);
+    assert_eq!(answer["files"][1]["written"], false);
 }
 
 #[cfg(unix)]

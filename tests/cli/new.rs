@@ -96,6 +96,21 @@ fn weights_that_are_here_tell_their_own_shape() {
     assert!(read(folder.join("a.toml")).contains("\"vit-small-patch16-224\""));
 }
 
+#[test]
+fn what_a_new_scenario_lacks_is_fetched_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = tell(folder.path(), &["new", "a.toml", "--data", "cifar100"]);
+    let next = "Next:\n  fedcast fetch cifar100\n  fedcast fetch hf:timm/vit_tiny_patch16_224.augreg_in21k\n  \
+                fedcast check a.toml\n";
+    assert!(told.out.contains(next), "{}", told.out);
+    let study = ["new", "b.toml", "--data", "cifar100", "--study", "fedavg,hgp"];
+    let told = tell(folder.path(), &study);
+    let next = "augreg_in21k\n  fedcast study b.study.toml --plan\n";
+    assert!(told.out.contains(next), "{}", told.out);
+    let told = tell(folder.path(), &["new", "c.toml"]);
+    assert!(!told.out.contains("fetch"), "{}", told.out);
+}
+
 /// A folder of images is a class, whatever it is called, to the one who writes a scenario and to the one who reads it.
 #[test]
 fn a_class_called_train_is_trained_on_and_tested() {

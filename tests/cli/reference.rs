@@ -28,7 +28,9 @@ fn all_keys_are_listed_with_defaults_and_methods_have_their_own() {
     }
     let hgp = tell(folder.path(), &["keys", "method.hgp", "--format", "json"]);
     let keys: serde_json::Value = serde_json::from_str(&hgp.out).unwrap();
-    let of = |name: &str| keys.as_array().unwrap().iter().find(|key| key["key"] == name).cloned();
+    let of = |name: &str| {
+        keys["keys"].as_array().unwrap().iter().find(|key| key["key"] == name).cloned()
+    };
     assert_eq!(of("method.prompt_len").unwrap()["default"], "200");
     assert!(of("method.width").is_none(), "that is stsa's");
 }
@@ -50,11 +52,15 @@ fn keys_of_studies_and_single_columns_are_explained() {
     );
     let column = tell(folder.path(), &["columns", "bytes_up", "--format", "json"]);
     let files: serde_json::Value = serde_json::from_str(&column.out).unwrap();
-    let names: Vec<&str> =
-        files.as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap()).collect();
+    let names: Vec<&str> = files["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["name"].as_str().unwrap())
+        .collect();
     assert!(names.contains(&"rounds.csv") && !names.contains(&"matrix.csv"), "{names:?}");
     let columns = |file: &serde_json::Value| file["columns"].as_array().unwrap().len();
-    assert!(files.as_array().unwrap().iter().all(|file| columns(file) == 1));
+    assert!(files["files"].as_array().unwrap().iter().all(|file| columns(file) == 1));
 }
 
 #[test]

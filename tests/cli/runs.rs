@@ -16,7 +16,13 @@ fn runs(folder: &Path, arguments: &[&str]) -> Told {
 fn list(folder: &Path, arguments: &[&str]) -> Vec<Value> {
     let told = runs(folder, &[&["ls"], arguments, &["--format", "json"]].concat());
     assert_eq!(told.code, 0, "{}", told.err);
-    serde_json::from_str(&told.out).unwrap()
+    rows(&told)
+}
+
+/// The runs in a list.
+fn rows(told: &Told) -> Vec<Value> {
+    let document: Value = serde_json::from_str(&told.out).unwrap();
+    document["runs"].as_array().unwrap().clone()
 }
 
 fn words(rows: &[Value], key: &str) -> Vec<String> {
@@ -71,7 +77,7 @@ fn runs_of_another_format_are_left_out_with_a_line() {
     fs::write(&manifest, old).unwrap();
     let told = runs(at, &["ls", "--format", "json"]);
     assert_eq!(told.code, 0, "{}", told.err);
-    let rows: Vec<Value> = serde_json::from_str(&told.out).unwrap();
+    let rows = rows(&told);
     assert_eq!(words(&rows, "path"), ["runs/new"]);
     let line = "left out: runs/old: run directory of format 1, expected format 2";
     assert!(told.err.contains(line), "{}", told.err);

@@ -91,5 +91,5 @@ fn runs_leave_out_columns_and_say_which() {
     let json = |columns| printed(folder.path(), &["runs", "--format", "json"], columns);
     let (narrow, whole) = (json(Some("40")), json(None));
     let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-    assert_eq!(value(&narrow)[0]["name"], value(&whole)[0]["name"]);
+    assert_eq!(value(&narrow)["runs"][0]["name"], value(&whole)["runs"][0]["name"]);
 }

@@ -109,7 +109,7 @@ fn a_study_runs_and_neither_jobs_nor_order_nor_shards_change_its_tables() {
         &["columns", "cells", "table", "paired", "study/rounds.csv", "--format", "json"],
     );
     let files: serde_json::Value = serde_json::from_str(&told.out).unwrap();
-    for file in files.as_array().unwrap() {
+    for file in files["files"].as_array().unwrap() {
         let name = file["name"].as_str().unwrap().strip_prefix("study/").unwrap();
         let head = rows(folder.join("whole").join(name)).remove(0);
         let explained =
@@ -343,6 +343,30 @@ set = { partition = { kind = "iid", min_samples = 3, attempts = 3 } }
 clients = { key = "federation.clients", values = [2, 60, 3] }
 "#;
 
+/// Every run lacks one file: its error is told once, in place of a line per run.
+#[test]
+fn an_error_of_all_runs_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let shape = "{ image = 8, patch = 4, channels = 1, dim = 12, depth = 1, heads = 3, mlp = 20 }";
+    let base = format!(
+        "schema = 2\ndata = {{ source = \"digits\", subset = 12 }}\ntasks = {{ sizes = [5, 5] }}\n\
+         partition = {{ kind = \"iid\" }}\nmethod = {{ name = \"fedavg\" }}\n\
+         federation = {{ clients = 2, rounds = 1 }}\n\
+         backbone = {{ weights = \"hf:nobody/nothing\", architecture = {shape} }}\n"
+    );
+    fs::write(folder.join("base.toml"), base).unwrap();
+    let text = "schema = 2\nbase = \"base.toml\"\nreplicates = 2\n\
+                [axes.clients]\nkey = \"federation.clients\"\nvalues = [2, 3]\n";
+    fs::write(folder.join("a.study.toml"), text).unwrap();
+    let told = study(folder, &["-q"]);
+    assert_eq!(told.code, 5, "{}", told.err);
+    let line = "failed: clients=2, seed 1, and 3 more: hf:nobody/nothing has not been fetched";
+    assert!(told.out.contains(line), "{}", told.out);
+    assert_eq!(told.out.matches("help: fetch it").count(), 1, "{}", told.out);
+    assert!(told.out.contains("4 failed"), "{}", told.out);
+}
+
 #[test]
 fn a_cell_that_fails_is_5_and_told_while_the_others_are_done() {
     let folder = folder(FAILING);
@@ -463,7 +487,7 @@ fn a_plan_and_a_status_run_nothing_and_a_changed_study_is_refused() {
     let told = runs(folder, &["-q", "--only", "label=all & more,seed=1", "--format", "json"]);
     let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
     assert_eq!(told["runs"]["done"], 1);
-    assert_eq!(told["cells"][0]["figures"]["bytes_up"].as_f64(), planned.as_f64());
+    assert_eq!(told["cells"][0]["metrics"]["bytes_up"].as_f64(), planned.as_f64());
     assert!(folder.join("studies/a/all---more/seed-1/manifest.json").exists());
     let told = runs(folder, &["--plan"]);
     assert!(told.out.contains("estimated from finished cells"), "{}", told.out);
@@ -532,7 +556,7 @@ fn typos_point_at_their_place_and_nothing_runs() {
     assert_eq!((told.code, &*told.out), (0, "a.study.toml: valid, 8 runs\n"), "{}", told.err);
     let told = tell(folder.path(), &["check", "a.study.toml", "--format", "json"]);
     let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
-    assert_eq!((&told[0]["valid"], &told[0]["runs"]), (&true.into(), &8.into()));
+    assert_eq!((&told["files"][0]["valid"], &told["files"][0]["runs"]), (&true.into(), &8.into()));
     for (arguments, hint) in [
         (&["--only", "methd=long"][..], "did you mean `method`?"),
         (&["--shard", "3/2"], "`3/2` is not a part"),

@@ -123,6 +123,7 @@ fn the_same_network_in_other_names_gives_the_same_run() {
     assert!(effective.contains("dim = 12") && effective.contains("mlp = 20"), "{effective}");
     let json = tell(folder, &["weights", "hf.safetensors", "--heads", "3", "--format", "json"]).out;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(crate::documents::faults(&crate::documents::schema("weights"), &json, ""), [""; 0]);
     assert_eq!(json["digest"], hf.1);
 }
 
@@ -272,7 +273,7 @@ fn a_network_in_several_files_is_the_same_network() {
     let (whole, parts) =
         (told_of(folder, "whole.safetensors"), told_of(folder, "model.safetensors.index.json"));
     assert_eq!(whole["digest"], parts["digest"]);
-    assert_eq!(parts["format"], "an index of several files");
+    assert_eq!(parts["file_format"], "an index of several files");
     let run = run(folder, "model.safetensors.index.json", &["-o", "one"]);
     assert_eq!(run.code, 0, "{}", run.err);
     std::fs::remove_file(folder.join("model-00002-of-00002.safetensors")).unwrap();

@@ -4,12 +4,19 @@ mod messages;
 mod profile;
 mod services;
 
+use std::collections::BTreeMap;
+
 use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::cli::failure::CliError;
-use crate::cli::{Exit, OutputFormat, print, print_text};
+use crate::cli::{Exit, OutputFormat, print, print_json, print_text};
+use crate::document::Document;
 use crate::methods::{MethodEntry, MethodFamily, Registry};
+use crate::policy::{Capability, CapabilityError};
 use crate::report::wrapped;
+use crate::scenario::reader::KeyDoc;
 
 /// List the methods, or explain one: idea, source, messages, state, parameters
 #[derive(Debug, Args)]
@@ -41,12 +48,8 @@ pub fn execute(args: &MethodsArgs, methods: &Registry) -> Result<Exit, CliError>
         }
     };
     if args.format == OutputFormat::Json {
-        let all: Vec<serde_json::Value> = shown.iter().map(|entry| json(methods, entry)).collect();
-        let document = match &args.action {
-            None => serde_json::Value::Array(all),
-            Some(_) => all.into_iter().collect(),
-        };
-        print(&format!("{document:#}\n"))?;
+        let methods = shown.iter().map(|entry| described(methods, entry)).collect();
+        print_json(&DescribedMethods { methods })?;
         return Ok(Exit::Done);
     }
     if args.action.is_some() {
@@ -119,23 +122,68 @@ fn explain(methods: &Registry, entry: &MethodEntry) -> String {
     text
 }
 
-fn json(methods: &Registry, entry: &MethodEntry) -> serde_json::Value {
-    let services: serde_json::Map<String, serde_json::Value> = services::answers(methods, entry)
-        .into_iter()
-        .map(|(service, refusal)| {
-            let why = refusal.map_or(serde_json::Value::Bool(true), |why| why.to_string().into());
-            (service.word().to_owned(), why)
-        })
-        .collect();
+/// Methods as JSON.
+#[derive(Serialize, Document)]
+pub(in crate::cli) struct DescribedMethods {
+    /// Methods, in the order of the list.
+    methods: Vec<DescribedMethod>,
+}
+
+/// Description of a method.
+#[derive(Serialize, Document)]
+struct DescribedMethod {
+    /// Value of `method.name`.
+    name: &'static str,
+    /// Name in tables and legends, if it is another.
+    name_in_print: Option<&'static str>,
+    /// List that shows the method.
+    family: Option<&'static str>,
+    /// Year of the paper.
+    year: Option<u16>,
+    /// Needs, ignored keys, client state and costs.
+    profile: Vec<ProfileSentence>,
+    /// Idea, in a sentence or two.
+    idea: &'static str,
+    /// Paper.
+    source: &'static str,
+    /// Messages, as lines of text.
+    messages: Vec<String>,
+    /// Things that server and clients keep, in words.
+    state: &'static str,
+    /// Services: true, or the reason why one is not supported.
+    #[document(keys("service"))]
+    services: BTreeMap<&'static str, Value>,
+    /// Keys of `[method]`.
+    parameters: Vec<KeyDoc>,
+}
+
+/// Statement on a method.
+#[derive(Serialize, Document)]
+struct ProfileSentence {
+    /// Topic.
+    about: &'static str,
+    /// Statement.
+    says: String,
+}
+
+fn described(methods: &Registry, entry: &MethodEntry) -> DescribedMethod {
+    let answer = |(service, refusal): (Capability, Option<CapabilityError>)| {
+        let why = refusal.map_or(Value::Bool(true), |why| why.to_string().into());
+        (service.word(), why)
+    };
     let profile = profile::of(methods, entry).into_iter();
-    let profile: Vec<_> =
-        profile.map(|(about, says)| serde_json::json!({ "about": about, "says": says })).collect();
     let messages = messages::lines(methods, entry);
-    let messages: Vec<&str> = messages.lines().map(str::trim_end).collect();
-    serde_json::json!({
-        "name": entry.name, "family": entry.family.map(MethodFamily::word), "year": entry.year(),
-        "profile": profile, "idea": entry.idea, "source": entry.source,
-        "messages": messages, "state": entry.state, "services": services,
-        "parameters": entry.params(),
-    })
+    DescribedMethod {
+        name: entry.name,
+        name_in_print: entry.name_in_print,
+        family: entry.family.map(MethodFamily::word),
+        year: entry.year(),
+        profile: profile.map(|(about, says)| ProfileSentence { about, says }).collect(),
+        idea: entry.idea,
+        source: entry.source,
+        messages: messages.lines().map(|line| line.trim_end().to_owned()).collect(),
+        state: entry.state,
+        services: services::answers(methods, entry).into_iter().map(answer).collect(),
+        parameters: entry.params(),
+    }
 }

@@ -1,13 +1,17 @@
 //! `fedcast keys`: description of every key of a scenario, from the reader's own catalogue.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
+use serde::Serialize;
 
 use crate::cli::failure::CliError;
-use crate::cli::{Exit, OutputFormat, print, print_text};
+use crate::cli::{Exit, OutputFormat, print_json, print_text};
+use crate::document::Document;
 use crate::methods::Registry;
 use crate::report::{TextTable, wrapped};
 use crate::scenario::migration::renamed_key;
-use crate::scenario::reader::{Catalogue, KnownKey, nearest};
+use crate::scenario::reader::{Catalogue, KeyDoc, KnownKey, nearest};
 use crate::scenario::{Scenario, below, sections};
 use crate::study::Study;
 
@@ -36,8 +40,7 @@ pub struct KeysArgs {
 pub fn execute(args: &KeysArgs, methods: &Registry) -> Result<Exit, CliError> {
     let keys = asked(args.section.as_deref(), methods)?;
     if args.format == OutputFormat::Json {
-        let all: Vec<serde_json::Value> = keys.iter().map(json).collect();
-        print(&format!("{:#}\n", serde_json::Value::from(all)))?;
+        print_json(&KnownKeys { keys: keys.iter().map(ListedKey::of).collect() })?;
         return Ok(Exit::Done);
     }
     let text = match args.section {
@@ -229,10 +232,26 @@ fn kind(key: &KnownKey) -> String {
     if meanings { key.doc.kind.to_owned() } else { values(key) }
 }
 
-fn json(key: &KnownKey) -> serde_json::Value {
-    let with: serde_json::Map<String, serde_json::Value> =
-        key.with.iter().map(|(other, words)| (other.clone(), words.clone().into())).collect();
-    let mut document = serde_json::json!(key.doc);
-    document["with"] = with.into();
-    document
+/// Keys as JSON.
+#[derive(Serialize, Document)]
+pub(in crate::cli) struct KnownKeys<'a> {
+    /// Keys, in the order of the list.
+    keys: Vec<ListedKey<'a>>,
+}
+
+/// Key with the condition under which it is valid.
+#[derive(Serialize, Document)]
+struct ListedKey<'a> {
+    #[serde(flatten)]
+    doc: &'a KeyDoc,
+    /// Conditions: other keys, and their words with which this key is valid.
+    #[document(keys("key"))]
+    with: BTreeMap<&'a str, &'a [String]>,
+}
+
+impl<'a> ListedKey<'a> {
+    fn of(key: &'a KnownKey) -> ListedKey<'a> {
+        let with = key.with.iter().map(|(other, words)| (other.as_str(), words.as_slice()));
+        ListedKey { doc: &key.doc, with: with.collect() }
+    }
 }

@@ -9,6 +9,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+pub(super) use show::RunDescription;
+pub(super) use table::RunList;
+
 use super::failure::CliError;
 use super::{Exit, OutputFormat};
 use crate::methods::Registry;

@@ -2,14 +2,30 @@
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
+
 use super::ShowArgs;
 use super::table::RunRow;
 use crate::cli::failure::CliError;
-use crate::cli::{Exit, OutputFormat, given, print, print_text};
-use crate::experiment::ScenarioId;
+use crate::cli::{Exit, OutputFormat, given, print_json, print_text};
+use crate::document::Document;
+use crate::experiment::{Manifest, ScenarioId};
 use crate::methods::Registry;
 use crate::quantity::Bytes;
+use crate::report::Summary;
 use crate::results::{Metric, RunRecord, State};
+
+/// Description of a run as JSON.
+#[derive(Serialize, Document)]
+pub(in crate::cli) struct RunDescription<'a> {
+    #[document(of = "the run")]
+    run: RunRow,
+    #[document(of = "the run, in manifest.json")]
+    manifest: &'a Manifest,
+    /// Results, as in summary.json; none before the run ends.
+    #[document(content = Summary::CONTENT)]
+    summary: Option<&'a serde_json::Value>,
+}
 
 /// Prints the description of a run.
 pub(super) fn show(args: &ShowArgs, methods: &Registry) -> Result<Exit, CliError> {
@@ -18,10 +34,8 @@ pub(super) fn show(args: &ShowArgs, methods: &Registry) -> Result<Exit, CliError
     match args.format {
         OutputFormat::Human => print_text(&render(&run))?,
         OutputFormat::Json => {
-            let text = serde_json::json!({
-                "run": RunRow::of(&run), "manifest": run.manifest, "summary": run.summary,
-            });
-            print(&format!("{text:#}\n"))?;
+            let (manifest, summary) = (&run.manifest, run.summary.as_ref());
+            print_json(&RunDescription { run: RunRow::of(&run), manifest, summary })?;
         }
     }
     Ok(Exit::Done)

@@ -10,7 +10,8 @@ use serde::Serialize;
 use super::{ListArgs, Sort};
 use crate::cli::failure::CliError;
 use crate::cli::stderr::print_status;
-use crate::cli::{Exit, OutputFormat, given, print, print_text};
+use crate::cli::{Exit, OutputFormat, given, print, print_json, print_text};
+use crate::document::Document;
 use crate::experiment::names;
 use crate::methods::Registry;
 use crate::quantity::Bytes;
@@ -18,17 +19,34 @@ use crate::report::screen;
 use crate::report::text_table::{TextTable, percent};
 use crate::results::{FoundRuns, Metric, RunRecord, State};
 
+/// List of runs as JSON.
+#[derive(Debug, Serialize, Document)]
+pub(in crate::cli) struct RunList<'a> {
+    /// Runs, in the order of the list.
+    runs: &'a [RunRow],
+}
+
 /// Row of a run in the list.
-#[derive(Debug, Serialize)]
-pub(super) struct RunRow {
+#[derive(Debug, Serialize, Document)]
+pub(in crate::cli) struct RunRow {
+    /// Run directory.
     path: PathBuf,
+    /// Name of the scenario.
     name: String,
+    /// Name of the method.
     method: String,
+    /// Seed of the run.
     seed: u64,
+    /// `running`, `killed`, `done`, `interrupted` or `failed`.
     status: State,
+    /// Closed rounds.
     rounds: u64,
+    /// Final average accuracy.
+    #[document(unit = "share")]
     faa: Option<f64>,
+    /// Bytes of delivered uploads.
     bytes_up: Option<u64>,
+    /// Bytes of delivered downloads.
     bytes_down: Option<u64>,
     /// Size of all files of the run, in bytes.
     pub(super) size_bytes: u64,
@@ -116,11 +134,7 @@ pub(super) fn list(args: &ListArgs, methods: &Registry) -> Result<Exit, CliError
     });
     sort(&mut rows, args.sort);
     match args.format {
-        OutputFormat::Json => {
-            let text = serde_json::to_string_pretty(&rows)
-                .map_err(|error| CliError::Unexpected(error.to_string()))?;
-            print(&format!("{text}\n"))?;
-        }
+        OutputFormat::Json => print_json(&RunList { runs: &rows })?,
         OutputFormat::Human if rows.is_empty() => {
             let all = found.len();
             let folder = folder.display();

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::document::Document;
+
 /// Seconds of one worker by unit of work, measured by a [`trial`](super::trial()).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Document)]
 pub struct Costs {
     /// The day it was measured, in UTC: `2026-11-22`.
     pub measured: String,

@@ -19,10 +19,11 @@ pub use kept::{KeptCosts, cache_folder, cost_key};
 pub use trial::trial;
 
 use super::plan::{Plan, PlannedPhase};
+use crate::document::Document;
 use crate::scenario::{Cadence, Curve, Scenario};
 
 /// Estimate of a run's use of the machine that its costs were measured on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Document)]
 pub struct Estimate {
     /// Seconds from start to end, without reading data and weights.
     pub wall_s: f64,

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::document::Document;
 use crate::federation::FrameBytes;
 
 /// One frame by part, in bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Document)]
 pub struct PlannedFrame {
     /// The whole frame: `control + payload`.
     pub frame: u64,
@@ -37,7 +38,7 @@ impl PlannedFrame {
 }
 
 /// The frames of a phase in one direction: the smallest, the largest, and their sum.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Document)]
 pub struct FrameRange {
     /// Number of frames.
     pub frames: u64,

@@ -16,12 +16,13 @@ use serde::Serialize;
 pub use blueprint::{Blueprint, Faults, plan};
 pub use frame::{FrameRange, PlannedFrame};
 
+use crate::document::Document;
 use crate::policy::UploadSize;
 use crate::quantity::Bytes;
 use crate::scenario::HeldOut;
 
 /// Content of `fedcast plan` about a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Document)]
 pub struct Plan {
     /// Name of the scenario.
     pub name: String,
@@ -61,7 +62,7 @@ pub struct Plan {
 }
 
 /// Bytes that are held between rounds, at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Document)]
 pub struct Held {
     /// Bytes held by the server.
     pub server: u64,
@@ -83,7 +84,7 @@ impl Plan {
 const BYTES_PER_NUMBER: u64 = 4;
 
 /// The backbone a run adapts.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Document)]
 pub struct PlannedBackbone {
     /// Word in a scenario: `vit`, `resnet18`, `bert`, `pixels`.
     pub kind: &'static str,
@@ -111,7 +112,7 @@ impl PlannedBackbone {
 }
 
 /// One phase of one task.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Document)]
 pub struct PlannedPhase {
     /// The task, from 1.
     pub task: u32,
@@ -157,7 +158,7 @@ pub struct PlannedPhase {
 }
 
 /// The uploads of the client that sends most, over the whole run, in phases of one name.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Document)]
 pub struct OneClient {
     /// Name of the phases.
     pub phase: String,
@@ -168,7 +169,7 @@ pub struct OneClient {
 }
 
 /// Sums over a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Document)]
 pub struct Total {
     /// Number of rounds that close, over all tasks and phases.
     pub rounds: u64,

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::{RunFile, entry};
-use crate::document::{Content, Document, Key};
+use crate::document::{CellType, Content, Document, Key};
 use crate::experiment::{Manifest, names};
 use crate::federation::Span;
 use crate::report::Summary;
@@ -70,6 +70,14 @@ fn list(columns: &mut Vec<Column>, path: &str, key: &Key, of: &'static str) {
             Content::Keys(keys) => {
                 let of = if key.of.is_empty() { of } else { key.of };
                 return keys.iter().for_each(|inner| list(columns, &name, inner, of));
+            }
+            Content::Flag | Content::Any => {
+                return columns.push(Column {
+                    name: name.leak(),
+                    cells: CellType::Text,
+                    unit: "",
+                    meaning: key.meaning,
+                });
             }
             Content::Value(cells, unit) => {
                 let meaning = match of {

@@ -73,6 +73,21 @@ pub fn json_schema(document: RunDocument) -> Value {
     schema
 }
 
+/// Returns the schema of a document that a command prints, of this version of its form.
+///
+/// As in [`json_schema`], only `format` is required, and other keys are refused.
+pub fn printed_schema(name: &str, title: &str, content: Content, format: u32) -> Value {
+    let mut schema = object_of(content);
+    schema["properties"]["format"] =
+        json!({ "const": format, "description": "version of the document" });
+    schema["required"] = json!(["format"]);
+    schema["type"] = "object".into();
+    schema["$schema"] = DIALECT.into();
+    schema["$id"] = format!("urn:fedcast:{name}:{format}").into();
+    schema["title"] = title.into();
+    schema
+}
+
 fn object_of(content: Content) -> Value {
     value(&Key { content, ..Key::BLANK }, content)
 }
@@ -116,6 +131,10 @@ fn value(key: &Key, content: Content) -> Value {
             }
             schema
         }
+        Content::Flag => {
+            json!({ "type": ["boolean", "null"], "description": key.meaning })
+        }
+        Content::Any => json!({ "description": key.meaning }),
         Content::List(entry) => json!({ "type": ["array", "null"], "items": value(key, *entry) }),
         Content::Map(of) => {
             json!({ "type": ["object", "null"], "additionalProperties": value(key, *of) })

@@ -15,16 +15,17 @@
 mod documents;
 mod json_schema;
 
-pub use json_schema::{RunDocument, json_schema};
+pub use json_schema::{RunDocument, json_schema, printed_schema};
 use serde::Serialize;
 
 use super::column::{Column, Columns};
 use super::text_table::{TextTable, wrapped};
 use super::{confusion, tables, wall_rounds};
+use crate::document::Document;
 use crate::experiment::names;
 
 /// A file, or a folder of files, of a run directory.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Document)]
 pub struct RunFile {
     /// Name in the run directory, such as `rounds.csv`.
     pub name: &'static str,

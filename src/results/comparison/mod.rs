@@ -15,6 +15,7 @@ pub use limit::MetricLimit;
 use super::differences::Differences;
 use super::trace::{FirstDifferences, Trace};
 use super::{Arm, Better, Metric, Paired, ResultsError, Spread};
+use crate::document::Document;
 use crate::experiment::Seeds;
 use crate::methods::Registry;
 use crate::report::words::CONTROL;
@@ -37,7 +38,7 @@ const USUAL: [&str; 13] = [
 ];
 
 /// Comparison of groups of runs with the first group.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Document)]
 pub struct Comparison {
     /// Groups in order; the first is the baseline.
     pub groups: Vec<Group>,
@@ -52,7 +53,7 @@ pub struct Comparison {
 }
 
 /// Group of runs in a comparison.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Document)]
 pub struct Group {
     /// Name as given, or label of the arm.
     pub name: String,
@@ -69,7 +70,7 @@ pub struct Group {
 }
 
 /// First differences of a group from the first group.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Document)]
 pub struct Parting {
     /// Seeds of the compared runs.
     pub seeds: Seeds,
@@ -79,7 +80,7 @@ pub struct Parting {
 }
 
 /// A metric of all groups.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Document)]
 pub struct MetricRow {
     /// Name of the metric, as in `--metric`.
     pub name: String,
@@ -95,7 +96,7 @@ pub struct MetricRow {
 }
 
 /// Difference of a group from the first group.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 pub struct Against {
     /// Mean difference.
     pub difference: f64,
@@ -110,7 +111,7 @@ pub struct Against {
 }
 
 /// Verdict on a group, compared with the first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Document)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The group is better than the first, significantly if there are several pairs.

@@ -6,6 +6,7 @@ use super::places::{FileForm, is_path};
 use super::renaming::{TextEdit, old_names, with_edits};
 use super::table::{NEW_SCHEMA, OLD_SCHEMA};
 use super::tokens::{DocumentToken, TokenContent, document_tokens};
+use crate::document::Document;
 use crate::scenario::ScenarioError;
 use crate::scenario::reader::{
     Node, ReadingReport, SourceText, TextSpan, TomlValue, ValueFault, read_document,
@@ -21,7 +22,7 @@ pub struct Migrated {
 }
 
 /// Name that a migration replaces.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Document)]
 pub struct RenamedName {
     /// First line with the old name, from 1.
     pub line: usize,

@@ -13,8 +13,10 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use crate::document::Document;
+
 /// Error of a scenario.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Document)]
 pub struct Diagnostic {
     /// Problem, in one line.
     pub message: String,
@@ -27,7 +29,7 @@ pub struct Diagnostic {
 }
 
 /// Part of one line. Lines and columns (in characters) count from 1.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Document)]
 pub struct SourceSpan {
     /// File as the user gave it, or `--set`.
     pub file: String,

@@ -5,6 +5,8 @@ use serde::Serialize;
 use super::choice::Words;
 use super::readable::Readable;
 
+use crate::document::Document;
+
 /// Key of a table.
 #[derive(Clone, Debug)]
 pub struct Param<T> {
@@ -145,7 +147,7 @@ pub(super) struct Bounds {
 }
 
 /// Description of a key, as text.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Document)]
 pub struct KeyDoc {
     /// Path inside the table that was described, such as `optimizer.lr`.
     pub key: String,

@@ -5,6 +5,7 @@
 
 mod formats;
 mod latex;
+mod latex_text;
 mod layout;
 
 use layout::LatexLayout;

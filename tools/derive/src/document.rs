@@ -36,8 +36,9 @@ pub fn derive(input: &DeriveInput) -> Result<TokenStream> {
         _ => return Err(nothing(input)),
     };
     let name = &input.ident;
+    let (parameters, arguments, conditions) = input.generics.split_for_impl();
     Ok(quote! {
-        impl crate::document::Document for #name {
+        impl #parameters crate::document::Document for #name #arguments #conditions {
             const CONTENT: crate::document::Content = #content;
         }
     })
@@ -185,6 +186,23 @@ mod tests {
         ];
         let expected = quote!(crate::document::Content::Keys(&[#(#keys),*]));
         assert_eq!(written(report), content(quote!(Report), expected));
+    }
+
+    #[test]
+    fn a_document_may_borrow_its_values() {
+        let planned = parse_quote! {
+            struct Planned<'a> {
+                /// Plan.
+                #[serde(flatten)]
+                plan: &'a Plan,
+            }
+        };
+        let written = written(planned);
+        let begin = quote!(impl<'a> crate::document::Document for Planned<'a>).to_string();
+        assert!(written.starts_with(&begin), "{written}");
+        assert!(
+            written.contains(&quote!(<&'a Plan as crate::document::Document>::CONTENT).to_string())
+        );
     }
 
     #[test]

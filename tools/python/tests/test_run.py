@@ -56,6 +56,8 @@ def test_exception_of_callback_ends_the_run_and_it_resumes(scenario, run, tmp_pa
 
 def test_ctrl_c_interrupts(table, tmp_path):
     long = fedcast.Scenario.from_dict(table, {"federation.rounds": 100_000})
+    # A shell starts programs in the background with Ctrl-C ignored, and Python keeps that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     before = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
     before.start()
     with pytest.raises(KeyboardInterrupt):

@@ -81,4 +81,5 @@ def test_plan_is_that_of_the_program(scenario, tmp_path):
     file = tmp_path / "small.toml"
     file.write_text(scenario.to_toml())
     printed = json.loads(program("plan", file, "--format", "json").stdout)
+    assert printed.pop("format") == 1
     assert printed == {key: value for key, value in scenario.plan().items() if key != "notes"}

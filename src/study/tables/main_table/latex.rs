@@ -1,5 +1,6 @@
 //! Main table as LaTeX: methods as rows, another axis as columns, a part of the table for each metric.
 
+use super::latex_text::escaped;
 use super::layout::LatexColumns;
 use super::{MainTable, MainTableRow};
 use crate::study::Point;
@@ -175,22 +176,4 @@ fn letter(note: usize) -> String {
 
 fn marked(note: usize) -> String {
     format!("\\tnote{{{}}}", letter(note))
-}
-
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' | '%' | '$' | '#' | '_' | '{' | '}' => {
-                escaped.push('\\');
-                escaped.push(c);
-            }
-            '~' => escaped.push_str("\\textasciitilde{}"),
-            '^' => escaped.push_str("\\textasciicircum{}"),
-            '\\' => escaped.push_str("\\textbackslash{}"),
-            '²' => escaped.push_str("\\textsuperscript{2}"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
