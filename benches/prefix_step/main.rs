@@ -3,6 +3,7 @@
 //!
 //! * `prefix`: frozen backbone, 100 + 100 prefix vectors in 5 blocks and a 100-way head train;
 //! * `full`: every parameter trains;
+//! * `lora`: frozen backbone, pairs of rank 4 at queries and values of all blocks and the head train;
 //! * `embedded`: the prefix step of the small network that ships with the program (17 tokens).
 //!
 //! ```text
@@ -21,6 +22,7 @@ mod stock;
 
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use candle_core::{Device, Tensor, Var};
@@ -28,7 +30,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use fedcast::experiment::keep_freed_memory;
 use fedcast::model::vit::Checkpoint;
 use fedcast::model::{
-    Adaptation, EMBEDDED_CONFIG, LinearHead, ModelError, ParameterSet, Vit, VitConfig, ops,
+    Adaptation, EMBEDDED_CONFIG, LinearHead, LoraPlace, LoraShape, ModelError, ParameterSet,
+    Variables, Vit, VitConfig, loras_of, ops,
 };
 use fedcast::numerics::distributions::fill_normal;
 use fedcast::numerics::streams::{Domain, StreamKey};
@@ -47,6 +50,8 @@ struct Setting {
     pixels: Tensor,
     labels: Vec<u32>,
     prompts: Vec<Var>,
+    /// Low-rank pairs of all blocks.
+    pairs: Variables,
     head: LinearHead,
 }
 
@@ -76,6 +81,8 @@ impl Setting {
     }
 
     fn new(config: VitConfig, weights: ParameterSet) -> Result<Setting, ModelError> {
+        let places = vec![LoraPlace::Q, LoraPlace::V];
+        let shape = LoraShape { vit: config, blocks: config.depth, places, rank: 4, tasks: None };
         let start = LinearHead::initial_parameters(CLASSES, config.dim, key().step(1));
         Ok(Setting {
             config,
@@ -85,6 +92,7 @@ impl Setting {
             prompts: (0..PROMPTED)
                 .map(|j| Ok(Var::from_tensor(&normal(&[PROMPT, config.dim], 0.1, 1 + j as u64)?)?))
                 .collect::<Result<_, ModelError>>()?,
+            pairs: shape.initial_parameters(key().step(2)).variables(&Device::Cpu)?,
             head: LinearHead::with_trainables(&start)?.0,
         })
     }
@@ -94,7 +102,17 @@ impl Setting {
             true => Adaptation::prompts(self.prompts.iter().map(Var::as_tensor))?,
             false => Adaptation::none(),
         };
-        let logits = self.head.logits(&vit.features(&self.pixels, &adaptation)?)?;
+        self.step(vit, &adaptation)
+    }
+
+    fn low_rank(&self, vit: &Vit) -> Result<f32, ModelError> {
+        let factor = |(name, var): &(Arc<str>, Var)| (name.clone(), vec![var.as_tensor().clone()]);
+        let loras = loras_of(self.pairs.iter().map(factor))?;
+        self.step(vit, &Adaptation { loras, ..Adaptation::none() })
+    }
+
+    fn step(&self, vit: &Vit, adaptation: &Adaptation) -> Result<f32, ModelError> {
+        let logits = self.head.logits(&vit.features(&self.pixels, adaptation)?)?;
         let loss = ops::cross_entropy(&logits, &self.labels, 10..20)?;
         black_box(loss.backward()?);
         Ok(loss.to_scalar()?)
@@ -165,6 +183,7 @@ fn steps(criterion: &mut Criterion) -> Result<(), ModelError> {
         b.iter(|| setting.stock(&stock_frozen, true));
     });
     group.bench_function("full step", |b| b.iter(|| setting.ours(&trained, false)));
+    group.bench_function("lora step", |b| b.iter(|| setting.low_rank(&frozen)));
     group.bench_function("embedded step", |b| b.iter(|| small.ours(&embedded, true)));
     group.bench_function("features", |b| {
         b.iter(|| frozen.features(&setting.pixels, &Adaptation::none()));

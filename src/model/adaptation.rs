@@ -9,7 +9,7 @@ use candle_core::{D, Tensor};
 
 use super::input_hook::{InputHook, LinearLayer};
 use super::lora::LoraBlock;
-use super::ops::SampleGroups;
+use super::ops::{AdaptedLinear, Affine, LowRankPair, SampleGroups};
 use super::{Adapter, Dropout, ModelError, PromptTokens};
 
 /// Extra keys and values of one block's attention, seen by every query of the block. Not projected, not normalized,
@@ -106,11 +106,25 @@ impl Adaptation {
         [adapted, tokens, prefix, loras].into_iter().flatten().min()
     }
 
-    /// Returns true if these linear layers of a block are unobserved and unchanged: no tap, no low-rank pairs.
-    pub(super) fn leaves(&self, block: usize, layers: [LinearLayer; 2]) -> bool {
-        let pairs = self.loras.get(block).and_then(Option::as_ref);
-        let changed = |lora: &LoraBlock| lora.pairs.keys().any(|at| layers.contains(&at.layer()));
-        self.tap.is_none() && !pairs.is_some_and(changed)
+    /// Returns true if this linear layer of a block has low-rank pairs.
+    pub(super) fn has_pairs(&self, block: usize, layer: LinearLayer) -> bool {
+        let lora = self.loras.get(block).and_then(Option::as_ref);
+        lora.is_some_and(|lora| lora.pairs.keys().any(|place| place.layer() == layer))
+    }
+
+    /// Returns a linear layer of a block with its low-rank pairs.
+    pub(super) fn adapted(
+        &self,
+        (block, at): (usize, LinearLayer),
+        layer: &Affine,
+    ) -> AdaptedLinear {
+        let outputs = layer.bias.elem_count();
+        let lora = self.loras.get(block).and_then(Option::as_ref);
+        let pairs = lora
+            .into_iter()
+            .flat_map(|lora| lora.at(at, outputs))
+            .map(|(pair, first)| LowRankPair { a: pair.a.clone(), b: pair.b.clone(), first });
+        AdaptedLinear { pairs: pairs.collect(), layer: layer.clone() }
     }
 
     /// Returns the output of a linear layer with what pairs add to it. `plain` computes it from the input `x`, which

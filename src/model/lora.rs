@@ -128,6 +128,11 @@ impl LoraPair {
         };
         linear(&linear(x, &self.a)?, &self.b)
     }
+
+    /// Returns `out`.
+    fn outputs(&self) -> usize {
+        self.b.dims().iter().rev().nth(1).copied().unwrap_or(0)
+    }
 }
 
 /// All pairs of a block.
@@ -138,6 +143,20 @@ pub struct LoraBlock {
 }
 
 impl LoraBlock {
+    /// Returns the pairs at a layer of as many outputs, each with its first column, in the order in which they are added.
+    pub(super) fn at(
+        &self,
+        layer: LinearLayer,
+        outputs: usize,
+    ) -> impl Iterator<Item = (&LoraPair, usize)> {
+        let places = self.pairs.iter().filter(move |(place, _)| place.layer() == layer);
+        let pairs = places.flat_map(|(place, pairs)| pairs.iter().map(move |pair| (*place, pair)));
+        pairs.map(move |(place, pair)| match place {
+            LoraPlace::V => (pair, outputs.saturating_sub(pair.outputs())),
+            _ => (pair, 0),
+        })
+    }
+
     /// Returns the output `y` of a layer with what pairs add to it; `x` is its input.
     pub(super) fn added(
         &self,
@@ -146,19 +165,9 @@ impl LoraBlock {
         x: &Tensor,
         groups: Option<&SampleGroups>,
     ) -> Result<Tensor> {
-        let mut y = y;
-        for (place, pairs) in self.pairs.iter().filter(|(place, _)| place.layer() == layer) {
-            for pair in pairs {
-                let own = pair.forward(x, groups)?;
-                let others = y.dim(D::Minus1)? - own.dim(D::Minus1)?;
-                y = match place {
-                    LoraPlace::Q => ops::add_columns(&y, &own, 0)?,
-                    LoraPlace::V => ops::add_columns(&y, &own, others)?,
-                    _ => (y + own)?,
-                };
-            }
-        }
-        Ok(y)
+        let outputs = y.dim(D::Minus1)?;
+        self.at(layer, outputs)
+            .try_fold(y, |y, (pair, first)| ops::add_columns(&y, &pair.forward(x, groups)?, first))
     }
 }
 

@@ -182,12 +182,12 @@ impl WideWork for ByInput<'_> {
 }
 
 /// Adds the gradient of the affine over all rows.
-struct ByAffine<'a> {
-    x: &'a [f32],
-    g: &'a [f32],
-    by_weight: &'a mut [f32],
-    by_bias: &'a mut [f32],
-    eps: f32,
+pub(super) struct ByAffine<'a> {
+    pub x: &'a [f32],
+    pub g: &'a [f32],
+    pub by_weight: &'a mut [f32],
+    pub by_bias: &'a mut [f32],
+    pub eps: f32,
 }
 
 impl WideWork for ByAffine<'_> {

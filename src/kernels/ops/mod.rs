@@ -40,6 +40,8 @@
 //!
 //! [`frozen_attention()`] and [`frozen_perceptron()`] are the halves of a transformer block whose layers are frozen,
 //! each as one op with the bits of those above, on the CPU in `f32` only; [`Affine`] is what computes them elsewhere.
+//! [`trained_attention()`] and [`trained_perceptron()`] are the same halves where layers, or low-rank pairs parallel to
+//! them, train.
 //!
 //! The `_at` forms of linear layer and attention take a [`Precision`] of products.
 //!
@@ -70,6 +72,7 @@ mod attention_composed;
 mod attention_kernel;
 mod batch_norm;
 mod bf16;
+mod bundle;
 mod by_row;
 mod channel_moments;
 mod conv2d;
@@ -99,6 +102,7 @@ mod storage;
 mod sums;
 mod tanh;
 pub mod testing;
+mod trained;
 mod unfold;
 mod unit_rows;
 mod upsample;
@@ -131,5 +135,6 @@ pub use softmax::softmax;
 pub use storage::{served, without_kernels};
 pub use sums::{mean, mean_all, sum, sum_all};
 pub use tanh::tanh;
+pub use trained::{AdaptedLinear, LowRankPair, trained_attention, trained_perceptron};
 pub use unit_rows::unit_rows;
 pub use upsample::upsample;

@@ -44,11 +44,10 @@ impl TransformerBlock {
     ) -> Result<Tensor> {
         let (prefix, groups) = (adaptation.prefix_of(block), adaptation.groups.as_ref());
         let (heads, members) = (config.heads, groups.filter(|_| !adaptation.per_sample));
-        if adaptation.leaves(block, [LinearLayer::Qkv, LinearLayer::Proj]) {
-            let (eps, layers) = (config.norm_eps, [&self.qkv, &self.proj]);
+        // A tap sees the input of every layer, which the halves as one op do not show.
+        if adaptation.tap.is_none() {
             let attended = Attended { heads, prefix, queries, members };
-            let half = ops::frozen_attention(x, &self.norm1, eps, layers, attended, groups)?;
-            if let Some(y) = half {
+            if let Some(y) = self.attention_as_one(x, config, (adaptation, block), attended)? {
                 return Ok(y);
             }
         }
@@ -68,6 +67,48 @@ impl TransformerBlock {
         x + mixed
     }
 
+    /// Computes the first half as one op; `None` where it has to be computed layer by layer.
+    fn attention_as_one(
+        &self,
+        x: &Tensor,
+        config: &VitConfig,
+        (adaptation, block): (&Adaptation, usize),
+        attended: Attended<'_>,
+    ) -> Result<Option<Tensor>> {
+        let (norm, eps, groups) = (&self.norm1, config.norm_eps, adaptation.groups.as_ref());
+        let places = [(LinearLayer::Qkv, &self.qkv), (LinearLayer::Proj, &self.proj)];
+        if !places.iter().any(|(at, _)| adaptation.has_pairs(block, *at)) {
+            let layers = places.map(|(_, layer)| layer);
+            let half = ops::frozen_attention(x, norm, eps, layers, attended, groups)?;
+            if half.is_some() {
+                return Ok(half);
+            }
+        }
+        let layers = places.map(|(at, layer)| adaptation.adapted((block, at), layer));
+        ops::trained_attention(x, norm, eps, layers, attended, groups)
+    }
+
+    /// Computes the second half as one op; `None` where it has to be computed layer by layer.
+    fn perceptron_as_one(
+        &self,
+        x: &Tensor,
+        config: &VitConfig,
+        (adaptation, block): (&Adaptation, usize),
+    ) -> Result<Option<Tensor>> {
+        let (norm, eps, groups) = (&self.norm2, config.norm_eps, adaptation.groups.as_ref());
+        let places = [(LinearLayer::Fc1, &self.fc1), (LinearLayer::Fc2, &self.fc2)];
+        let activation = config.activation;
+        if !places.iter().any(|(at, _)| adaptation.has_pairs(block, *at)) {
+            let layers = places.map(|(_, layer)| layer);
+            let half = ops::frozen_perceptron(x, norm, eps, layers, activation, groups)?;
+            if half.is_some() {
+                return Ok(half);
+            }
+        }
+        let layers = places.map(|(at, layer)| adaptation.adapted((block, at), layer));
+        ops::trained_perceptron(x, norm, eps, layers, activation, groups)
+    }
+
     /// Computes the second half.
     fn perceptron(
         &self,
@@ -77,11 +118,8 @@ impl TransformerBlock {
     ) -> Result<Tensor> {
         let groups = adaptation.groups.as_ref();
         // With an adapter the gradient of `x` is a sum of three, whose order is the ops'.
-        let left = adaptation.leaves(block, [LinearLayer::Fc1, LinearLayer::Fc2]);
-        if left && !adaptation.has_adapter(block) {
-            let (eps, layers) = (config.norm_eps, [&self.fc1, &self.fc2]);
-            let (norm, activation) = (&self.norm2, config.activation);
-            if let Some(y) = ops::frozen_perceptron(x, norm, eps, layers, activation, groups)? {
+        if adaptation.tap.is_none() && !adaptation.has_adapter(block) {
+            if let Some(y) = self.perceptron_as_one(x, config, (adaptation, block))? {
                 return Ok(y);
             }
         }

@@ -119,7 +119,7 @@ impl LayerProduct<'_> {
 }
 
 /// Division of samples into pieces that go through a half together.
-pub(super) struct Pieces {
+pub(in super::super) struct Pieces {
     /// The samples of each member of a pack: in `f32` a product has the bits that it has when its member is alone.
     groups: SampleGroups,
     precision: Precision,
@@ -132,6 +132,11 @@ impl Pieces {
         let groups = groups.cloned().unwrap_or_else(|| SampleGroups::one(batch));
         groups.fit("frozen block", batch)?;
         Ok(Pieces { groups, precision })
+    }
+
+    /// Returns the rows of each member, for `each` rows per sample.
+    pub fn members(&self, each: usize) -> Vec<Range<usize>> {
+        self.groups.runs().map(|run| run.start * each..run.end * each).collect()
     }
 
     /// Returns the rows of pieces, one behind the other, for `each` rows per sample.

@@ -16,6 +16,7 @@ mod layers;
 mod perceptron;
 
 pub use attention::{Attended, frozen_attention};
+pub(super) use layers::Pieces;
 pub use perceptron::frozen_perceptron;
 
 #[cfg(test)]
