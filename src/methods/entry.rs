@@ -31,6 +31,8 @@ pub struct MethodEntry {
     pub clip: Option<f64>,
     /// True if it can learn from the frozen features of another method (`[method.first]`).
     pub upon_features: bool,
+    /// True if another method can learn from its features.
+    pub lends_features: bool,
     /// Reads its settings.
     pub read: ReadRecipe,
 }
@@ -50,6 +52,7 @@ impl MethodEntry {
             state: "",
             clip: None,
             upon_features: false,
+            lends_features: true,
             read: Arc::new(move |table| Box::new(read(table))),
         }
     }

@@ -117,8 +117,17 @@ impl Registry {
             if name == NO_FIRST {
                 return None;
             }
-            if let Err(unknown) = self.find(&name) {
-                table.reject("name", &unknown.to_string(), "unknown method", &unknown.help);
+            let refused = match self.find(&name) {
+                Ok(first) if first.lends_features => None,
+                Ok(_) => Some((
+                    format!("`{name}` leaves the backbone as it is, so that it adapts no features"),
+                    "adapts no features",
+                    "name a method that trains or prompts the backbone, or `none`".to_owned(),
+                )),
+                Err(unknown) => Some((unknown.to_string(), "unknown method", unknown.help)),
+            };
+            if let Some((message, label, help)) = refused {
+                table.reject("name", &message, label, &help);
                 table.accept_rest();
                 return None;
             }
@@ -233,6 +242,11 @@ mod tests {
         let of = |name| Registry::builtin().find(name).unwrap().params();
         assert!(of("stsa").iter().any(|key| key.key == "first.name"));
         assert!(of("hgp").iter().all(|key| !key.key.starts_with("first")));
+
+        let alone: toml::Table = "[first]\nname = \"fedcil\"".parse().unwrap();
+        let section = MethodSection::new("stsa", alone);
+        let error = Registry::builtin().build(&section, &facts()).err().unwrap().to_string();
+        assert!(error.contains("`fedcil` leaves the backbone as it is"), "{error}");
 
         let none: toml::Table = "[first]\nname = \"none\"".parse().unwrap();
         let section = MethodSection::new("stsa", none);

@@ -66,7 +66,8 @@ impl Scenario {
             let bytes = lines.iter().flat_map(held).flatten().collect::<Vec<u8>>();
             *file = PathBuf::from(blake3::hash(&bytes).to_hex().as_str());
         }
-        method_files::by_content(content.method.parameters_mut());
+        let method = content.method.name.clone();
+        method_files::by_content(&method, content.method.parameters_mut());
         for (_, _, distribution) in content.laws_mut() {
             if let DistributionKindSection::Empirical { file, values, .. } = &mut distribution.shape
             {

@@ -63,6 +63,9 @@ fn other_links_and_speeds_give_the_times_that_a_run_would_have() {
     let same = what_if(folder, &["--set", "time.ms_per_sample=5"]);
     let same: serde_json::Value = serde_json::from_str(&same.out).unwrap();
     assert_eq!(same["recorded"], same["retimed"], "identical settings, identical times");
+    let rounds = same["rounds"].as_array().unwrap();
+    assert!(!rounds.is_empty());
+    assert!(rounds.iter().all(|round| round["recorded_s"] == round["retimed_s"]), "{rounds:?}");
     assert_eq!(same["digests"], digests(folder, "run"));
     as_a_run(folder, &["--set", "time.preset=mobile", "--set", "links.preset=mobile"]);
     as_a_run(folder, &["--set", "time.ms_per_sample=80", "--set", "links.server_up_mb_per_s=0.02"]);

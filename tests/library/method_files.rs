@@ -60,3 +60,18 @@ fn the_content_of_embeddings_is_in_the_hash() {
     assert_ne!(one, hash(2, "0.75"), "another content");
     assert_ne!(one, hash(0, "0.25"), "in the same place");
 }
+
+#[test]
+fn a_method_before_one_on_features_names_files_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path(), "0.5");
+    let lander = "name = \"lander\", embedding_width = 2, embeddings = \"vectors/table.csv\"";
+    let upon = format!("name = \"stsa\", first = {{ {lander} }}");
+    std::fs::write(&path, SCENARIO.replace(lander, &upon)).unwrap();
+    let one = loaded(&path, &[]).unwrap();
+    let kept = one.method.parameters()["first"]["embeddings"].as_str().unwrap().to_owned();
+    assert!(Path::new(&kept).is_absolute() && kept.ends_with("vectors/table.csv"), "{kept}");
+    let rows: String = (0..10).map(|class| format!("{class},0.25\n")).collect();
+    std::fs::write(folder.path().join("vectors/table.csv"), rows).unwrap();
+    assert_ne!(one.hash(), loaded(&path, &[]).unwrap().hash(), "another content");
+}

@@ -20,7 +20,8 @@
 //! Defaults are those of the release (daiqing98/FedCIL) on CIFAR-10.
 //!
 //! * It multiplies `k1`, `k2` and `k3`, the paper's consistency, by 0. Keys have their weights; values of the paper are
-//!   not in its code. Neither side of a divergence is detached, and the terms begin in the second round of a task.
+//!   not in its code. Its passes for them run all the same and move the running moments of a client's discriminator;
+//!   here a weight of 0 saves them, and real images pass once, with one mask of dropout. Neither side of a divergence is detached, and the terms begin in the second round of a task.
 //! * It reads all clients' generators, current and last, out of their memory. Here the server takes the current one
 //!   from the upload, and keeps what each client uploaded in its last round of an earlier task: that is the client's
 //!   last generator, so that nothing more travels.
@@ -63,7 +64,7 @@ use super::averaging::{
 use super::entry::MethodEntry;
 use super::parts::{
     AveragingMethod, DownloadExtras, LocalTraining, LocalUpdate, ModelAdaptation, Parts,
-    ServerUpdate, TaskEnd, Workload,
+    ServerUpdate, TaskEnd, TrainedRows, Workload,
 };
 use crate::model::{ParameterSet, of_generator};
 use crate::numerics::streams::StreamKey;
@@ -83,6 +84,7 @@ impl AveragingMethod for FedCil {
             upload: self,
             download: self,
             server: self,
+            trains: TrainedRows::Carried,
             keeps_uploads: self.fine_tunes(),
             stateless: self.is_stateless(),
             ..Parts::fedavg(self, averaging)
@@ -277,6 +279,7 @@ pub(super) fn entry() -> MethodEntry {
         source: "Qi, Zhao, Li: Better Generative Replay for Continual Federated Learning, ICLR 2023",
         state: "server: generator and discriminator, moments of both, two generators of every client; client: its own \
                 generator and the last task's, moments",
+        lends_features: false,
         ..MethodEntry::averaging("fedcil", FedCil::read)
     }
 }

@@ -84,7 +84,7 @@ impl LocalUpdate<()> for TargetMethod {
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let first = first_of(pack)?;
-        // Images came one by one, in the order in which they are replayed.
+        // Images came one by one; a replay shuffles them, so that their order does not matter.
         let sizes = (1, u32::MAX, self.synthetic_batch);
         let draws = (self.joint_batch, first.key);
         let images = OldModelReplay::received((first.download, context.ctx), sizes, draws)?;

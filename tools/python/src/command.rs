@@ -22,7 +22,7 @@ pub fn main(py: Python<'_>, words: Vec<OsString>) -> u8 {
     })
 }
 
-/// Return the data dictionary as JSON, as `fedcast columns --format json` prints it.
+/// Return the files of the data dictionary as JSON, as in `files` of `fedcast columns --format json`.
 #[pyfunction]
 pub fn columns() -> PyResult<String> {
     let files: Vec<_> = dictionary::files().into_iter().chain(study::files()).collect();

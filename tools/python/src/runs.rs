@@ -190,8 +190,14 @@ pub fn what_if(
         }
         let digests = experiment::what_if(&path, &overrides, &methods, readers)?;
         out.as_deref().map_or(Ok(()), |out| copy_tables(&path, out))?;
+        let times = |timing: &Timing| {
+            serde_json::json!({
+                "closed_s": timing.closed_s, "virtual_s": timing.virtual_s, "sent": timing.sent,
+                "wasted": timing.wasted,
+            })
+        };
         let found = serde_json::json!({
-            "recorded": recorded, "retimed": *retimed.lock(), "digests": digests,
+            "recorded": times(&recorded), "retimed": times(&retimed.lock()), "digests": digests,
         });
         Ok(found.to_string())
     })

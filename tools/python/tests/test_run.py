@@ -109,6 +109,9 @@ def test_what_if_times_the_run_again(run, tmp_path):
     found = run.what_if({"links.preset": "mobile"}, out=tmp_path / "mobile")
     assert found.recorded["virtual_s"] == 0 < found.retimed["virtual_s"]
     assert found.retimed["sent"] == found.recorded["sent"]
+    closed, recorded = found.retimed["closed_s"], found.recorded["closed_s"]
+    assert closed.keys() == recorded.keys() and "0" in closed
+    assert all(closed[number] > recorded[number] for number in closed)
     assert (tmp_path / "mobile" / "rounds.csv").exists()
     with pytest.raises(fedcast.FedcastError):
         run.what_if({"client.epochs": 2})

@@ -11,7 +11,9 @@ use super::super::bundle::{Bundle, BundleGradients, no_value};
 use super::super::frozen::{Attended, Pieces};
 use super::super::groups::SampleGroups;
 use super::super::storage::{lent, served, tensor_like, values};
-use super::layers::{AdaptedLinear, LentLinear, LentNorm, LinearResult, as_tensors, is_here};
+use super::layers::{
+    AdaptedLinear, LentLinear, LentNorm, LinearGradients, LinearResult, as_tensors, is_here,
+};
 use crate::wide::add_rows;
 
 /// Computes the attention of a block with its residual, as [`frozen_attention`](super::super::frozen_attention) does:
@@ -38,7 +40,8 @@ pub fn trained_attention(
         && pack.layer.precision == project.layer.precision;
     let prefixed: Vec<&Tensor> =
         prefix.iter().flat_map(|(keys, values)| [*keys, *values]).collect();
-    if !fits || !is_here(norm) || !served(&[x]) || !served(&prefixed) {
+    let empty = prefixed.iter().any(|of| of.elem_count() == 0);
+    if !fits || !is_here(norm) || !served(&[x]) || !served(&prefixed) || empty {
         return Ok(None);
     }
     let (members, precision) = (members_of(batch, prefix, members), pack.layer.precision);
@@ -154,7 +157,7 @@ impl TrainedAttention {
             by_packed = found.packed;
             by_prefix = found.prefix.map_or([None, None], |found| found.map(Some));
         }
-        let (mut by_normed, mut of_pack) = (None, Default::default());
+        let (mut by_normed, mut of_pack) = (None, LinearGradients::none(&self.layers[0]));
         if let Some(by_packed) = by_packed {
             let normed = if pack.needs_input() { norm.forward(x) } else { Vec::new() };
             let through = (&self.pieces, tokens);

@@ -113,13 +113,17 @@ pub(super) struct LinearResult {
 }
 
 /// Gradients of a layer's weight, bias and pairs, each where it trains.
-#[derive(Default)]
 pub(super) struct LinearGradients {
     own: [Option<Vec<f32>>; 2],
     pairs: Vec<PairGradients>,
 }
 
 impl LinearGradients {
+    /// No gradient of any tensor of a layer.
+    pub fn none(of: &AdaptedLinear) -> LinearGradients {
+        LinearGradients { own: [None, None], pairs: vec![[None, None]; of.pairs.len()] }
+    }
+
     /// Gradients in the order of [`AdaptedLinear::tensors`].
     pub fn into_values(self) -> impl Iterator<Item = Option<Vec<f32>>> {
         self.own.into_iter().chain(self.pairs.into_iter().flatten())

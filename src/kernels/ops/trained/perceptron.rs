@@ -10,7 +10,9 @@ use super::super::bundle::{Bundle, BundleGradients, no_value};
 use super::super::frozen::Pieces;
 use super::super::groups::SampleGroups;
 use super::super::storage::{lent, served, tensor_like, values};
-use super::layers::{AdaptedLinear, LentLinear, LentNorm, LinearResult, as_tensors, is_here};
+use super::layers::{
+    AdaptedLinear, LentLinear, LentNorm, LinearGradients, LinearResult, as_tensors, is_here,
+};
 use crate::wide::add_rows;
 
 /// Computes the perceptron of a block with its residual, as [`frozen_perceptron`](super::super::frozen_perceptron)
@@ -117,7 +119,7 @@ impl TrainedPerceptron {
         let PerceptronValues { hidden, active, low } = &*self.kept.lock();
         let through = (&self.pieces, self.tokens);
         let (by_active, of_down) = down.backward((active, low), g, through, want_hidden);
-        let (mut by_normed, mut of_up) = (None, Default::default());
+        let (mut by_normed, mut of_up) = (None, LinearGradients::none(&self.layers[0]));
         if let Some(by_active) = by_active {
             let by_hidden = self.activation.slopes(&hidden.y, &by_active);
             let normed = if up.needs_input() { norm.forward(x) } else { Vec::new() };

@@ -35,6 +35,8 @@ enum Trained {
     Weights,
     Norm,
     Biases,
+    /// The second layer alone; pairs are frozen.
+    Second,
 }
 
 /// Tensors of a half: `x` first, then those that train.
@@ -61,16 +63,17 @@ impl Case {
             ("norm.b".into(), vec![WIDTH], self.trained == Trained::All),
         ];
         for (at, (outputs, inputs)) in extents.into_iter().enumerate() {
-            let weights = matches!(self.trained, Trained::All | Trained::Weights);
+            let weights = matches!(self.trained, Trained::All | Trained::Weights)
+                || (self.trained == Trained::Second && at == 1);
             let biases = matches!(self.trained, Trained::All | Trained::Biases);
             all.push((format!("{at}.w"), vec![outputs, inputs], weights));
             all.push((format!("{at}.b"), vec![outputs], biases));
         }
-        let stack: &[usize] = if self.own { &[self.members()] } else { &[] };
         for (at, (layer, _, columns)) in self.places.iter().enumerate() {
-            let shape = |rest: [usize; 2]| [stack, &rest].concat();
-            all.push((format!("pair{at}.a"), shape([RANK, extents[*layer].1]), true));
-            all.push((format!("pair{at}.b"), shape([*columns, RANK]), true));
+            let trained = self.trained != Trained::Second;
+            let [a, b] = self.pair(*columns, extents[*layer].1);
+            all.push((format!("pair{at}.a"), a, trained));
+            all.push((format!("pair{at}.b"), b, trained));
         }
         let (names, tensors) = all
             .into_iter()
@@ -78,6 +81,12 @@ impl Case {
             .map(|(name, shape, _)| (name.clone(), draw(&name, shape)))
             .unzip();
         Inputs { names, tensors }
+    }
+
+    /// Shapes of the factors of a pair.
+    fn pair(&self, columns: usize, inputs: usize) -> [Vec<usize>; 2] {
+        let stack: &[usize] = if self.own { &[self.members()] } else { &[] };
+        [[RANK, inputs], [columns, RANK]].map(|rest| [stack, &rest].concat())
     }
 
     fn layers(&self, given: &Given, extents: [(usize, usize); 2]) -> (Affine, [AdaptedLinear; 2]) {
@@ -89,10 +98,11 @@ impl Case {
         let layer = |at: usize| {
             let (outputs, inputs) = extents[at];
             let places = self.places.iter().enumerate().filter(|(_, place)| place.0 == at);
-            let pairs = places.map(|(pair, (_, first, _))| LowRankPair {
-                a: given.tensor(&format!("pair{pair}.a"), &[]),
-                b: given.tensor(&format!("pair{pair}.b"), &[]),
-                first: *first,
+            let pairs = places.map(|(pair, (_, first, columns))| {
+                let [a, b] = self.pair(*columns, inputs);
+                let a = given.tensor(&format!("pair{pair}.a"), &a);
+                let b = given.tensor(&format!("pair{pair}.b"), &b);
+                LowRankPair { a, b, first: *first }
             });
             let pairs = pairs.collect();
             AdaptedLinear { layer: affine(&at.to_string(), &[outputs, inputs], outputs), pairs }
@@ -130,7 +140,14 @@ impl Given<'_> {
 }
 
 fn cases(places: &[&[Place]]) -> Vec<Case> {
-    let all = [Trained::Pairs, Trained::All, Trained::Weights, Trained::Norm, Trained::Biases];
+    let all = [
+        Trained::Pairs,
+        Trained::All,
+        Trained::Weights,
+        Trained::Norm,
+        Trained::Biases,
+        Trained::Second,
+    ];
     let packs = [(None, false), (Some([1, 0, 3]), false), (Some([1, 0, 3]), true)];
     let mut cases = Vec::new();
     for precision in [Precision::F32, Precision::Bf16] {
