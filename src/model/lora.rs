@@ -143,7 +143,7 @@ pub struct LoraBlock {
 }
 
 impl LoraBlock {
-    /// Returns the pairs at a layer of as many outputs, each with its first column, in the order in which they are added.
+    /// Returns the pairs at a layer of as many outputs, each with its first column, in order.
     pub(super) fn at(
         &self,
         layer: LinearLayer,

@@ -26,8 +26,9 @@ pub(super) struct Bundle {
 pub(super) struct BundleGradients(Arc<Mutex<Vec<Option<Tensor>>>>);
 
 impl BundleGradients {
-    /// Hands over the gradients of all tensors, in the order in which they were bundled; `None` where a tensor needs
-    /// none.
+    /// Hands over the gradients of all tensors, in the order of the bundle.
+    ///
+    /// `None` where a tensor needs none.
     pub fn put(&self, gradients: Vec<Option<Tensor>>) {
         *self.0.lock() = gradients;
     }
@@ -56,7 +57,7 @@ impl Bundle {
         let gradients = BundleGradients::default();
         let mut operand = no_value()?;
         for places in tracked.chunks(2) {
-            let link = Link { places: places.to_vec(), gradients: gradients.clone() };
+            let link = BundleLink { places: places.to_vec(), gradients: gradients.clone() };
             operand = match *places {
                 [first, second] => operand.apply_op3(tensors[first], tensors[second], link)?,
                 [first] => operand.apply_op2(tensors[first], link)?,
@@ -73,12 +74,12 @@ pub(super) fn no_value() -> Result<Tensor> {
 }
 
 /// Node that joins one or two tensors to those before them.
-struct Link {
+struct BundleLink {
     places: Vec<usize>,
     gradients: BundleGradients,
 }
 
-impl Link {
+impl BundleLink {
     fn value() -> Result<(CpuStorage, Shape)> {
         Ok((CpuStorage::F32(vec![0.0]), Shape::from(1)))
     }
@@ -89,7 +90,7 @@ impl Link {
     }
 }
 
-impl CustomOp2 for Link {
+impl CustomOp2 for BundleLink {
     fn name(&self) -> &'static str {
         "bundle-of-one-more"
     }
@@ -101,7 +102,7 @@ impl CustomOp2 for Link {
         _: &CpuStorage,
         _: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
-        Link::value()
+        BundleLink::value()
     }
 
     fn bwd(
@@ -111,11 +112,11 @@ impl CustomOp2 for Link {
         _: &Tensor,
         _: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        Ok((Link::onward(before)?, self.gradients.take(self.places[0], first)?))
+        Ok((BundleLink::onward(before)?, self.gradients.take(self.places[0], first)?))
     }
 }
 
-impl CustomOp3 for Link {
+impl CustomOp3 for BundleLink {
     fn name(&self) -> &'static str {
         "bundle-of-two-more"
     }
@@ -129,7 +130,7 @@ impl CustomOp3 for Link {
         _: &CpuStorage,
         _: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
-        Link::value()
+        BundleLink::value()
     }
 
     fn bwd(
@@ -141,7 +142,7 @@ impl CustomOp3 for Link {
         _: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         Ok((
-            Link::onward(before)?,
+            BundleLink::onward(before)?,
             self.gradients.take(self.places[0], first)?,
             self.gradients.take(self.places[1], second)?,
         ))

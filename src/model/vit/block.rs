@@ -118,10 +118,11 @@ impl TransformerBlock {
     ) -> Result<Tensor> {
         let groups = adaptation.groups.as_ref();
         // With an adapter the gradient of `x` is a sum of three, whose order is the ops'.
-        if adaptation.tap.is_none() && !adaptation.has_adapter(block) {
-            if let Some(y) = self.perceptron_as_one(x, config, (adaptation, block))? {
-                return Ok(y);
-            }
+        if adaptation.tap.is_none()
+            && !adaptation.has_adapter(block)
+            && let Some(y) = self.perceptron_as_one(x, config, (adaptation, block))?
+        {
+            return Ok(y);
         }
         let (fc1, fc2) =
             (|x: &Tensor| self.fc1.linear(x, groups), |x: &Tensor| self.fc2.linear(x, groups));

@@ -16,8 +16,10 @@ use super::layers::{
 };
 use crate::wide::add_rows;
 
-/// Computes the attention of a block with its residual, as [`frozen_attention`](super::super::frozen_attention) does:
-/// `x` `(b, n, d)` to `(b, queries, d)`. Norm and layers may train, and so may pairs and the prefix. Returns `None` where
+/// Computes the attention of a block with its residual: `x` `(b, n, d)` to `(b, queries, d)`.
+///
+/// It is that of [`frozen_attention`](super::super::frozen_attention), but norm and layers may train, and so may pairs
+/// and the prefix. Returns `None` where
 /// the kernels do not serve an operand, or a pair does not fit its layer: the ops compute the same there, or say what is
 /// wrong.
 ///

@@ -23,7 +23,7 @@ pub struct AdaptedLinear {
 }
 
 impl AdaptedLinear {
-    /// Returns `(outputs, inputs)` where kernels serve the layer and its pairs, in a pack of as many members.
+    /// Returns `(outputs, inputs)` where kernels serve layer and pairs, in a pack of as many members.
     pub(super) fn extents(&self, members: usize) -> Option<(usize, usize)> {
         let &[outputs, inputs] = self.layer.weight.dims() else { return None };
         let fits = self.layer.bias.dims() == [outputs] && is_here(&self.layer);
@@ -167,7 +167,8 @@ impl<'a> LentLinear<'a> {
         LinearResult { y, low }
     }
 
-    /// Returns the gradient of the rows of `x`, where it is wanted, and those of what trains, from that of the result.
+    /// Returns the gradients of `x`, where it is wanted, and of all that trains, from that of the result.
+    ///
     /// `x` may be empty where [`LentLinear::needs_input`] says so.
     pub fn backward(
         &self,

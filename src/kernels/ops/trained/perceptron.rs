@@ -15,8 +15,10 @@ use super::layers::{
 };
 use crate::wide::add_rows;
 
-/// Computes the perceptron of a block with its residual, as [`frozen_perceptron`](super::super::frozen_perceptron)
-/// does: `x` `(b, n, d)` to the same shape. Norm, layers and pairs may train. Returns `None` where the kernels do not
+/// Computes the perceptron of a block with its residual: `x` `(b, n, d)` to the same shape.
+///
+/// It is that of [`frozen_perceptron`](super::super::frozen_perceptron), but norm, layers and pairs may train. Returns
+/// `None` where the kernels do not
 /// serve an operand, or a pair does not fit its layer: the ops compute the same there, or say what is wrong.
 ///
 /// # Errors

@@ -15,11 +15,11 @@ const WIDTH: usize = 24;
 const HIDDEN: usize = 50;
 const RANK: usize = 3;
 
-/// Where pairs stand: at which of the two layers, first column and number of columns.
+/// Place of a pair: one of the two layers, first column, number of columns.
 type Place = (usize, usize, usize);
 
 /// One case: which tensors train, and in what pack.
-struct Case {
+struct HalfCase {
     precision: Precision,
     trained: Trained,
     places: Vec<Place>,
@@ -40,14 +40,14 @@ enum Trained {
 }
 
 /// Tensors of a half: `x` first, then those that train.
-struct Inputs {
+struct HalfInputs {
     names: Vec<String>,
     tensors: Vec<Tensor>,
 }
 
-impl Case {
+impl HalfCase {
     fn says(&self) -> String {
-        let Case { precision, trained, places, groups, own } = self;
+        let HalfCase { precision, trained, places, groups, own } = self;
         format!("{precision:?} {trained:?} {places:?} {groups:?} {own}")
     }
 
@@ -56,7 +56,7 @@ impl Case {
     }
 
     /// All tensors of a half whose layers have these extents, and the names of those that train.
-    fn inputs(&self, extents: [(usize, usize); 2]) -> Inputs {
+    fn inputs(&self, extents: [(usize, usize); 2]) -> HalfInputs {
         let mut all: Vec<(String, Vec<usize>, bool)> = vec![
             ("x".into(), vec![BATCH, TOKENS, WIDTH], true),
             ("norm.w".into(), vec![WIDTH], matches!(self.trained, Trained::All | Trained::Norm)),
@@ -80,7 +80,7 @@ impl Case {
             .filter(|(.., trained)| *trained)
             .map(|(name, shape, _)| (name.clone(), draw(&name, shape)))
             .unzip();
-        Inputs { names, tensors }
+        HalfInputs { names, tensors }
     }
 
     /// Shapes of the factors of a pair.
@@ -89,7 +89,11 @@ impl Case {
         [[RANK, inputs], [columns, RANK]].map(|rest| [stack, &rest].concat())
     }
 
-    fn layers(&self, given: &Given, extents: [(usize, usize); 2]) -> (Affine, [AdaptedLinear; 2]) {
+    fn layers(
+        &self,
+        given: &GivenTensors,
+        extents: [(usize, usize); 2],
+    ) -> (Affine, [AdaptedLinear; 2]) {
         let affine = |name: &str, weight: &[usize], bias: usize| Affine {
             weight: given.tensor(&format!("{name}.w"), weight),
             bias: given.tensor(&format!("{name}.b"), &[bias]),
@@ -125,12 +129,12 @@ impl Case {
 }
 
 /// Tensors by name; others are frozen.
-struct Given<'a> {
+struct GivenTensors<'a> {
     names: &'a [String],
     tensors: &'a [Tensor],
 }
 
-impl Given<'_> {
+impl GivenTensors<'_> {
     fn tensor(&self, name: &str, shape: &[usize]) -> Tensor {
         match self.names.iter().position(|own| own == name) {
             Some(at) => self.tensors[at].clone(),
@@ -139,7 +143,7 @@ impl Given<'_> {
     }
 }
 
-fn cases(places: &[&[Place]]) -> Vec<Case> {
+fn cases(places: &[&[Place]]) -> Vec<HalfCase> {
     let all = [
         Trained::Pairs,
         Trained::All,
@@ -155,7 +159,7 @@ fn cases(places: &[&[Place]]) -> Vec<Case> {
             for places in places {
                 for (groups, own) in packs {
                     let (places, groups) = (places.to_vec(), groups.map(SampleGroups::new));
-                    cases.push(Case { precision, trained, places, groups, own });
+                    cases.push(HalfCase { precision, trained, places, groups, own });
                 }
             }
         }
@@ -164,9 +168,13 @@ fn cases(places: &[&[Place]]) -> Vec<Case> {
 }
 
 /// Compares values and gradients of a half with those of its ops, with and without a gradient of `x`.
-fn compare(case: &str, inputs: &Inputs, run: impl Fn(&Given<'_>, bool) -> Result<Tensor>) {
-    let Inputs { names, tensors } = inputs;
-    let of = |t: &[Tensor], whole: bool| run(&Given { names, tensors: t }, whole);
+fn compare(
+    case: &str,
+    inputs: &HalfInputs,
+    run: impl Fn(&GivenTensors<'_>, bool) -> Result<Tensor>,
+) {
+    let HalfInputs { names, tensors } = inputs;
+    let of = |t: &[Tensor], whole: bool| run(&GivenTensors { names, tensors: t }, whole);
     let all: Vec<&Tensor> = tensors.iter().collect();
     let found = pass(&all, DType::F32, |t| of(t, true));
     let wanted = pass(&all, DType::F32, |t| of(t, false));
