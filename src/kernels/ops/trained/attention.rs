@@ -2,26 +2,23 @@
 
 use parking_lot::Mutex;
 
-use candle_core::{CpuStorage, CustomOp1, CustomOp2, Layout, Result, Shape, Tensor};
+use candle_core::{Result, Shape, Tensor};
 
 use super::super::affine::Affine;
 use super::super::attention::{geometry, members_of};
 use super::super::attention_kernel::{Geometry, PrefixValues};
-use super::super::bundle::{Bundle, BundleGradients, no_value};
 use super::super::frozen::{Attended, Pieces};
 use super::super::groups::SampleGroups;
-use super::super::storage::{lent, served, tensor_like, values};
-use super::layers::{
-    AdaptedLinear, LentLinear, LentNorm, LinearGradients, LinearResult, as_tensors, is_here,
-};
+use super::super::storage::{lent, served};
+use super::half::{self, HalfGradients, HalfKernel};
+use super::layers::{AdaptedLinear, LentLinear, LentNorm, LinearGradients, LinearResult, is_here};
 use crate::wide::add_rows;
 
 /// Computes the attention of a block with its residual: `x` `(b, n, d)` to `(b, queries, d)`.
 ///
 /// It is that of [`frozen_attention`](super::super::frozen_attention), but norm and layers may train, and so may pairs
-/// and the prefix. Returns `None` where
-/// the kernels do not serve an operand, or a pair does not fit its layer: the ops compute the same there, or say what is
-/// wrong.
+/// and the prefix. Returns `None` where the kernels do not serve an operand, or a pair does not fit its layer: the ops
+/// compute the same there, or say what is wrong.
 ///
 /// # Errors
 /// When the shapes do not fit.
@@ -50,26 +47,16 @@ pub fn trained_attention(
     let shape = Shape::from((batch, tokens, 3 * width));
     let geometry = Geometry { precision, ..geometry(&shape, heads, prefix, queries, &members)? };
     let prefix = prefixed.into_iter().map(Tensor::contiguous).collect::<Result<Vec<_>>>()?;
-    let mut op = TrainedAttention {
+    let kernel = TrainedAttention {
         norm: norm.clone(),
         eps,
         layers: [pack, project],
         prefix,
         geometry,
         pieces: Pieces::of(batch, groups, precision)?,
-        tracked: x.track_op(),
-        gradients: BundleGradients::default(),
         kept: Mutex::default(),
     };
-    let x = x.contiguous()?;
-    match Bundle::of(&op.tensors())? {
-        None => x.apply_op1(op).map(Some),
-        Some(bundle) => {
-            op.tracked = true;
-            op.gradients = bundle.gradients;
-            x.apply_op2(&bundle.operand, op).map(Some)
-        }
-    }
+    half::apply(x, kernel).map(Some)
 }
 
 struct TrainedAttention {
@@ -80,9 +67,6 @@ struct TrainedAttention {
     prefix: Vec<Tensor>,
     geometry: Geometry,
     pieces: Pieces,
-    /// True if a backward pass may follow.
-    tracked: bool,
-    gradients: BundleGradients,
     kept: Mutex<AttentionValues>,
 }
 
@@ -97,12 +81,6 @@ struct AttentionValues {
 }
 
 impl TrainedAttention {
-    /// Tensors that may get gradients, in the order in which the backward pass gives them.
-    fn tensors(&self) -> Vec<&Tensor> {
-        let layers = self.layers.iter().flat_map(AdaptedLinear::tensors);
-        [&self.norm.weight, &self.norm.bias].into_iter().chain(layers).chain(&self.prefix).collect()
-    }
-
     /// Calls `work` with the values of the prefix.
     fn with_prefix<R>(&self, work: impl FnOnce(PrefixValues<'_>) -> Result<R>) -> Result<R> {
         match &self.prefix[..] {
@@ -113,17 +91,26 @@ impl TrainedAttention {
             _ => work(PrefixValues::default()),
         }
     }
+}
 
-    fn forward(&self, x: &[f32]) -> Result<(CpuStorage, Shape)> {
+impl HalfKernel for TrainedAttention {
+    const NAME: &'static str = "trained-attention";
+
+    fn tensors(&self) -> Vec<&Tensor> {
+        let layers = self.layers.iter().flat_map(AdaptedLinear::tensors);
+        [&self.norm.weight, &self.norm.bias].into_iter().chain(layers).chain(&self.prefix).collect()
+    }
+
+    fn forward(&self, x: &[f32], tracked: bool) -> Result<(Vec<f32>, Shape)> {
         let Geometry { batch, tokens, queries, width, .. } = self.geometry;
         let norm = LentNorm::new(&self.norm, self.eps)?;
         let [pack, project] =
             [LentLinear::new(&self.layers[0])?, LentLinear::new(&self.layers[1])?];
         let packed = pack.forward(&norm.forward(x), &self.pieces, tokens);
         let (mixed, probabilities) =
-            self.with_prefix(|prefix| Ok(self.geometry.forward(&packed.y, prefix, self.tracked)))?;
+            self.with_prefix(|prefix| Ok(self.geometry.forward(&packed.y, prefix, tracked)))?;
         let LinearResult { mut y, low } = project.forward(&mixed, &self.pieces, queries);
-        if self.tracked {
+        if tracked {
             let mixed = if project.needs_input() { mixed } else { Vec::new() };
             *self.kept.lock() = AttentionValues { packed, probabilities, mixed, low };
         }
@@ -131,14 +118,11 @@ impl TrainedAttention {
         for (y, x) in asking {
             add_rows(y, &x[..queries * width]);
         }
-        Ok((CpuStorage::F32(y), Shape::from((batch, queries, width))))
+        Ok((y, Shape::from((batch, queries, width))))
     }
 
-    /// Returns the gradient of `x`, where it is wanted, and hands over those of all other tensors.
-    fn backward(&self, x: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
+    fn backward(&self, x: &[f32], g: &[f32], want_x: bool) -> Result<HalfGradients> {
         let Geometry { tokens, queries, width, .. } = self.geometry;
-        let (want_x, x_tensor, g) = (x.track_op(), x, g.contiguous()?);
-        let (x, g) = (&*lent(x)?, &*lent(&g)?);
         let norm = LentNorm::new(&self.norm, self.eps)?;
         let [pack, project] =
             [LentLinear::new(&self.layers[0])?, LentLinear::new(&self.layers[1])?];
@@ -166,12 +150,7 @@ impl TrainedAttention {
             (by_normed, of_pack) =
                 pack.backward((&normed, &packed.low), &by_packed, through, want_normed);
         }
-        let mut of_norm = [None, None];
-        let mut by_x = None;
-        if let Some(by_normed) = by_normed {
-            of_norm = norm.gradients(x, &by_normed);
-            by_x = want_x.then(|| norm.by_x(x, &by_normed));
-        }
+        let (mut by_x, of_norm) = norm.backward(x, by_normed, want_x);
         if let Some(by_x) = &mut by_x {
             let asking = by_x.chunks_exact_mut(tokens * width).zip(g.chunks_exact(queries * width));
             for (by_x, g) in asking {
@@ -179,47 +158,6 @@ impl TrainedAttention {
             }
         }
         let all = of_norm.into_iter().chain(of_pack.into_values()).chain(of_project.into_values());
-        self.gradients.put(as_tensors(self.tensors(), all.chain(by_prefix))?);
-        by_x.map(|values| tensor_like(values, x_tensor)).transpose()
-    }
-}
-
-impl CustomOp1 for TrainedAttention {
-    fn name(&self) -> &'static str {
-        "adapted-attention"
-    }
-
-    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        self.forward(values(x, layout)?)
-    }
-
-    fn bwd(&self, x: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
-        self.backward(x, g)
-    }
-}
-
-impl CustomOp2 for TrainedAttention {
-    fn name(&self) -> &'static str {
-        "trained-attention"
-    }
-
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        layout: &Layout,
-        _: &CpuStorage,
-        _: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        self.forward(values(x, layout)?)
-    }
-
-    fn bwd(
-        &self,
-        x: &Tensor,
-        _bundle: &Tensor,
-        _result: &Tensor,
-        g: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        Ok((self.backward(x, g)?, Some(no_value()?)))
+        Ok(HalfGradients { x: by_x, others: all.chain(by_prefix).collect() })
     }
 }

@@ -9,7 +9,7 @@ use super::super::frozen::Pieces;
 use super::super::layer_norm::{ByAffine, ByInput, LayerNormForward};
 use super::super::linear::{LinearWeights, append_rows};
 use super::super::matrix::{Matrix, MatrixMut, Precision, RightFactor, append_product};
-use super::super::storage::{Lent, lent, served, tensor_like};
+use super::super::storage::{Lent, lent, served};
 use super::pairs::{LentPair, LowRankPair, PairGradients};
 use crate::wide::{add_rows, wide};
 
@@ -74,12 +74,21 @@ impl<'a> LentNorm<'a> {
         wide(LayerNormForward { x, weight: &self.weight, bias: &self.bias, eps: self.eps })
     }
 
-    /// Returns the gradient of `x` from that of the result.
-    pub fn by_x(&self, x: &[f32], g: &[f32]) -> Vec<f32> {
-        wide(ByInput { x, weight: &self.weight, g, eps: self.eps })
+    /// Returns the gradients of `x`, where it is wanted, and of weight and bias, where they train.
+    ///
+    /// `g` is the gradient of the result; without one there are none.
+    pub fn backward(
+        &self,
+        x: &[f32],
+        g: Option<Vec<f32>>,
+        want_x: bool,
+    ) -> (Option<Vec<f32>>, NormGradients) {
+        let Some(g) = g else { return (None, [None, None]) };
+        let by_x = || wide(ByInput { x, weight: &self.weight, g: &g, eps: self.eps });
+        (want_x.then(by_x), self.gradients(x, &g))
     }
 
-    pub fn gradients(&self, x: &[f32], g: &[f32]) -> NormGradients {
+    fn gradients(&self, x: &[f32], g: &[f32]) -> NormGradients {
         if !self.trains() {
             return [None, None];
         }
@@ -232,15 +241,4 @@ impl<'a> LentLinear<'a> {
         add_rows(&mut sums, g);
         sums
     }
-}
-
-/// Returns the gradients of tensors, in their order, as tensors of their shapes.
-pub(super) fn as_tensors<'t>(
-    tensors: impl IntoIterator<Item = &'t Tensor>,
-    values: impl IntoIterator<Item = Option<Vec<f32>>>,
-) -> Result<Vec<Option<Tensor>>> {
-    let of = |(tensor, values): (&Tensor, Option<Vec<f32>>)| {
-        values.map(|values| tensor_like(values, tensor)).transpose()
-    };
-    tensors.into_iter().zip(values).map(of).collect()
 }

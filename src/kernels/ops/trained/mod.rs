@@ -8,6 +8,7 @@
 //! They run on the CPU in `f32` (products may be `bf16`); elsewhere the ops compute the same one by one.
 
 mod attention;
+mod half;
 mod layers;
 mod pairs;
 mod perceptron;

@@ -2,24 +2,22 @@
 
 use parking_lot::Mutex;
 
-use candle_core::{CpuStorage, CustomOp1, CustomOp2, Layout, Result, Shape, Tensor};
+use candle_core::{Result, Shape, Tensor};
 
 use super::super::activation::PerceptronActivation;
 use super::super::affine::Affine;
-use super::super::bundle::{Bundle, BundleGradients, no_value};
 use super::super::frozen::Pieces;
 use super::super::groups::SampleGroups;
-use super::super::storage::{lent, served, tensor_like, values};
-use super::layers::{
-    AdaptedLinear, LentLinear, LentNorm, LinearGradients, LinearResult, as_tensors, is_here,
-};
+use super::super::storage::served;
+use super::half::{self, HalfGradients, HalfKernel};
+use super::layers::{AdaptedLinear, LentLinear, LentNorm, LinearGradients, LinearResult, is_here};
 use crate::wide::add_rows;
 
 /// Computes the perceptron of a block with its residual: `x` `(b, n, d)` to the same shape.
 ///
 /// It is that of [`frozen_perceptron`](super::super::frozen_perceptron), but norm, layers and pairs may train. Returns
-/// `None` where the kernels do not
-/// serve an operand, or a pair does not fit its layer: the ops compute the same there, or say what is wrong.
+/// `None` where the kernels do not serve an operand, or a pair does not fit its layer: the ops compute the same there,
+/// or say what is wrong.
 ///
 /// # Errors
 /// When the shapes do not fit.
@@ -44,26 +42,16 @@ pub fn trained_perceptron(
         return Ok(None);
     }
     let pieces = Pieces::of(batch, groups, up.layer.precision)?;
-    let mut op = TrainedPerceptron {
+    let kernel = TrainedPerceptron {
         norm: norm.clone(),
         eps,
         layers: [up, down],
         activation,
         pieces,
-        tokens,
-        tracked: x.track_op(),
-        gradients: BundleGradients::default(),
+        extents: [batch, tokens, width],
         kept: Mutex::default(),
     };
-    let x = x.contiguous()?;
-    match Bundle::of(&op.tensors())? {
-        None => x.apply_op1(op).map(Some),
-        Some(bundle) => {
-            op.tracked = true;
-            op.gradients = bundle.gradients;
-            x.apply_op2(&bundle.operand, op).map(Some)
-        }
-    }
+    half::apply(x, kernel).map(Some)
 }
 
 struct TrainedPerceptron {
@@ -72,11 +60,8 @@ struct TrainedPerceptron {
     layers: [AdaptedLinear; 2],
     activation: PerceptronActivation,
     pieces: Pieces,
-    /// Rows a sample.
-    tokens: usize,
-    /// True if a backward pass may follow.
-    tracked: bool,
-    gradients: BundleGradients,
+    /// Samples, rows a sample, and width of `x`.
+    extents: [usize; 3],
     kept: Mutex<PerceptronValues>,
 }
 
@@ -89,37 +74,37 @@ struct PerceptronValues {
     low: Vec<Vec<f32>>,
 }
 
-impl TrainedPerceptron {
-    /// Tensors that may get gradients, in the order in which the backward pass gives them.
+impl HalfKernel for TrainedPerceptron {
+    const NAME: &'static str = "trained-perceptron";
+
     fn tensors(&self) -> Vec<&Tensor> {
         let layers = self.layers.iter().flat_map(AdaptedLinear::tensors);
         [&self.norm.weight, &self.norm.bias].into_iter().chain(layers).collect()
     }
 
-    fn forward(&self, x: &[f32]) -> Result<Vec<f32>> {
+    fn forward(&self, x: &[f32], tracked: bool) -> Result<(Vec<f32>, Shape)> {
+        let [batch, tokens, width] = self.extents;
         let norm = LentNorm::new(&self.norm, self.eps)?;
         let [up, down] = [LentLinear::new(&self.layers[0])?, LentLinear::new(&self.layers[1])?];
-        let hidden = up.forward(&norm.forward(x), &self.pieces, self.tokens);
+        let hidden = up.forward(&norm.forward(x), &self.pieces, tokens);
         let active = self.activation.values(&hidden.y);
-        let LinearResult { mut y, low } = down.forward(&active, &self.pieces, self.tokens);
+        let LinearResult { mut y, low } = down.forward(&active, &self.pieces, tokens);
         add_rows(&mut y, x);
-        if self.tracked {
+        if tracked {
             let active = if down.needs_input() { active } else { Vec::new() };
             *self.kept.lock() = PerceptronValues { hidden, active, low };
         }
-        Ok(y)
+        Ok((y, Shape::from((batch, tokens, width))))
     }
 
-    /// Returns the gradient of `x`, where it is wanted, and hands over those of all other tensors.
-    fn backward(&self, x: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
-        let (want_x, x_tensor, g) = (x.track_op(), x, g.contiguous()?);
-        let (x, g) = (&*lent(x)?, &*lent(&g)?);
+    fn backward(&self, x: &[f32], g: &[f32], want_x: bool) -> Result<HalfGradients> {
+        let [_, tokens, _] = self.extents;
         let norm = LentNorm::new(&self.norm, self.eps)?;
         let [up, down] = [LentLinear::new(&self.layers[0])?, LentLinear::new(&self.layers[1])?];
         let want_normed = want_x || norm.trains();
         let want_hidden = want_normed || self.layers[0].trains();
         let PerceptronValues { hidden, active, low } = &*self.kept.lock();
-        let through = (&self.pieces, self.tokens);
+        let through = (&self.pieces, tokens);
         let (by_active, of_down) = down.backward((active, low), g, through, want_hidden);
         let (mut by_normed, mut of_up) = (None, LinearGradients::none(&self.layers[0]));
         if let Some(by_active) = by_active {
@@ -128,56 +113,11 @@ impl TrainedPerceptron {
             (by_normed, of_up) =
                 up.backward((&normed, &hidden.low), &by_hidden, through, want_normed);
         }
-        let (mut of_norm, mut by_x) = ([None, None], None);
-        if let Some(by_normed) = by_normed {
-            of_norm = norm.gradients(x, &by_normed);
-            by_x = want_x.then(|| norm.by_x(x, &by_normed));
-        }
+        let (mut by_x, of_norm) = norm.backward(x, by_normed, want_x);
         if let Some(by_x) = &mut by_x {
             add_rows(by_x, g);
         }
         let all = of_norm.into_iter().chain(of_up.into_values()).chain(of_down.into_values());
-        self.gradients.put(as_tensors(self.tensors(), all)?);
-        by_x.map(|values| tensor_like(values, x_tensor)).transpose()
-    }
-}
-
-impl CustomOp1 for TrainedPerceptron {
-    fn name(&self) -> &'static str {
-        "adapted-perceptron"
-    }
-
-    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        Ok((CpuStorage::F32(self.forward(values(x, layout)?)?), layout.shape().clone()))
-    }
-
-    fn bwd(&self, x: &Tensor, _result: &Tensor, g: &Tensor) -> Result<Option<Tensor>> {
-        self.backward(x, g)
-    }
-}
-
-impl CustomOp2 for TrainedPerceptron {
-    fn name(&self) -> &'static str {
-        "trained-perceptron"
-    }
-
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        layout: &Layout,
-        _: &CpuStorage,
-        _: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        Ok((CpuStorage::F32(self.forward(values(x, layout)?)?), layout.shape().clone()))
-    }
-
-    fn bwd(
-        &self,
-        x: &Tensor,
-        _bundle: &Tensor,
-        _result: &Tensor,
-        g: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        Ok((self.backward(x, g)?, Some(no_value()?)))
+        Ok(HalfGradients { x: by_x, others: all.collect() })
     }
 }
