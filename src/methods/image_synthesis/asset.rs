@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::learning::inversion::ImagePool;
-use crate::policy::{Asset, AssetSpec, Message};
+use crate::policy::{Asset, AssetSpec, ExchangeFacts, Message};
 use crate::wire::{
     Body, BodyShape, Dtype, Kind, NamedTensor, Section, SectionShape, TensorShape, TensorValues,
     WireError,
@@ -48,12 +48,17 @@ pub(in crate::methods) fn image_sections(
     }
 }
 
-/// Returns the shape of this number of images of the task with this index.
-pub(in crate::methods) fn image_asset_spec(
-    task: u16,
+/// Returns the shape of a task's asset: images of the task before, none in the first task.
+pub(in crate::methods) fn image_asset_specs(
+    facts: &ExchangeFacts<'_>,
     images: usize,
     shape: [usize; 3],
-) -> AssetSpec {
+) -> Vec<AssetSpec> {
+    let before = facts.view.task.0.checked_sub(1);
+    before.map(|before| image_asset_spec(before, images, shape)).into_iter().collect()
+}
+
+fn image_asset_spec(task: u16, images: usize, shape: [usize; 3]) -> AssetSpec {
     let shape = [&[images], &shape[..]].concat();
     let tensor = TensorShape::new(IMAGES, shape, Dtype::U8);
     let section = SectionShape::new(Kind::SyntheticData, vec![tensor]);

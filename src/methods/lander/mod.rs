@@ -53,7 +53,7 @@ use super::averaging::{
     first_of, sample_count,
 };
 use super::entry::MethodEntry;
-use super::image_synthesis::{OldModelReplay, image_asset, image_asset_spec, replay_work};
+use super::image_synthesis::{OldModelReplay, image_asset, image_asset_specs, replay_work};
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalUpdate, ModelAdaptation, Parts,
     PreviousModel, RowQuery, ServerUpdate, TaskEnd, TaskStart, TrainedRows, TrainingSettings,
@@ -229,10 +229,7 @@ impl UploadExtras<()> for Lander {
 
 impl DownloadExtras<LanderMemory> for Lander {
     fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
-        let before = facts.view.task.0.checked_sub(1);
-        let shape = self.synthesis.image_shape(facts.model);
-        let spec = |before| image_asset_spec(before, self.images(), shape);
-        before.map(spec).into_iter().collect()
+        image_asset_specs(facts, self.images(), self.synthesis.image_shape(facts.model))
     }
 
     fn assets(

@@ -41,7 +41,7 @@ use self::objective::TargetObjective;
 use self::synthesis::TargetSynthesis;
 use super::averaging::{CrossEntropy, Objective, PackClient, PackResult, Requirement, first_of};
 use super::entry::MethodEntry;
-use super::image_synthesis::{OldModelReplay, image_asset, image_asset_spec, replay_work};
+use super::image_synthesis::{OldModelReplay, image_asset, image_asset_specs, replay_work};
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
     PreviousModel, ServerUpdate, TaskEnd, TrainedRows, Workload,
@@ -131,10 +131,7 @@ impl LocalUpdate<()> for TargetMethod {
 
 impl DownloadExtras<TargetMemory> for TargetMethod {
     fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
-        let before = facts.view.task.0.checked_sub(1);
-        let shape = self.synthesis.image_shape(facts.model);
-        let spec = |before| image_asset_spec(before, self.images(), shape);
-        before.map(spec).into_iter().collect()
+        image_asset_specs(facts, self.images(), self.synthesis.image_shape(facts.model))
     }
 
     fn assets(
