@@ -49,6 +49,7 @@ mod participation_table;
 mod partition_table;
 mod plan_assets;
 mod plan_bytes;
+mod plan_work;
 mod printed;
 mod profile;
 mod readme;

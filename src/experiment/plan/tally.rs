@@ -11,13 +11,13 @@ use crate::federation::{
     Direction, Entry, Event, EventSink, FrameBytes, PlannedParticipant, RunSpec, SinkError,
 };
 use crate::policy::{ParticipantKind, RoundContext, UploadSize};
-use crate::quantity::{ClientId, TaskId, VirtualTime};
+use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 
 /// Sums over a run in progress.
 pub(super) struct PlanTally {
     work: WorkCount,
-    /// The round whose participants opened last.
-    round: Option<RoundContext>,
+    /// Rounds from the last one whose end is recorded: participants open before, also those of the next round.
+    rounds: BTreeMap<Round, RoundContext>,
     /// New and seen classes of every task.
     classes: Vec<(usize, usize)>,
     phases: Vec<PhaseTally>,
@@ -52,14 +52,20 @@ impl PlanTally {
         let tasks = terms.task_sequence.tasks.iter();
         let classes = tasks.map(|view| (view.rows.len(), view.seen())).collect();
         let (phases, asked, total) = (Vec::new(), BTreeMap::new(), Total::default());
-        PlanTally { work: WorkCount::new(terms), round: None, classes, phases, asked, total }
+        PlanTally {
+            work: WorkCount::new(terms),
+            rounds: BTreeMap::new(),
+            classes,
+            phases,
+            asked,
+            total,
+        }
     }
 
     /// Adds a participant of a round that opens. Load clients train nothing.
     pub fn seat(&mut self, participant: &PlannedParticipant<'_>) {
-        if self.round.as_ref().map(|round| round.round) != Some(participant.context.round) {
-            self.round = Some(participant.context.clone());
-        }
+        let context = participant.context;
+        self.rounds.entry(context.round).or_insert_with(|| context.clone());
         let phase = (participant.context.stage.task, participant.context.phase as u32);
         let asked = self.asked.entry(phase).or_default();
         asked.participants += 1;
@@ -105,11 +111,9 @@ impl PlanTally {
                 let (task, index, uploads) = (*task, *phase, Uploads::new());
                 self.phases.push(PhaseTally { task, index, began: at, row, uploads });
             }
-            Event::RoundClosed { aggregated, .. } => {
+            Event::RoundClosed { round, aggregated, .. } => {
                 self.total.rounds += 1;
-                let (updates, work) = (*aggregated as usize, &mut self.work);
-                let of_server = self.round.as_ref().map(|round| work.of_server(round, updates));
-                let (passes, flops) = of_server.unwrap_or_default();
+                let (passes, flops) = self.of_server(*round, *aggregated as usize);
                 let Some(PhaseTally { began, row, .. }) = self.phases.last_mut() else { return };
                 row.server_passes += passes;
                 row.server_flops += flops;
@@ -122,6 +126,16 @@ impl PlanTally {
             }
             _ => {}
         }
+    }
+
+    /// Returns the sample passes and the operations of the server in a round that is over, and forgets earlier ones.
+    fn of_server(&mut self, round: Round, updates: usize) -> (f64, f64) {
+        // A round that asked nobody is as the one before.
+        let Some((&known, _)) = self.rounds.range(..=round).next_back() else {
+            return (0.0, 0.0);
+        };
+        self.rounds = self.rounds.split_off(&known);
+        self.work.of_server(&self.rounds[&known], updates)
     }
 
     fn frame(
