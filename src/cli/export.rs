@@ -1,4 +1,4 @@
-//! `fedcast export`: server model of a recorded run as a safetensors file.
+//! `fedcast export`: server model of a recorded run as a safetensors file, or a picture of its images.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::{Exit, OutputFormat, given, print_json, print_text};
 use crate::document::Document;
-use crate::experiment::{self, ExportOptions, write_atomically};
+use crate::experiment::{self, ExportForm, ExportOptions, write_atomically};
 use crate::methods::Registry;
 
 /// Write the server's model of a run as a safetensors file
@@ -20,6 +20,7 @@ Examples:
   fedcast export runs/quick -o model.safetensors
   fedcast export runs/quick --task 2 -o after-two.safetensors
   fedcast export runs/fedavg --merged -o network.safetensors
+  fedcast export runs/mfcl --images 64 -o generated.png
 
 The file holds all tensors of the server, named kind/name, such as prompt/prompt.00 or
 head/head.weight. Head rows are in the order in which classes arrived. The metadata hold their
@@ -27,6 +28,8 @@ numbers in the data set (`classes`) and their names (`class_names`, a JSON list)
 With --merged the file holds the whole network with its linear head, under the tensor names of
 timm, torchvision or Hugging Face's BERT. Methods with prompts or adapters have no such network:
 the command refuses them.
+With --images the file is a picture (PNG) of images that the server has generated without data for
+clients to replay (mfcl, lander, target, fedcil), in rows of eight.
 
 A model is available if record.models = \"tasks\" or \"last\" kept it, or if a checkpoint was written
 at the end of the task. Otherwise --recompute computes it from the checkpoint before, or from the
@@ -46,6 +49,9 @@ pub struct ExportArgs {
     /// Write the whole network, with tensor names of timm, torchvision or Hugging Face (BERT)
     #[arg(long)]
     pub merged: bool,
+    /// Write a picture of this many images that the server has generated
+    #[arg(long, value_name = "N", conflicts_with = "merged", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub images: Option<u32>,
     /// Compute the model again if the run did not keep it
     #[arg(long)]
     pub recompute: bool,
@@ -66,6 +72,9 @@ pub(super) struct ExportedModel<'a> {
     task: u32,
     /// Size of the file.
     bytes: usize,
+    /// Number of generated images in the file, if it is a picture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    images: Option<usize>,
     /// Origin of the model: a checkpoint, or a computation from a round on.
     from: &'a str,
     /// Digest of the model.
@@ -106,8 +115,12 @@ pub fn execute(args: &ExportArgs, methods: &Registry) -> Result<Exit, CliError> 
         Some(Task::After(task)) => Some(task),
         Some(Task::Last) | None => None,
     };
-    let (merged, recompute, workers) = (args.merged, args.recompute, args.workers);
-    let options = ExportOptions { task, merged, recompute, workers };
+    let form = match (args.images, args.merged) {
+        (Some(count), _) => ExportForm::Images(count),
+        (None, true) => ExportForm::Merged,
+        (None, false) => ExportForm::State,
+    };
+    let options = ExportOptions { task, form, recompute: args.recompute, workers: args.workers };
     let exported = experiment::export(&args.run, methods, options, interrupt.clone());
     if interrupt.is_requested() {
         return Ok(Exit::Interrupted);
@@ -118,7 +131,11 @@ pub fn execute(args: &ExportArgs, methods: &Registry) -> Result<Exit, CliError> 
     let from = exported.from.to_string();
     match args.format {
         OutputFormat::Human => print_text(&format!(
-            "{out}: the model after task {}, {} bytes, {from}, digest {}\n",
+            "{out}: {} after task {}, {} bytes, {from}, digest {}\n",
+            match exported.images {
+                None => "the model".to_owned(),
+                Some(images) => format!("{images} generated images"),
+            },
             exported.task,
             exported.bytes.len(),
             exported.digest
@@ -128,6 +145,7 @@ pub fn execute(args: &ExportArgs, methods: &Registry) -> Result<Exit, CliError> 
                 file: &args.out,
                 task: exported.task,
                 bytes: exported.bytes.len(),
+                images: exported.images,
                 from: from.strip_prefix("from ").unwrap_or(&from),
                 digest: exported.digest.to_string(),
             })?;

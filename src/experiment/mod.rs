@@ -49,6 +49,7 @@ mod memory;
 mod model_file;
 mod models;
 mod partition;
+mod picture;
 pub mod plan;
 mod provenance;
 pub mod ranks;
@@ -69,7 +70,7 @@ pub use class_names::ClassNames;
 pub use directory_error::DirectoryError;
 pub use directory_state::{DirectoryState, inspect_directory};
 pub use execute::{Finished, Run, RunOptions, default_directory};
-pub use export::{ExportError, ExportOptions, Exported, ModelOrigin, export};
+pub use export::{ExportError, ExportForm, ExportOptions, Exported, ModelOrigin, export};
 pub use fork::{ForkError, ForkOptions, fork};
 pub use invert::{
     Inversion, InversionError, InversionOptions, Original, Reconstruction, invert, picture,

@@ -7,9 +7,9 @@ use crate::data::TaskView;
 use std::sync::Arc;
 
 use super::{
-    Aggregate, Disclosures, ExchangeFacts, Failure, Message, MessageSpec, MethodProfile,
-    ModelFacts, Participant, Phase, PolicyError, Predictor, RoundContext, RunContext, SampleCost,
-    Stage, one_participant_per_client,
+    Aggregate, Disclosures, ExchangeFacts, Failure, GeneratedImages, ImageRequest, Message,
+    MessageSpec, MethodProfile, ModelFacts, Participant, Phase, PolicyError, Predictor,
+    RoundContext, RunContext, SampleCost, Stage, one_participant_per_client,
 };
 use crate::data::Shard;
 use crate::learning::TrainingPlan;
@@ -261,6 +261,19 @@ pub trait Server: Send {
     /// Examples are solved, estimated and chosen values.
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
+    }
+
+    /// Returns images that the server makes without data for clients to replay. `None` where it makes none, or has made
+    /// none yet.
+    ///
+    /// # Errors
+    /// As [`begin_stage`](Server::begin_stage).
+    fn generated_images(
+        &self,
+        request: &ImageRequest<'_>,
+    ) -> Result<Option<GeneratedImages>, PolicyError> {
+        let _ = request;
+        Ok(None)
     }
 
     /// Returns everything a resumed run needs; its digest is journaled after every round.

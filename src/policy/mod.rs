@@ -23,6 +23,7 @@ mod elementwise;
 mod error;
 mod exchange_shape;
 mod failure;
+mod generated_images;
 mod message;
 mod message_spec;
 mod method;
@@ -49,6 +50,7 @@ pub use elementwise::ElementwiseAverage;
 pub use error::PolicyError;
 pub use exchange_shape::{ClassCounts, ExchangeFacts, ExchangeShape, ModelFacts, WireForm};
 pub use failure::Failure;
+pub use generated_images::{GeneratedImages, ImageRequest};
 pub use message::{Asset, Message};
 pub use message_spec::{
     Aggregation, AssetSpec, AveragingGroup, Mean, MessageSpec, StalenessRule, TensorSpec,

@@ -7,9 +7,9 @@ use crate::data::TaskView;
 use std::sync::Arc;
 
 use super::{
-    Aggregate, ClientResult, Disclosures, ExchangeFacts, Failure, Member, Message, MessageKind,
-    MessageSpec, Method, MethodProfile, ModelFacts, Participant, Phase, PolicyError, Predictor,
-    RoundContext, RoundWork, RunContext, SampleCost, Server, Stage,
+    Aggregate, ClientResult, Disclosures, ExchangeFacts, Failure, GeneratedImages, ImageRequest,
+    Member, Message, MessageKind, MessageSpec, Method, MethodProfile, ModelFacts, Participant,
+    Phase, PolicyError, Predictor, RoundContext, RoundWork, RunContext, SampleCost, Server, Stage,
 };
 use crate::numerics::streams::StreamKey;
 use crate::quantity::ClientId;
@@ -219,6 +219,13 @@ impl<H: ServerWrapper> Server for Wrapped<H> {
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         self.0.inner().metrics()
+    }
+
+    fn generated_images(
+        &self,
+        request: &ImageRequest<'_>,
+    ) -> Result<Option<GeneratedImages>, PolicyError> {
+        self.0.inner().generated_images(request)
     }
 
     fn save(&self) -> Body {

@@ -140,3 +140,91 @@ fn a_network_that_was_trained_whole_is_one_file_and_prompts_are_none() {
     }
     assert!(!folder.join("none.safetensors").exists());
 }
+
+/// Keys of a small generator.
+const SMALL: &str =
+    "latent=8,generator_width=4,generator_steps=2,generator_batch=8,synthetic_batch=8";
+
+/// Runs a method on a small residual network and keeps the server's state after every task.
+fn generating(folder: &Path, method: &str) {
+    let method = format!("method={{{method}}}");
+    let more = ["--set", "backbone={kind=\"resnet18\",width=4}", "--set", &method];
+    let keep = ["--force", "--set", "record.models=tasks"];
+    let told = tiny_run(folder, &[&keep[..], &more].concat());
+    assert_eq!(told.code, 0, "{}", told.err);
+}
+
+/// Colors of a picture's images, of 8 x 8 pixels that are 12 x 12 each, with 4 between images.
+fn colors(folder: &Path, images: u32) -> Vec<u8> {
+    let sheet = image::open(folder.join("sheet.png")).unwrap().to_rgb8();
+    let (columns, rows) = (images.min(8), images.div_ceil(8));
+    assert_eq!(sheet.dimensions(), (columns * 100 + 4, rows * 100 + 4));
+    let pixel = |image: u32, at: u32| {
+        let (x, y) = (image % 8 * 100 + 4 + at % 8 * 12, image / 8 * 100 + 4 + at / 8 * 12);
+        let color = sheet.get_pixel(x + 11, y).0;
+        assert!(color.iter().all(|value| *value == color[0]), "gray");
+        color[0]
+    };
+    (0..images)
+        .flat_map(|image| (0..64).map(move |at| (image, at)))
+        .map(|(i, at)| pixel(i, at))
+        .collect()
+}
+
+#[test]
+fn generated_images_are_those_that_clients_replay() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    generating(
+        folder,
+        &format!(
+            "name=\"target\",{SMALL},synthesis_rounds=2,warmup=1,student_steps=1,student_batch=8"
+        ),
+    );
+    let told = export(folder, "sheet.png", &["--task", "1", "--images", "10"]);
+    assert_eq!(told.code, 0, "{}", told.err);
+    assert!(told.out.contains("10 generated images after task 1"), "{}", told.out);
+    assert_eq!(export(folder, "state.safetensors", &["--task", "1"]).code, 0);
+    let state = fs::read(folder.join("state.safetensors")).unwrap();
+    let state = SafeTensors::deserialize(&state).unwrap();
+    let name = state.names().into_iter().find(|name| name.ends_with("/images")).unwrap().to_owned();
+    let images = state.tensor(&name).unwrap();
+    assert_eq!(images.shape()[1..], [1, 8, 8]);
+    let known = images.shape()[0];
+    let shown = (0..10).flat_map(|place| {
+        let at = place * known / 10 * 64;
+        images.data()[at..at + 64].to_vec()
+    });
+    assert_eq!(colors(folder, 10), shown.collect::<Vec<u8>>());
+}
+
+#[test]
+fn generators_make_the_same_picture_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let gan = "name=\"fedcil\",channel_divisor=16,noise=24,steps=1,server_steps=1,server_batch=8";
+    let lander = format!(
+        "name=\"lander\",embedding_width=16,{SMALL},synthesis_rounds=1,warmup=0,student_steps=1,student_batch=8"
+    );
+    for method in [&format!("name=\"mfcl\",{SMALL}"), &lander, gan] {
+        generating(folder, method);
+        let picture = |count: &str| {
+            let told = export(folder, "sheet.png", &["--task", "1", "--images", count, "--force"]);
+            assert_eq!(told.code, 0, "{method}: {}", told.err);
+            fs::read(folder.join("sheet.png")).unwrap()
+        };
+        let eight = picture("8");
+        assert!(colors(folder, 8).windows(2).any(|pair| pair[0] != pair[1]), "{method}");
+        assert_eq!(picture("8"), eight, "{method}");
+        assert_ne!(picture("3"), eight);
+        colors(folder, 3);
+    }
+    let none = export(folder, "sheet.png", &["--images", "8", "--merged", "--force"]);
+    assert_eq!(none.code, 2, "{}", none.err);
+    generating(folder, "name=\"fedavg\"");
+    let none = export(folder, "none.png", &["--images", "8"]);
+    assert_eq!(none.code, 2);
+    let says = "fedavg: its server has generated no images by the end of task 2";
+    assert!(none.err.contains(says) && none.err.contains("mfcl"), "{}", none.err);
+    assert!(!folder.join("none.png").exists());
+}

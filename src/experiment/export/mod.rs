@@ -2,8 +2,10 @@
 //!
 //! It is looked for in three places: in `models/` (`record.models`), in a checkpoint that was written when the task ended
 //! (`record.checkpoint.every = "task"`), and, if requested, it is computed again from the checkpoint before,
-//! and compared with the digest that the journal has of it.
+//! and compared with the digest that the journal has of it. From the same state comes a picture of the images that a method
+//! generates for replay.
 
+mod generated;
 mod merged;
 mod sources;
 
@@ -24,6 +26,7 @@ use super::task_ends::{checkpoint_of, ended};
 use crate::exit::{CommandError, Exit};
 use crate::federation::{Digest, Interrupt};
 use crate::methods::Registry;
+use generated::{GeneratedPicture, picture};
 use merged::merged;
 use sources::in_models;
 
@@ -63,6 +66,12 @@ pub enum ExportError {
     /// Model with more than a network and a head.
     #[error("{0}\n  help: omit --merged to export every tensor of the server as it is")]
     NotMerged(String),
+    /// Method that generates no images, or has not generated any yet.
+    #[error(
+        "{0}\n  help: methods with a generator are fedcil, lander, mfcl and target; the last three have images from the \
+         end of the first task on"
+    )]
+    NoImages(String),
     /// An existing file is invalid.
     #[error("{path}: {why}")]
     Unreadable {
@@ -90,7 +99,8 @@ impl CommandError for ExportError {
         match self {
             ExportError::NoTask { .. }
             | ExportError::NotKept { .. }
-            | ExportError::NotMerged(_) => Exit::Usage,
+            | ExportError::NotMerged(_)
+            | ExportError::NoImages(_) => Exit::Usage,
             ExportError::Different { .. } => Exit::Diverged,
             ExportError::Unreadable { .. } => Exit::Recording,
             ExportError::Resume(error) => error.exit_code(),
@@ -99,13 +109,25 @@ impl CommandError for ExportError {
     }
 }
 
+/// Content of an exported file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExportForm {
+    /// Every tensor of the server, as safetensors.
+    #[default]
+    State,
+    /// One network in the names of its backbone's file, as safetensors.
+    Merged,
+    /// A picture (PNG) of so many images that the server has generated for replay.
+    Images(u32),
+}
+
 /// Options of an export.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExportOptions {
     /// Task after which the model is, from 1; the last that ended by default.
     pub task: Option<u32>,
-    /// Export one network in the names of its backbone's file.
-    pub merged: bool,
+    /// Content of the file.
+    pub form: ExportForm,
     /// Compute it again if it was not kept.
     pub recompute: bool,
     /// Worker threads for that.
@@ -115,13 +137,15 @@ pub struct ExportOptions {
 /// A model that came out.
 #[derive(Clone, Debug)]
 pub struct Exported {
-    /// The safetensors file.
+    /// The file: safetensors, or a picture.
     pub bytes: Vec<u8>,
+    /// Number of images, if it is a picture.
+    pub images: Option<usize>,
     /// Task after which the model is, from 1.
     pub task: u32,
     /// Place at which it was found.
     pub from: ModelOrigin,
-    /// Digest of the server's state after the task, as in the journal, even if `bytes` are merged.
+    /// Digest of the server's state after the task, as in the journal, whatever `bytes` are made of it.
     pub digest: Digest,
 }
 
@@ -168,9 +192,9 @@ pub fn export(
     };
     let kept = in_models(path, end)?;
     let folder = format!("{}/{}", names::MODELS, models::file_name(end.task));
-    if let (Some((bytes, _)), false) = (&kept, options.merged) {
-        let (bytes, digest) = (bytes.clone(), end.digest);
-        return Ok(Exported { bytes, task: number, from: ModelOrigin::File(folder), digest });
+    if let (Some((bytes, _)), ExportForm::State) = (&kept, options.form) {
+        let (bytes, from) = (bytes.clone(), ModelOrigin::File(folder));
+        return Ok(Exported { bytes, images: None, task: number, from, digest: end.digest });
     }
     let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
     let mut assembly = assemble(&scenario, methods, options.workers)?;
@@ -178,7 +202,7 @@ pub fn export(
     same_inputs(&manifest.data, &assembly.data)?;
     same_inputs(&manifest.backbone, &assembly.backbone)?;
     let mut said = about(&manifest, &assembly.setup);
-    let backbone = Arc::clone(&assembly.setup.lab.backbone);
+    let (method, lab) = (Arc::clone(&assembly.setup.method), assembly.setup.lab.clone());
     let kept = kept.map(|(_, state)| (state, ModelOrigin::File(folder)));
     let found = match kept {
         Some(kept) => Some(kept),
@@ -206,14 +230,21 @@ pub fn export(
         }
         None => return Err(ExportError::NotKept { task: number }),
     };
-    let state = match options.merged {
-        true => {
-            said.insert("merged".to_string(), "true".to_string());
-            merged(&state, &backbone.parameters()?, &manifest.method)?
+    let state = match options.form {
+        ExportForm::Images(count) => {
+            let GeneratedPicture { bytes, images } =
+                picture(&*method, &lab, (&state, end.task), count)
+                    .map_err(|why| ExportError::NoImages(format!("{}: {why}", manifest.method)))?;
+            let images = Some(images);
+            return Ok(Exported { bytes, images, task: number, from, digest: end.digest });
         }
-        false => state,
+        ExportForm::Merged => {
+            said.insert("merged".to_string(), "true".to_string());
+            merged(&state, &lab.backbone.parameters()?, &manifest.method)?
+        }
+        ExportForm::State => state,
     };
-    let bytes = models::bytes(&state, end.task, &said, options.merged);
+    let bytes = models::bytes(&state, end.task, &said, options.form == ExportForm::Merged);
     let bytes = bytes.map_err(|why| ExportError::Unreadable { path: path.to_path_buf(), why })?;
-    Ok(Exported { bytes, task: number, from, digest: end.digest })
+    Ok(Exported { bytes, images: None, task: number, from, digest: end.digest })
 }

@@ -1,54 +1,18 @@
 //! Picture of an inversion: originals, what their features gave, and what the upload gave.
 
-use std::io::Cursor;
-
-use image::{ImageFormat, Rgb, RgbImage};
-
 use super::Inversion;
-
-/// Pixels between images.
-const GAP: u32 = 4;
-
-/// Least pixels of a side of an image in the picture; smaller ones are enlarged.
-const LEAST: u32 = 96;
+use crate::experiment::picture::sheet;
 
 /// Returns a PNG file of three rows: the client's images, the images that have their features, and the image that has
 /// the mean of the upload.
 ///
 /// # Errors
-/// An image of neither one nor three channels; one too large for a PNG.
+/// A sheet too large for a PNG.
 pub fn picture(inversion: &Inversion) -> Result<Vec<u8>, image::ImageError> {
-    let [_, height, width] = inversion.shape.map(|extent| extent as u32);
-    let scale = LEAST.div_ceil(height.min(width).max(1));
-    let rows: [Vec<&[f32]>; 3] = [
+    let rows = [
         inversion.originals.iter().map(|image| &image.pixels[..]).collect(),
         inversion.of_features.iter().map(|image| &image.pixels[..]).collect(),
-        vec![&inversion.of_upload.pixels],
+        vec![&inversion.of_upload.pixels[..]],
     ];
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(1) as u32;
-    let extent = |images: u32, side: u32| images * (side * scale + GAP) + GAP;
-    let mut sheet = RgbImage::from_pixel(extent(columns, width), extent(3, height), Rgb([255; 3]));
-    for (row, images) in (0..).zip(&rows) {
-        for (column, image) in (0..).zip(images) {
-            let (left, top) = (extent(column, width), extent(row, height));
-            for (x, y) in (0..width * scale).flat_map(|x| (0..height * scale).map(move |y| (x, y)))
-            {
-                let at = ((y / scale) * width + x / scale) as usize;
-                sheet.put_pixel(left + x, top + y, color(image, at, inversion.shape));
-            }
-        }
-    }
-    let mut bytes = Cursor::new(Vec::new());
-    sheet.write_to(&mut bytes, ImageFormat::Png)?;
-    Ok(bytes.into_inner())
-}
-
-/// Returns the color of a pixel; one channel is gray, of more than three the first three count.
-fn color(image: &[f32], at: usize, [channels, height, width]: [usize; 3]) -> Rgb<u8> {
-    let plane = height * width;
-    let value = |channel: usize| {
-        let channel = if channels < 3 { 0 } else { channel };
-        (image[channel * plane + at] * 255.0).round() as u8
-    };
-    Rgb([value(0), value(1), value(2)])
+    sheet(&rows, inversion.shape)
 }

@@ -66,11 +66,12 @@ use super::parts::{
     AveragingMethod, DownloadExtras, LocalTraining, LocalUpdate, ModelAdaptation, Parts,
     ServerUpdate, TaskEnd, TrainedRows, Workload,
 };
-use crate::model::{ParameterSet, of_generator};
+use crate::model::{AcGenerator, ParameterSet, of_generator};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Asset, AssetSpec, Capability, ExchangeFacts, MemoryFootprint, Metrics, ModelFacts, Participant,
-    PolicyError, Predictor, Restriction, RoundContext, RunContext, SampleCost,
+    Asset, AssetSpec, Capability, ExchangeFacts, GeneratedImages, ImageRequest, MemoryFootprint,
+    Metrics, ModelFacts, Participant, PolicyError, Predictor, Restriction, RoundContext,
+    RunContext, SampleCost,
 };
 
 impl AveragingMethod for FedCil {
@@ -236,6 +237,20 @@ impl ServerUpdate<FedCilMemory> for FedCil {
             memory.keep(stage.task, theta.filter(of_generator));
         }
         Ok(())
+    }
+
+    /// Returns images of the averaged generator, of every class in turn.
+    fn generated_images(
+        &self,
+        model: &ModelFacts,
+        (_, theta): (&FedCilMemory, &ParameterSet),
+        request: &ImageRequest<'_>,
+    ) -> Result<Option<GeneratedImages>, PolicyError> {
+        let (config, device) = (self.config(model), &request.ctx.device);
+        let generator = AcGenerator::frozen(config, theta, device)?;
+        let noise = config.noise_of(&request.labels(), request.key(), device)?;
+        let normalization = &request.ctx.train_transform.normalise;
+        GeneratedImages::normalized(&generator.images(&noise)?, normalization).map(Some)
     }
 
     /// Returns the work of the training after a round: images of every client's generators, and steps.

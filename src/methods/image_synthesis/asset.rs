@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::learning::inversion::ImagePool;
-use crate::policy::{Asset, AssetSpec, ExchangeFacts, Message};
+use crate::policy::{Asset, AssetSpec, ExchangeFacts, GeneratedImages, Message, PolicyError};
 use crate::wire::{
     Body, BodyShape, Dtype, Kind, NamedTensor, Section, SectionShape, TensorShape, TensorValues,
     WireError,
@@ -75,10 +75,30 @@ pub(in crate::methods) fn received_images(
     batch: usize,
 ) -> Result<Option<ImagePool>, WireError> {
     let Some(asset) = download.asset(IMAGES) else { return Ok(None) };
+    let (shape, bytes) = images_in(asset)?;
+    Ok(Some(ImagePool::of(shape, batch, bytes.to_vec())))
+}
+
+/// Returns a number of an asset's images for a user to look at.
+///
+/// # Errors
+/// A tensor of another kind or shape.
+pub(in crate::methods) fn shown_images(
+    asset: Option<&Asset>,
+    count: usize,
+) -> Result<Option<GeneratedImages>, PolicyError> {
+    let show = |asset| -> Result<GeneratedImages, WireError> {
+        let (shape, bytes) = images_in(asset)?;
+        Ok(GeneratedImages::spread(shape, bytes, count))
+    };
+    Ok(asset.map(show).transpose()?)
+}
+
+fn images_in(asset: &Asset) -> Result<([usize; 3], &[u8]), WireError> {
     let tensor = asset.body.tensor(Kind::SyntheticData, IMAGES)?;
     match (tensor.shape(), tensor.values()) {
         (&[_, channels, height, width], TensorValues::U8(bytes)) => {
-            Ok(Some(ImagePool::of([channels, height, width], batch, bytes.to_vec())))
+            Ok(([channels, height, width], bytes))
         }
         _ => Err(WireError::Malformed("images that are no bytes `(n, c, h, w)`".to_owned())),
     }

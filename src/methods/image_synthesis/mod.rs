@@ -8,6 +8,8 @@ mod asset;
 mod keys;
 mod replay;
 
-pub(super) use self::asset::{image_asset, image_asset_specs, image_sections, received_images};
+pub(super) use self::asset::{
+    image_asset, image_asset_specs, image_sections, received_images, shown_images,
+};
 pub use self::keys::ImageSynthesis;
 pub(super) use self::replay::{OldModelReplay, old_rows_distilled, replay_work, sample_channels};

@@ -53,7 +53,9 @@ use super::averaging::{
     first_of, sample_count,
 };
 use super::entry::MethodEntry;
-use super::image_synthesis::{OldModelReplay, image_asset, image_asset_specs, replay_work};
+use super::image_synthesis::{
+    OldModelReplay, image_asset, image_asset_specs, replay_work, shown_images,
+};
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalUpdate, ModelAdaptation, Parts,
     PreviousModel, RowQuery, ServerUpdate, TaskEnd, TaskStart, TrainedRows, TrainingSettings,
@@ -64,8 +66,9 @@ use crate::learning::Classifier;
 use crate::model::{HeadKind, MappingPlace, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    Asset, AssetSpec, Capability, ExchangeFacts, Metrics, ModelFacts, Participant, PolicyError,
-    Restriction, RoundContext, RunContext, StalenessRule, TensorSpec,
+    Asset, AssetSpec, Capability, ExchangeFacts, GeneratedImages, ImageRequest, Metrics,
+    ModelFacts, Participant, PolicyError, Restriction, RoundContext, RunContext, StalenessRule,
+    TensorSpec,
 };
 use crate::wire::{Dtype, Kind, Section};
 
@@ -296,6 +299,15 @@ impl ServerUpdate<LanderMemory> for Lander {
         let shape = self.synthesis.image_shape(model);
         memory.images = Some(image_asset(u32::from(task.0), shape, &images)?);
         Ok(())
+    }
+
+    fn generated_images(
+        &self,
+        _model: &ModelFacts,
+        (memory, _): (&LanderMemory, &ParameterSet),
+        request: &ImageRequest<'_>,
+    ) -> Result<Option<GeneratedImages>, PolicyError> {
+        shown_images(memory.images.as_deref(), request.count)
     }
 
     /// Returns the work of the generation of images, in the last round of every task but the last.

@@ -52,8 +52,8 @@ use crate::learning::inversion::train_generator;
 use crate::model::{ImageGenerator, ParameterSet};
 use crate::numerics::streams::Domain;
 use crate::policy::{
-    Asset, AssetSpec, Capability, ExchangeFacts, ModelFacts, Participant, PolicyError, Restriction,
-    RoundContext, RunContext,
+    Asset, AssetSpec, Capability, ExchangeFacts, GeneratedImages, ImageRequest, ModelFacts,
+    Participant, PolicyError, Restriction, RoundContext, RunContext,
 };
 
 impl AveragingMethod for Mfcl {
@@ -182,6 +182,20 @@ impl ServerUpdate<MfclMemory> for Mfcl {
         train_generator(&generator, of, &self.generator.loss(), self.generator.steps(), key)?;
         memory.keep(task, &generator.parameters()?)?;
         Ok(())
+    }
+
+    fn generated_images(
+        &self,
+        model: &ModelFacts,
+        (memory, _): (&MfclMemory, &ParameterSet),
+        request: &ImageRequest<'_>,
+    ) -> Result<Option<GeneratedImages>, PolicyError> {
+        let Some(set) = memory.parameters()? else { return Ok(None) };
+        let config = self.generator.config(model);
+        let generator = ImageGenerator::frozen(config, &set, &request.ctx.device)?;
+        let images = generator.images(&generator.latents(request.count, request.key())?)?;
+        let normalization = &request.ctx.train_transform.normalise;
+        GeneratedImages::normalized(&images, normalization).map(Some)
     }
 
     /// Returns the work of the generator's training, in the last round of every task but the last.

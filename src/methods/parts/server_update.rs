@@ -4,7 +4,8 @@ use crate::methods::averaging::{ClosedRound, Requirement};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    MemoryFootprint, Metrics, ModelFacts, PolicyError, Restriction, RoundContext, RunContext, Stage,
+    GeneratedImages, ImageRequest, MemoryFootprint, Metrics, ModelFacts, PolicyError, Restriction,
+    RoundContext, RunContext, Stage,
 };
 
 /// Start of a task at the server.
@@ -63,6 +64,20 @@ pub trait ServerUpdate<M> {
     ) -> Result<(), PolicyError> {
         let _ = (memory, theta, end, ctx);
         Ok(())
+    }
+
+    /// Returns images of its own making that clients replay, if there are any; the parameters are the server's.
+    ///
+    /// # Errors
+    /// What the network reports.
+    fn generated_images(
+        &self,
+        model: &ModelFacts,
+        server: (&M, &ParameterSet),
+        request: &ImageRequest<'_>,
+    ) -> Result<Option<GeneratedImages>, PolicyError> {
+        let _ = (model, server, request);
+        Ok(None)
     }
 
     /// Returns sample passes of the step after this number of uploads, for virtual time.

@@ -41,7 +41,9 @@ use self::objective::TargetObjective;
 use self::synthesis::TargetSynthesis;
 use super::averaging::{CrossEntropy, Objective, PackClient, PackResult, Requirement, first_of};
 use super::entry::MethodEntry;
-use super::image_synthesis::{OldModelReplay, image_asset, image_asset_specs, replay_work};
+use super::image_synthesis::{
+    OldModelReplay, image_asset, image_asset_specs, replay_work, shown_images,
+};
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
     PreviousModel, ServerUpdate, TaskEnd, TrainedRows, Workload,
@@ -50,8 +52,8 @@ use crate::learning::Classifier;
 use crate::model::ParameterSet;
 use crate::numerics::streams::Domain;
 use crate::policy::{
-    Asset, AssetSpec, Capability, ExchangeFacts, ModelFacts, Participant, PolicyError, Restriction,
-    RoundContext, RunContext,
+    Asset, AssetSpec, Capability, ExchangeFacts, GeneratedImages, ImageRequest, ModelFacts,
+    Participant, PolicyError, Restriction, RoundContext, RunContext,
 };
 
 impl AveragingMethod for TargetMethod {
@@ -163,6 +165,15 @@ impl ServerUpdate<TargetMemory> for TargetMethod {
         let shape = self.synthesis.image_shape(model);
         memory.images = Some(image_asset(u32::from(task.0), shape, &images)?);
         Ok(())
+    }
+
+    fn generated_images(
+        &self,
+        _model: &ModelFacts,
+        (memory, _): (&TargetMemory, &ParameterSet),
+        request: &ImageRequest<'_>,
+    ) -> Result<Option<GeneratedImages>, PolicyError> {
+        shown_images(memory.images.as_deref(), request.count)
     }
 
     /// Returns the work of the generation of images, in the last round of every task but the last.

@@ -6,8 +6,8 @@ use super::bodies::{join, malformed, split};
 use super::{Composed, FrozenExtractor, down_within, with_features};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Aggregate, KeptUpload, Message, Participant, PolicyError, Predictor, RoundContext, RunContext,
-    Server, Stage, each_changed,
+    Aggregate, GeneratedImages, ImageRequest, KeptUpload, Message, Participant, PolicyError,
+    Predictor, RoundContext, RunContext, Server, Stage, each_changed,
 };
 use crate::quantity::TaskId;
 use crate::wire::{Body, WireError};
@@ -160,6 +160,19 @@ impl Server for ComposedServer {
         let mut metrics = second.server.metrics();
         metrics.push(("features_hash", (digest & HASH) as f64));
         metrics
+    }
+
+    fn generated_images(
+        &self,
+        request: &ImageRequest<'_>,
+    ) -> Result<Option<GeneratedImages>, PolicyError> {
+        match &self.second {
+            None => self.first.generated_images(request),
+            Some(second) => {
+                let ctx = &with_features(request.ctx, &second.frozen)?;
+                second.server.generated_images(&ImageRequest { ctx, ..*request })
+            }
+        }
     }
 
     fn save(&self) -> Body {
