@@ -173,6 +173,21 @@ pub trait Method: Send + Sync {
         let _ = (member, upload, ctx);
         Ok(None)
     }
+
+    /// Returns images that the server has made without data for clients to replay, from what it saved. `None` where it
+    /// makes none, or had made none yet.
+    ///
+    /// # Errors
+    /// A state of another method, or what the network reports.
+    fn generated_images(
+        &self,
+        model: &ModelFacts,
+        saved: &Body,
+        request: &ImageRequest<'_>,
+    ) -> Result<Option<GeneratedImages>, PolicyError> {
+        let _ = (model, saved, request);
+        Ok(None)
+    }
 }
 
 /// Message of an exchange that has a [`MessageSpec`].
@@ -261,19 +276,6 @@ pub trait Server: Send {
     /// Examples are solved, estimated and chosen values.
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         Vec::new()
-    }
-
-    /// Returns images that the server makes without data for clients to replay. `None` where it makes none, or has made
-    /// none yet.
-    ///
-    /// # Errors
-    /// As [`begin_stage`](Server::begin_stage).
-    fn generated_images(
-        &self,
-        request: &ImageRequest<'_>,
-    ) -> Result<Option<GeneratedImages>, PolicyError> {
-        let _ = request;
-        Ok(None)
     }
 
     /// Returns everything a resumed run needs; its digest is journaled after every round.

@@ -146,6 +146,15 @@ impl<H: MethodWrapper> Method for Wrapped<H> {
     ) -> Result<Option<Disclosures>, PolicyError> {
         self.0.inner().disclosures(member, upload, ctx)
     }
+
+    fn generated_images(
+        &self,
+        model: &ModelFacts,
+        saved: &Body,
+        request: &ImageRequest<'_>,
+    ) -> Result<Option<GeneratedImages>, PolicyError> {
+        self.0.inner().generated_images(model, saved, request)
+    }
 }
 
 /// Methods of [`Server`] that a wrapper may override; by default they call the inner server.
@@ -219,13 +228,6 @@ impl<H: ServerWrapper> Server for Wrapped<H> {
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         self.0.inner().metrics()
-    }
-
-    fn generated_images(
-        &self,
-        request: &ImageRequest<'_>,
-    ) -> Result<Option<GeneratedImages>, PolicyError> {
-        self.0.inner().generated_images(request)
     }
 
     fn save(&self) -> Body {

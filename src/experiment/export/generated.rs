@@ -1,8 +1,7 @@
 //! Picture of the images that a method's server generates, from its saved state.
 
 use crate::experiment::picture::sheet;
-use crate::numerics::streams::{Domain, StreamKey};
-use crate::policy::{GeneratedImages, ImageRequest, Method, PolicyError, RunContext};
+use crate::policy::{GeneratedImages, ImageRequest, Method, ModelFacts, RunContext};
 use crate::quantity::TaskId;
 use crate::wire::Body;
 
@@ -22,17 +21,15 @@ pub(super) struct GeneratedPicture {
 /// # Errors
 /// Reason for which there is none.
 pub(super) fn picture(
-    method: &dyn Method,
+    (method, model): (&dyn Method, &ModelFacts),
     ctx: &RunContext,
     (state, task): (&Body, TaskId),
     count: u32,
 ) -> Result<GeneratedPicture, String> {
-    let text = |error: PolicyError| error.to_string();
-    let mut server = method.server(ctx, StreamKey::new(0, Domain::Init)).map_err(text)?;
-    server.load(state).map_err(|error| error.to_string())?;
     let view = &ctx.task_sequence.tasks[task.index()];
     let request = ImageRequest { view, count: count as usize, ctx };
-    let found = server.generated_images(&request).map_err(text)?;
+    let found =
+        method.generated_images(model, state, &request).map_err(|error| error.to_string())?;
     let images: Vec<&[f32]> = found.iter().flat_map(GeneratedImages::images).collect();
     let Some(GeneratedImages { shape, .. }) = found.as_ref().filter(|_| !images.is_empty()) else {
         let number = task.index() + 1;

@@ -203,11 +203,14 @@ pub fn export(
     same_inputs(&manifest.backbone, &assembly.backbone)?;
     let mut said = about(&manifest, &assembly.setup);
     let (method, lab) = (Arc::clone(&assembly.setup.method), assembly.setup.lab.clone());
+    let facts = assembly.setup.facts.clone();
     let kept = kept.map(|(_, state)| (state, ModelOrigin::File(folder)));
     let found = match kept {
-        Some(kept) => Some(kept),
-        None => checkpoint_of(path, end)?
-            .map(|(_, snapshot)| (snapshot.server, ModelOrigin::Checkpoint)),
+        // A checkpoint has the whole state, a kept model its tensors alone.
+        Some(kept) if !matches!(options.form, ExportForm::Images(_)) => Some(kept),
+        kept => checkpoint_of(path, end)?
+            .map(|(_, snapshot)| (snapshot.server, ModelOrigin::Checkpoint))
+            .or(kept),
     };
     let (state, from) = match found {
         Some(found) => found,
@@ -233,7 +236,7 @@ pub fn export(
     let state = match options.form {
         ExportForm::Images(count) => {
             let GeneratedPicture { bytes, images } =
-                picture(&*method, &lab, (&state, end.task), count)
+                picture((&*method, &facts), &lab, (&state, end.task), count)
                     .map_err(|why| ExportError::NoImages(format!("{}: {why}", manifest.method)))?;
             let images = Some(images);
             return Ok(Exported { bytes, images, task: number, from, digest: end.digest });

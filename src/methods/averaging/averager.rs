@@ -12,10 +12,10 @@ use crate::methods::parts::{AveragingMethod, Parts, RowQuery, Workload};
 use crate::model::{Parameter, ParameterSet, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    AssetSpec, ClientResult, ClientState, CohortRule, Disclosures, ExchangeFacts, Failure, Member,
-    Message, MessageKind, MessageSpec, Method, MethodProfile, ModelFacts, Participant, Phase,
-    PolicyError, Predictor, Role, RoundContext, RoundWork, RunContext, SampleCost, Server, Stage,
-    TensorSpec, kind_of,
+    AssetSpec, ClientResult, ClientState, CohortRule, Disclosures, ExchangeFacts, Failure,
+    GeneratedImages, ImageRequest, Member, Message, MessageKind, MessageSpec, Method,
+    MethodProfile, ModelFacts, Participant, Phase, PolicyError, Predictor, Role, RoundContext,
+    RoundWork, RunContext, SampleCost, Server, Stage, TensorSpec, kind_of,
 };
 use crate::quantity::{ClientId, TaskId};
 use crate::wire::{Body, BodyShape, Kind, MetaWriter, NamedTensor, Saved, Section, WireError};
@@ -398,5 +398,14 @@ impl<C: AveragingMethod> Method for Averager<C> {
         ctx: &RunContext,
     ) -> Result<Option<Disclosures>, PolicyError> {
         self.disclosed(member, upload, ctx)
+    }
+
+    fn generated_images(
+        &self,
+        model: &ModelFacts,
+        saved: &Body,
+        request: &ImageRequest<'_>,
+    ) -> Result<Option<GeneratedImages>, PolicyError> {
+        self.parts().server.generated_images(model, saved, request)
     }
 }

@@ -10,8 +10,8 @@ use crate::methods::parts::{AveragingMethod, Parts, TaskEnd, TaskStart};
 use crate::model::ParameterSet;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Aggregate, Asset, GeneratedImages, ImageRequest, Message, Participant, PolicyError, Predictor,
-    Role, RoundContext, RunContext, Server, Stage, parameter_sections, parameters_of,
+    Aggregate, Asset, Message, Participant, PolicyError, Predictor, Role, RoundContext, RunContext,
+    Server, Stage, parameter_sections, parameters_of,
 };
 use crate::wire::{Body, Saved, WireError};
 
@@ -182,14 +182,6 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
 
     fn metrics(&self) -> Vec<(&'static str, f64)> {
         self.figures.clone()
-    }
-
-    fn generated_images(
-        &self,
-        request: &ImageRequest<'_>,
-    ) -> Result<Option<GeneratedImages>, PolicyError> {
-        let (server, model) = (self.base.parts().server, &*self.base.model);
-        server.generated_images(model, (&self.memory, &self.theta), request)
     }
 
     fn save(&self) -> Body {

@@ -71,8 +71,9 @@ use crate::numerics::streams::StreamKey;
 use crate::policy::{
     Asset, AssetSpec, Capability, ExchangeFacts, GeneratedImages, ImageRequest, MemoryFootprint,
     Metrics, ModelFacts, Participant, PolicyError, Predictor, Restriction, RoundContext,
-    RunContext, SampleCost,
+    RunContext, SampleCost, parameters_of,
 };
+use crate::wire::Body;
 
 impl AveragingMethod for FedCil {
     type State = FedCilState;
@@ -243,11 +244,11 @@ impl ServerUpdate<FedCilMemory> for FedCil {
     fn generated_images(
         &self,
         model: &ModelFacts,
-        (_, theta): (&FedCilMemory, &ParameterSet),
+        saved: &Body,
         request: &ImageRequest<'_>,
     ) -> Result<Option<GeneratedImages>, PolicyError> {
         let (config, device) = (self.config(model), &request.ctx.device);
-        let generator = AcGenerator::frozen(config, theta, device)?;
+        let generator = AcGenerator::frozen(config, &parameters_of(saved)?, device)?;
         let noise = config.noise_of(&request.labels(), request.key(), device)?;
         let normalization = &request.ctx.train_transform.normalise;
         GeneratedImages::normalized(&generator.images(&noise)?, normalization).map(Some)

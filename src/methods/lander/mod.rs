@@ -70,7 +70,7 @@ use crate::policy::{
     ModelFacts, Participant, PolicyError, Restriction, RoundContext, RunContext, StalenessRule,
     TensorSpec,
 };
-use crate::wire::{Dtype, Kind, Section};
+use crate::wire::{Body, Dtype, Kind, Saved, Section};
 
 /// Step of start values of the map, apart from the head's.
 const MAPPING: u64 = 1;
@@ -304,10 +304,10 @@ impl ServerUpdate<LanderMemory> for Lander {
     fn generated_images(
         &self,
         _model: &ModelFacts,
-        (memory, _): (&LanderMemory, &ParameterSet),
+        saved: &Body,
         request: &ImageRequest<'_>,
     ) -> Result<Option<GeneratedImages>, PolicyError> {
-        shown_images(memory.images.as_deref(), request.count)
+        shown_images(LanderMemory::load(saved)?.images.as_deref(), request.count)
     }
 
     /// Returns the work of the generation of images, in the last round of every task but the last.

@@ -55,6 +55,7 @@ use crate::policy::{
     Asset, AssetSpec, Capability, ExchangeFacts, GeneratedImages, ImageRequest, ModelFacts,
     Participant, PolicyError, Restriction, RoundContext, RunContext,
 };
+use crate::wire::{Body, Saved};
 
 impl AveragingMethod for Mfcl {
     type State = ();
@@ -187,10 +188,10 @@ impl ServerUpdate<MfclMemory> for Mfcl {
     fn generated_images(
         &self,
         model: &ModelFacts,
-        (memory, _): (&MfclMemory, &ParameterSet),
+        saved: &Body,
         request: &ImageRequest<'_>,
     ) -> Result<Option<GeneratedImages>, PolicyError> {
-        let Some(set) = memory.parameters()? else { return Ok(None) };
+        let Some(set) = MfclMemory::load(saved)?.parameters()? else { return Ok(None) };
         let config = self.generator.config(model);
         let generator = ImageGenerator::frozen(config, &set, &request.ctx.device)?;
         let images = generator.images(&generator.latents(request.count, request.key())?)?;

@@ -7,6 +7,7 @@ use crate::policy::{
     GeneratedImages, ImageRequest, MemoryFootprint, Metrics, ModelFacts, PolicyError, Restriction,
     RoundContext, RunContext, Stage,
 };
+use crate::wire::Body;
 
 /// Start of a task at the server.
 #[derive(Clone, Copy, Debug)]
@@ -66,17 +67,17 @@ pub trait ServerUpdate<M> {
         Ok(())
     }
 
-    /// Returns images of its own making that clients replay, if there are any; the parameters are the server's.
+    /// Returns images of its own making that clients replay, if a saved server has any.
     ///
     /// # Errors
-    /// What the network reports.
+    /// A state of another method, or what the network reports.
     fn generated_images(
         &self,
         model: &ModelFacts,
-        server: (&M, &ParameterSet),
+        saved: &Body,
         request: &ImageRequest<'_>,
     ) -> Result<Option<GeneratedImages>, PolicyError> {
-        let _ = (model, server, request);
+        let _ = (model, saved, request);
         Ok(None)
     }
 

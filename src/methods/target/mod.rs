@@ -55,6 +55,7 @@ use crate::policy::{
     Asset, AssetSpec, Capability, ExchangeFacts, GeneratedImages, ImageRequest, ModelFacts,
     Participant, PolicyError, Restriction, RoundContext, RunContext,
 };
+use crate::wire::{Body, Saved};
 
 impl AveragingMethod for TargetMethod {
     type State = ();
@@ -170,10 +171,10 @@ impl ServerUpdate<TargetMemory> for TargetMethod {
     fn generated_images(
         &self,
         _model: &ModelFacts,
-        (memory, _): (&TargetMemory, &ParameterSet),
+        saved: &Body,
         request: &ImageRequest<'_>,
     ) -> Result<Option<GeneratedImages>, PolicyError> {
-        shown_images(memory.images.as_deref(), request.count)
+        shown_images(TargetMemory::load(saved)?.images.as_deref(), request.count)
     }
 
     /// Returns the work of the generation of images, in the last round of every task but the last.

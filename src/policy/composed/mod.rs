@@ -23,12 +23,12 @@ use std::sync::Arc;
 
 use self::bodies::{DIGEST_BYTES, join, malformed, split};
 use self::features::FrozenFeatures;
-use self::server::ComposedServer;
+use self::server::{ComposedServer, FIRST, saved_parts};
 use super::{
-    Asset, AssetSpec, Capability, ClientResult, Disclosures, ExchangeFacts, Failure, Member,
-    MemoryFootprint, Message, MessageKind, MessageSpec, Method, MethodProfile, ModelFacts,
-    Participant, Phase, PolicyError, Predictor, Restriction, RoundContext, RoundWork, RunContext,
-    SampleCost, Server, Stage, predictor_on,
+    Asset, AssetSpec, Capability, ClientResult, Disclosures, ExchangeFacts, Failure,
+    GeneratedImages, ImageRequest, Member, MemoryFootprint, Message, MessageKind, MessageSpec,
+    Method, MethodProfile, ModelFacts, Participant, Phase, PolicyError, Predictor, Restriction,
+    RoundContext, RoundWork, RunContext, SampleCost, Server, Stage, predictor_on,
 };
 use crate::data::TaskView;
 use crate::numerics::streams::StreamKey;
@@ -419,5 +419,17 @@ impl Method for Composed {
         };
         let inner = self.inner_member(member, second, phase)?;
         self.method_of(second).disclosures(&inner, &up_within(upload)?, &ctx)
+    }
+
+    fn generated_images(
+        &self,
+        model: &ModelFacts,
+        saved: &Body,
+        request: &ImageRequest<'_>,
+    ) -> Result<Option<GeneratedImages>, PolicyError> {
+        match saved_parts(saved)? {
+            (FIRST, first, _) => self.first.generated_images(model, &first, request),
+            (_, _, then) => self.then.generated_images(model, &then, request),
+        }
     }
 }

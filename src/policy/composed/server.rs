@@ -6,8 +6,8 @@ use super::bodies::{join, malformed, split};
 use super::{Composed, FrozenExtractor, down_within, with_features};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    Aggregate, GeneratedImages, ImageRequest, KeptUpload, Message, Participant, PolicyError,
-    Predictor, RoundContext, RunContext, Server, Stage, each_changed,
+    Aggregate, KeptUpload, Message, Participant, PolicyError, Predictor, RoundContext, RunContext,
+    Server, Stage, each_changed,
 };
 use crate::quantity::TaskId;
 use crate::wire::{Body, WireError};
@@ -22,7 +22,7 @@ pub(super) struct ComposedServer {
 }
 
 /// Stage of a saved server: first method active, features frozen with nothing trained on them, or second method active.
-const FIRST: u8 = 0;
+pub(super) const FIRST: u8 = 0;
 const FROZEN: u8 = 1;
 const SECOND: u8 = 2;
 
@@ -162,19 +162,6 @@ impl Server for ComposedServer {
         metrics
     }
 
-    fn generated_images(
-        &self,
-        request: &ImageRequest<'_>,
-    ) -> Result<Option<GeneratedImages>, PolicyError> {
-        match &self.second {
-            None => self.first.generated_images(request),
-            Some(second) => {
-                let ctx = &with_features(request.ctx, &second.frozen)?;
-                second.server.generated_images(&ImageRequest { ctx, ..*request })
-            }
-        }
-    }
-
     fn save(&self) -> Body {
         let stage = match &self.second {
             None => FIRST,
@@ -188,12 +175,7 @@ impl Server for ComposedServer {
     }
 
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
-        let mut saved = saved.clone();
-        if saved.meta.is_empty() {
-            return Err(malformed("is empty"));
-        }
-        let stage = saved.meta.remove(0);
-        let (first, then) = split(&saved)?;
+        let (stage, first, then) = saved_parts(saved)?;
         self.first.load(&first)?;
         self.second = None;
         if stage != FIRST {
@@ -204,6 +186,17 @@ impl Server for ComposedServer {
         }
         Ok(())
     }
+}
+
+/// Returns the stage of a saved server, and what each of its servers saved.
+pub(super) fn saved_parts(saved: &Body) -> Result<(u8, Body, Body), WireError> {
+    let mut saved = saved.clone();
+    if saved.meta.is_empty() {
+        return Err(malformed("is empty"));
+    }
+    let stage = saved.meta.remove(0);
+    let (first, then) = split(&saved)?;
+    Ok((stage, first, then))
 }
 
 /// Returns an aggregate whose kept uploads are as the inner method sees them. Their content was already unwrapped when
