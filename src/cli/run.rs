@@ -212,11 +212,11 @@ pub(super) fn drive(
     for note in run.notes() {
         print_status(&format!("note: {note}"));
     }
-    let cache = run.cache();
+    let (cache, steps) = (run.cache(), run.server_steps());
     let mut readers: Vec<Box<dyn EventSink>> = Vec::new();
     if !quiet {
         let progress = Progress::on_stderr().after(replayed);
-        readers.push(Box::new(progress.watching(Arc::clone(&cache))));
+        readers.push(Box::new(progress.watching(Arc::clone(&cache), steps)));
     }
     let ended = report::execute(run, scenario, replayed, readers, interrupt);
     for notice in cache.notices() {

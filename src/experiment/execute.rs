@@ -25,7 +25,7 @@ use crate::federation::{
     Digests, EndReason, EventSink, Interrupt, ProfileSink, Setup, Workforce, simulate,
 };
 use crate::files::Disk;
-use crate::learning::FeatureCache;
+use crate::learning::{FeatureCache, StepCount};
 use crate::methods::Registry;
 use crate::model::ops::Precision;
 use crate::scenario::{Cadence, Scenario};
@@ -235,6 +235,11 @@ impl Run {
     /// Returns the feature cache of the frozen backbone, which gives notices.
     pub fn cache(&self) -> Arc<FeatureCache> {
         Arc::clone(&self.setup.lab.cache)
+    }
+
+    /// Returns the count of steps of the server's training, for progress.
+    pub fn server_steps(&self) -> Arc<StepCount> {
+        Arc::clone(&self.setup.lab.server_steps)
     }
 
     /// Returns the label counts of clients; see [`holdings`].

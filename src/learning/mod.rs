@@ -39,6 +39,7 @@ pub mod losses;
 pub mod metrics;
 pub mod optimizer;
 pub mod prompting;
+mod step_count;
 mod teacher;
 mod whole_gradient;
 
@@ -59,5 +60,6 @@ pub use local_training::{
 pub use metrics::{AccuracyMatrix, ClientTaskAccuracies};
 pub use optimizer::{Moments, Optimizer, OptimizerConfig, OptimizerState, Schedule};
 pub use prompting::{PromptTensors, Prompting, QueryView};
+pub use step_count::{CountedWork, StepCount, StepsSoFar};
 pub use teacher::Teacher;
 pub use whole_gradient::whole_gradient;

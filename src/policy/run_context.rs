@@ -13,7 +13,7 @@ use crate::data::{
     TaskSequence, Transform,
 };
 use crate::learning::evaluation::evaluate;
-use crate::learning::{FeatureCache, FeatureStore, QueryView, TrainingPlan};
+use crate::learning::{FeatureCache, FeatureStore, QueryView, StepCount, TrainingPlan};
 use crate::model::{Backbone, DeviceSpec, FrozenPart};
 
 /// Device, frozen backbone, data and the local training plan of a run.
@@ -41,6 +41,8 @@ pub struct RunContext {
     pub evaluation_batch: usize,
     /// Outputs of the frozen backbone for samples already seen; shared by all workers.
     pub cache: Arc<FeatureCache>,
+    /// Steps of long work at the server, for progress alone; shared by all workers.
+    pub server_steps: Arc<StepCount>,
     /// Features frozen by the first of two staged methods.
     pub first_method: Option<Arc<dyn Predictor>>,
     /// Samples that belong to no client, where the run has any.
@@ -71,6 +73,7 @@ impl RunContext {
             training: TrainingPlan::default(),
             evaluation_batch: 64,
             cache: Arc::default(),
+            server_steps: Arc::default(),
             first_method: None,
             auxiliary: None,
             reported: None,

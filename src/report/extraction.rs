@@ -3,58 +3,25 @@
 //! A deep extractor on a large data set takes minutes to hours before the first round closes.
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::text_table::grouped;
+use super::watcher::News;
 use crate::learning::FeatureCache;
 
-/// Time between reports.
-const EVERY: Duration = Duration::from_secs(5);
-
-/// Thread that watches a cache until this is dropped.
-pub(super) struct Extraction {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Extraction {
-    /// Passes a line to `say` whenever features were computed since the last one.
-    pub fn watch(cache: Arc<FeatureCache>, say: impl Fn(&str) + Send + 'static) -> Extraction {
-        Extraction::watch_every(EVERY, cache, say)
-    }
-
-    fn watch_every(
-        every: Duration,
-        cache: Arc<FeatureCache>,
-        say: impl Fn(&str) + Send + 'static,
-    ) -> Extraction {
-        let (stop, stopped) = channel();
-        let thread = std::thread::spawn(move || {
-            let (begun, mut told) = (Instant::now(), 0);
-            while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                let figures = cache.figures();
-                if figures.computed > told {
-                    told = figures.computed;
-                    let known = figures.computed + figures.loaded;
-                    let rate = figures.computed as f64 / begun.elapsed().as_secs_f64();
-                    say(&line(known, cache.samples(), rate));
-                }
-            }
-        });
-        Extraction { stop: Some(stop), thread: Some(thread) }
-    }
-}
-
-impl Drop for Extraction {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            // A watcher that panicked has nothing more to report.
-            let _ = thread.join();
+/// Returns a line whenever features were computed since the last one.
+pub(super) fn extraction(cache: Arc<FeatureCache>) -> News {
+    let (begun, mut told) = (Instant::now(), 0);
+    Box::new(move || {
+        let figures = cache.figures();
+        if figures.computed <= told {
+            return None;
         }
-    }
+        told = figures.computed;
+        let known = figures.computed + figures.loaded;
+        let rate = figures.computed as f64 / begun.elapsed().as_secs_f64();
+        Some(line(known, cache.samples(), rate))
+    })
 }
 
 /// Returns the line of progress; `rate` is samples per second since the run began.
@@ -66,13 +33,15 @@ fn line(known: u64, all: u64, rate: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use parking_lot::Mutex;
+    use std::time::Duration;
 
     use candle_core::Device;
+    use parking_lot::Mutex;
 
     use super::*;
     use crate::data::{Transform, digits};
     use crate::model::{Backbone, FrozenPart, embedded_vit};
+    use crate::report::watcher::Watcher;
 
     #[test]
     fn it_tells_what_was_computed_and_then_is_silent() {
@@ -84,7 +53,8 @@ mod tests {
         store.fill(&backbone, &Device::Cpu, &[3]).unwrap();
         let lines = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&lines);
-        let watch = Extraction::watch_every(Duration::from_millis(1), cache, move |line| {
+        let news = vec![extraction(cache)];
+        let watch = Watcher::watch_every(Duration::from_millis(1), news, move |line| {
             told.lock().push(line.to_owned());
         });
         while lines.lock().is_empty() {

@@ -34,6 +34,7 @@ mod published;
 mod retiming;
 mod sampled;
 pub mod screen;
+mod server_steps;
 mod shared;
 pub mod summary;
 pub mod tables;
@@ -42,7 +43,8 @@ pub mod text_table;
 mod time_parts;
 mod wall;
 mod wall_rounds;
-pub mod words;
+pub mod watcher;
+mod words;
 
 pub use accuracy::Accuracy;
 pub use bias::{BiasReport, TaskBias};

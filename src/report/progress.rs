@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::extraction::Extraction;
+use super::extraction::extraction;
 use super::pace::ProgressCounts;
+use super::server_steps::server_steps;
 use super::tables::{loss, micro_accuracy};
+use super::watcher::Watcher;
 use super::words::Traffic;
 use crate::federation::{Direction, Entry, EvaluationPoint, Event, EventSink, SinkError};
-use crate::learning::FeatureCache;
+use crate::learning::{FeatureCache, StepCount};
 use crate::quantity::WallSeconds;
 use crate::quantity::{Round, VirtualTime};
 
@@ -33,8 +35,8 @@ pub struct Progress {
     /// Entries that are not reported.
     known: u64,
     quiet: bool,
-    /// Watcher of feature extraction, stopped with this.
-    extraction: Option<Extraction>,
+    /// Watcher of work without entries, stopped with this.
+    watcher: Option<Watcher>,
 }
 
 impl Progress {
@@ -56,7 +58,7 @@ impl Progress {
             failed: 0,
             known: 0,
             quiet: false,
-            extraction: None,
+            watcher: None,
         }
     }
 
@@ -65,11 +67,12 @@ impl Progress {
         Progress { known, ..self }
     }
 
-    /// Also reports the progress of feature extraction of `cache`.
-    pub fn watching(self, cache: Arc<FeatureCache>) -> Progress {
+    /// Also reports the progress of feature extraction of `cache`, and the server's `steps`.
+    pub fn watching(self, cache: Arc<FeatureCache>, steps: Arc<StepCount>) -> Progress {
         let bar = self.bar.clone();
-        let extraction = Extraction::watch(cache, move |line| say(bar.as_ref(), line));
-        Progress { extraction: Some(extraction), ..self }
+        let news = vec![extraction(cache), server_steps(steps)];
+        let watcher = Watcher::watch(news, move |line| say(bar.as_ref(), line));
+        Progress { watcher: Some(watcher), ..self }
     }
 
     fn say(&mut self, line: &str) {
@@ -194,7 +197,7 @@ impl EventSink for Progress {
                 }
             }
             Event::RunEnded { .. } => {
-                self.extraction = None;
+                self.watcher = None;
                 if let Some(bar) = self.bar.take() {
                     bar.finish_and_clear();
                 }

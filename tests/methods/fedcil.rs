@@ -229,3 +229,9 @@ fn both_forms_learn_their_pictures() {
         assert!(accuracy > 0.5, "{form:?}: {accuracy}");
     }
 }
+
+/// Two steps in each of two rounds of two tasks.
+#[test]
+fn steps_of_the_server_are_counted() {
+    assert_eq!(run(|_| (), 2).lab.server_steps.taken(), 8);
+}

@@ -179,3 +179,10 @@ fn a_generator_is_trained_for_the_global_model() {
     assert!(all[0] != all[1] && all[1] != all[2], "steps and weights act: {all:?}");
     assert_eq!(all[1], of(3, 50.0), "the same bits again");
 }
+
+/// Three steps, as the first of two tasks ends.
+#[test]
+fn steps_of_the_generator_are_counted() {
+    let run = on_resnet(mfcl(|_| ())).tasks(2, 2, 1);
+    assert_eq!(run.lab.server_steps.taken(), 3);
+}

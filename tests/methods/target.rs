@@ -163,3 +163,11 @@ fn clients_replay_images_of_their_own() {
     assert!(far(&one, &other) > 1e-6);
     assert_eq!(uploads(), [one, other]);
 }
+
+/// Three calls of two steps each, as the first of two tasks ends.
+#[test]
+fn steps_of_the_generator_are_counted() {
+    let run = on_resnet(target(|_| ())).tasks(2, 2, 1);
+    assert_eq!(run.lab.server_steps.taken(), 6);
+    assert!(run.lab.server_steps.now().is_none(), "the work has ended");
+}

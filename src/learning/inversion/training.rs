@@ -4,7 +4,7 @@ use candle_core::Tensor;
 
 use super::{content, diversity, norm_statistics, smoothness};
 use crate::learning::optimizer::Adam;
-use crate::learning::{Classifier, LearningError, OptimizerConfig};
+use crate::learning::{Classifier, CountedWork, LearningError, OptimizerConfig};
 use crate::model::{ImageGenerator, NormInput};
 use crate::numerics::streams::StreamKey;
 
@@ -86,7 +86,7 @@ impl InversionLoss {
 }
 
 /// Trains a generator, by Adam without weight decay, for a classifier's first head rows. Returns the terms of the last
-/// step's loss.
+/// step's loss. `work` counts the steps.
 ///
 /// The noise of step `s` is drawn at `key.step(s)`.
 ///
@@ -96,7 +96,7 @@ pub fn train_generator(
     generator: &ImageGenerator,
     (classifier, classes): (&Classifier, usize),
     loss: &InversionLoss,
-    steps: InversionSteps,
+    (steps, work): (InversionSteps, &CountedWork<'_>),
     key: StreamKey,
 ) -> Result<InversionTerms, LearningError> {
     let adam = OptimizerConfig::Adam(Adam { learning_rate: steps.rate, ..Adam::default() });
@@ -111,6 +111,7 @@ pub fn train_generator(
             return Err(LearningError::NonFinite { what: "loss of the generator".into(), step });
         }
         optimizer.step(&total.backward()?, steps.rate, 1.0)?;
+        work.step();
         last = terms;
     }
     Ok(last)
@@ -121,6 +122,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::learning::StepCount;
     use crate::model::{
         Backbone, HeadStart, ImageGeneratorConfig, ParameterSet, ResNet, ResNetConfig,
     };
@@ -159,7 +161,10 @@ mod tests {
         let generator = ImageGenerator::trainable(config, &start, &Device::Cpu).unwrap();
         let steps = InversionSteps { count, batch: 16, rate: 5e-3 };
         let classifier = classifier(key);
-        let terms = train_generator(&generator, (&classifier, 3), loss, steps, key).unwrap();
+        let counted = StepCount::default();
+        let work = (steps, &counted.begin("generator", u64::from(count)));
+        let terms = train_generator(&generator, (&classifier, 3), loss, work, key).unwrap();
+        assert_eq!(counted.taken(), u64::from(count));
         (generator.parameters().unwrap(), terms)
     }
 

@@ -145,6 +145,7 @@ impl FedCil {
         let mut optimizers = memory.moments().optimizers(&rule, &gan)?;
         let (count, rate) = (self.server.batch as usize, self.server.rate);
         let (mut of_discriminator, mut of_generator) = (0.0, 0.0);
+        let work = closing.ctx.server_steps.begin("networks", u64::from(self.server.steps));
         for step in 0..u64::from(self.server.steps) {
             let draw = |sources: &[ImageSource], purpose: &str| {
                 let purpose = format!("{purpose}.{step}");
@@ -158,6 +159,7 @@ impl FedCil {
             let loss = steps.generator_loss(step, count)?;
             of_generator = checked(&loss, step)?;
             optimizers.generator.step(&loss.backward()?, rate, 1.0)?;
+            work.step();
         }
         memory.keep_moments(NetworkMoments::of(optimizers, &gan)?);
         *theta = std::mem::take(theta).merge(&gan.parameters()?);

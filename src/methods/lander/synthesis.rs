@@ -17,7 +17,7 @@ use crate::learning::inversion::{
     CropFlip, CropWindow, ImagePool, SmoothedMoments, StudentTraining, adversarial, student_start,
 };
 use crate::learning::optimizer::{Adam, Sgd};
-use crate::learning::{Classifier, LearningError, Optimizer, OptimizerConfig};
+use crate::learning::{Classifier, CountedWork, LearningError, Optimizer, OptimizerConfig};
 use crate::methods::image_synthesis::{ImageSynthesis, sample_channels};
 use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments};
 use crate::model::{ImageGenerator, LabelNoise, ModelError, NormInput, ParameterSet};
@@ -185,13 +185,15 @@ impl Synthesis<'_> {
         let mut student = student_start(theta, key.unit(STUDENT));
         let mut moments = SmoothedMoments::new(settings.momentum);
         let mut pool = ImagePool::new(settings.image_shape(model), settings.batch as usize);
+        let steps = u64::from(method.calls()) * u64::from(settings.steps);
+        let work = ctx.server_steps.begin("generator", steps);
         for call in 1..=method.calls() {
             let adversary = match method.has_adversary(call) {
                 true => Some(Classifier::frozen(&ctx.backbone, &student)?),
                 false => None,
             };
             let models = (&teacher, adversary.as_ref(), classes);
-            let best = self.call(call, &generator, models, &mut moments)?;
+            let best = self.call((call, &work), &generator, models, &mut moments)?;
             moments.end_call();
             if method.keeps(call) {
                 pool.add(&best)?;
@@ -204,7 +206,7 @@ impl Synthesis<'_> {
     /// Makes a call: returns the images of its lowest loss.
     fn call(
         &self,
-        call: u32,
+        (call, work): (u32, &CountedWork<'_>),
         generator: &LanderGenerator,
         (teacher, student, classes): (&Classifier, Option<&Classifier>, usize),
         moments: &mut SmoothedMoments,
@@ -254,6 +256,7 @@ impl Synthesis<'_> {
                 best = Some((value, images.detach()));
             }
             optimizer.step(&total.backward()?, settings.rate, 1.0)?;
+            work.step();
         }
         let none = || LearningError::Shape("a call without a step".to_owned());
         best.map(|(_, images)| images).ok_or_else(none)

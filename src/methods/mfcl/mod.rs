@@ -180,7 +180,9 @@ impl ServerUpdate<MfclMemory> for Mfcl {
         let generator = ImageGenerator::trainable(config, &start, &ctx.device)?;
         let classifier = Classifier::frozen(&ctx.backbone, theta)?;
         let of = (&classifier, stage.view.seen());
-        train_generator(&generator, of, &self.generator.loss(), self.generator.steps(), key)?;
+        let steps = self.generator.steps();
+        let work = ctx.server_steps.begin("generator", u64::from(steps.count));
+        train_generator(&generator, of, &self.generator.loss(), (steps, &work), key)?;
         memory.keep(task, &generator.parameters()?)?;
         Ok(())
     }

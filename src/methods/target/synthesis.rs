@@ -17,7 +17,7 @@ use crate::learning::inversion::{
     CropFlip, CropWindow, ImagePool, SmoothedMoments, StudentTraining, adversarial, student_start,
 };
 use crate::learning::optimizer::{Adam, OptimizerState, Sgd};
-use crate::learning::{Classifier, LearningError, Optimizer, OptimizerConfig};
+use crate::learning::{Classifier, CountedWork, LearningError, Optimizer, OptimizerConfig};
 use crate::methods::image_synthesis::sample_channels;
 use crate::model::{ImageGenerator, ModelError, NormInput, ParameterSet, ops};
 use crate::numerics::distributions::{below, fill_normal};
@@ -217,6 +217,8 @@ impl TargetSynthesis<'_> {
         let mut state = None;
         let mut moments = SmoothedMoments::new(settings.momentum);
         let mut pool = ImagePool::new(shape, settings.batch as usize);
+        let steps = u64::from(method.synthesis_rounds) * u64::from(settings.steps);
+        let work = ctx.server_steps.begin("generator", steps);
         for call in 1..=method.synthesis_rounds {
             let adversary = match method.has_adversary(call) {
                 true => Some(Classifier::frozen(&ctx.backbone, &student)?),
@@ -229,7 +231,7 @@ impl TargetSynthesis<'_> {
                 crop: settings.crop(),
                 norm: &norm,
             };
-            let (best, gradient) = self.call(call, &copy, &answering, &mut moments)?;
+            let (best, gradient) = self.call((call, &work), &copy, &answering, &mut moments)?;
             moments.end_call();
             let gradient = gradient.finish(&generator.vars(), &copy.images.vars())?;
             meta.step_slices(&gradient, rate, 1.0)?;
@@ -255,7 +257,7 @@ impl TargetSynthesis<'_> {
     /// Makes a call: returns the images of its lowest loss, and what the generator learns from it.
     fn call(
         &self,
-        call: u32,
+        (call, work): (u32, &CountedWork<'_>),
         copy: &GeneratorCopy<'_>,
         answering: &Answering<'_>,
         moments: &mut SmoothedMoments,
@@ -293,6 +295,7 @@ impl TargetSynthesis<'_> {
             let gradients = total.backward()?;
             gradient.add(&gradients, &copy.images.vars())?;
             optimizer.step(&gradients, settings.rate, 1.0)?;
+            work.step();
         }
         let none = || LearningError::Shape("a call without a step".to_owned());
         Ok((best.map(|(_, images)| images).ok_or_else(none)?, gradient))

@@ -1,0 +1,79 @@
+//! Count of the steps of long work at the server, for whoever waits for it.
+//!
+//! It is written by the work and read by a watcher in another thread; nothing that reaches results reads it.
+//!
+//! ```
+//! use fedcast::learning::StepCount;
+//!
+//! let count = StepCount::default();
+//! assert!(count.now().is_none(), "no work");
+//! let work = count.begin("generator", 100);
+//! work.step();
+//! let now = count.now().expect("work");
+//! assert_eq!((now.what, now.done, now.all), ("generator", 1, 100));
+//! drop(work);
+//! assert!(count.now().is_none(), "it ended");
+//! assert_eq!(count.taken(), 1);
+//! ```
+
+use parking_lot::Mutex;
+
+/// Steps of the work in progress.
+#[derive(Debug, Default)]
+pub struct StepCount(Mutex<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    now: Option<StepsSoFar>,
+    taken: u64,
+}
+
+/// Work in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepsSoFar {
+    /// Name of the work, such as `generator`.
+    pub what: &'static str,
+    /// Number of steps taken.
+    pub done: u64,
+    /// Number of all steps.
+    pub all: u64,
+}
+
+/// Work whose steps are counted until this is dropped.
+#[derive(Debug)]
+pub struct CountedWork<'a>(&'a StepCount);
+
+impl StepCount {
+    /// Begins work of this many steps.
+    pub fn begin(&self, what: &'static str, all: u64) -> CountedWork<'_> {
+        self.0.lock().now = Some(StepsSoFar { what, done: 0, all });
+        CountedWork(self)
+    }
+
+    /// Returns the work in progress.
+    pub fn now(&self) -> Option<StepsSoFar> {
+        self.0.lock().now
+    }
+
+    /// Returns the number of steps of all work so far.
+    pub fn taken(&self) -> u64 {
+        self.0.lock().taken
+    }
+}
+
+impl CountedWork<'_> {
+    /// Counts a step.
+    pub fn step(&self) {
+        let mut counted = self.0.0.lock();
+        counted.taken += 1;
+        if let Some(now) = &mut counted.now {
+            now.done += 1;
+        }
+    }
+}
+
+impl Drop for CountedWork<'_> {
+    fn drop(&mut self) {
+        self.0.0.lock().now = None;
+    }
+}

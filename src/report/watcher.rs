@@ -1,0 +1,48 @@
+//! Thread that looks for news of work which takes long and records no entry meanwhile.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Time between reports.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Source of a line of progress, if there is anything new.
+pub(super) type News = Box<dyn FnMut() -> Option<String> + Send>;
+
+/// Thread that watches until this is dropped.
+pub(super) struct Watcher {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    /// Passes lines to `say` whenever there is news.
+    pub fn watch(news: Vec<News>, say: impl Fn(&str) + Send + 'static) -> Watcher {
+        Watcher::watch_every(EVERY, news, say)
+    }
+
+    pub(super) fn watch_every(
+        every: Duration,
+        mut news: Vec<News>,
+        say: impl Fn(&str) + Send + 'static,
+    ) -> Watcher {
+        let (stop, stopped) = channel();
+        let thread = std::thread::spawn(move || {
+            while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                news.iter_mut().filter_map(|news| news()).for_each(|line| say(&line));
+            }
+        });
+        Watcher { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A watcher that panicked has nothing more to report.
+            let _ = thread.join();
+        }
+    }
+}
