@@ -43,8 +43,8 @@ pub mod text_table;
 mod time_parts;
 mod wall;
 mod wall_rounds;
-pub mod watcher;
-mod words;
+mod watcher;
+pub mod words;
 
 pub use accuracy::Accuracy;
 pub use bias::{BiasReport, TaskBias};
