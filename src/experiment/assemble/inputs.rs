@@ -136,6 +136,7 @@ pub fn assemble(
         training,
         evaluation_batch: rules.evaluation_batch,
         cache: Arc::new(feature_cache(&scenario.cache)),
+        server_steps: Arc::default(),
         first_method: None,
         auxiliary: auxiliary.map(|(_, samples)| samples),
         reported,
