@@ -72,6 +72,10 @@ pub mod logistic_regression {}
 pub mod malicious {}
 
 #[doc = include_str!("links.md")]
+#[doc = include_str!("../../scenarios/studies/mfcl-cifar100-resnet18.md")]
+pub mod mfcl_cifar100_resnet18 {}
+
+#[doc = include_str!("links.md")]
 #[doc = include_str!("../../scenarios/studies/participation-100.md")]
 pub mod participation_100 {}
 
