@@ -1,4 +1,4 @@
-//! Count of the steps of long work at the server, for whoever waits for it.
+//! Count of the steps of long work at the server, for progress.
 //!
 //! It is written by the work and read by a watcher in another thread; nothing that reaches results reads it.
 //!
@@ -20,10 +20,10 @@ use parking_lot::Mutex;
 
 /// Steps of the work in progress.
 #[derive(Debug, Default)]
-pub struct StepCount(Mutex<Counted>);
+pub struct StepCount(Mutex<StepCounts>);
 
 #[derive(Debug, Default)]
-struct Counted {
+struct StepCounts {
     now: Option<StepsSoFar>,
     taken: u64,
 }

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
     use crate::data::{Transform, digits};
     use crate::model::{Backbone, FrozenPart, embedded_vit};
-    use crate::report::watcher::Watcher;
+    use crate::report::watcher::NewsWatcher;
 
     #[test]
     fn it_tells_what_was_computed_and_then_is_silent() {
@@ -54,7 +54,7 @@ mod tests {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&lines);
         let news = vec![extraction(cache)];
-        let watch = Watcher::watch_every(Duration::from_millis(1), news, move |line| {
+        let watch = NewsWatcher::watch_every(Duration::from_millis(1), news, move |line| {
             told.lock().push(line.to_owned());
         });
         while lines.lock().is_empty() {

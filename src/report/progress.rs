@@ -10,7 +10,7 @@ use super::extraction::extraction;
 use super::pace::ProgressCounts;
 use super::server_steps::server_steps;
 use super::tables::{loss, micro_accuracy};
-use super::watcher::Watcher;
+use super::watcher::NewsWatcher;
 use super::words::Traffic;
 use crate::federation::{Direction, Entry, EvaluationPoint, Event, EventSink, SinkError};
 use crate::learning::{FeatureCache, StepCount};
@@ -35,8 +35,8 @@ pub struct Progress {
     /// Entries that are not reported.
     known: u64,
     quiet: bool,
-    /// Watcher of work without entries, stopped with this.
-    watcher: Option<Watcher>,
+    /// NewsWatcher of work without entries, stopped with this.
+    watcher: Option<NewsWatcher>,
 }
 
 impl Progress {
@@ -71,7 +71,7 @@ impl Progress {
     pub fn watching(self, cache: Arc<FeatureCache>, steps: Arc<StepCount>) -> Progress {
         let bar = self.bar.clone();
         let news = vec![extraction(cache), server_steps(steps)];
-        let watcher = Watcher::watch(news, move |line| say(bar.as_ref(), line));
+        let watcher = NewsWatcher::watch(news, move |line| say(bar.as_ref(), line));
         Progress { watcher: Some(watcher), ..self }
     }
 

@@ -11,33 +11,33 @@ const EVERY: Duration = Duration::from_secs(5);
 pub(super) type News = Box<dyn FnMut() -> Option<String> + Send>;
 
 /// Thread that watches until this is dropped.
-pub(super) struct Watcher {
+pub(super) struct NewsWatcher {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Watcher {
+impl NewsWatcher {
     /// Passes lines to `say` whenever there is news.
-    pub fn watch(news: Vec<News>, say: impl Fn(&str) + Send + 'static) -> Watcher {
-        Watcher::watch_every(EVERY, news, say)
+    pub fn watch(news: Vec<News>, say: impl Fn(&str) + Send + 'static) -> NewsWatcher {
+        NewsWatcher::watch_every(EVERY, news, say)
     }
 
     pub(super) fn watch_every(
         every: Duration,
         mut news: Vec<News>,
         say: impl Fn(&str) + Send + 'static,
-    ) -> Watcher {
+    ) -> NewsWatcher {
         let (stop, stopped) = channel();
         let thread = std::thread::spawn(move || {
             while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 news.iter_mut().filter_map(|news| news()).for_each(|line| say(&line));
             }
         });
-        Watcher { stop: Some(stop), thread: Some(thread) }
+        NewsWatcher { stop: Some(stop), thread: Some(thread) }
     }
 }
 
-impl Drop for Watcher {
+impl Drop for NewsWatcher {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {

@@ -117,7 +117,7 @@ pub enum ExportForm {
     State,
     /// One network in the names of its backbone's file, as safetensors.
     Merged,
-    /// A picture (PNG) of so many images that the server has generated for replay.
+    /// A picture (PNG) of this many images that the server has generated for replay.
     Images(u32),
 }
 

@@ -128,9 +128,9 @@ impl PlanTally {
         }
     }
 
-    /// Returns the sample passes and the operations of the server in a round that is over, and forgets earlier ones.
+    /// Returns sample passes and operations of the server in a round that is over; forgets earlier ones.
     fn of_server(&mut self, round: Round, updates: usize) -> (f64, f64) {
-        // A round that asked nobody is as the one before.
+        // A round without participants is as the one before.
         let Some((&known, _)) = self.rounds.range(..=round).next_back() else {
             return (0.0, 0.0);
         };

@@ -67,7 +67,7 @@ pub trait ServerUpdate<M> {
         Ok(())
     }
 
-    /// Returns images of its own making that clients replay, if a saved server has any.
+    /// Returns the generated images that clients replay, if a saved server has any.
     ///
     /// # Errors
     /// A state of another method, or what the network reports.
