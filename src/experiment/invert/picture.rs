@@ -1,4 +1,4 @@
-//! Picture of an inversion: originals, what their features gave, and what the upload gave.
+//! Pictures of an inversion: single images, and a sheet of originals, what their features gave, and what the upload gave.
 
 use std::io::Cursor;
 
@@ -38,8 +38,22 @@ pub fn picture(inversion: &Inversion) -> Result<Vec<u8>, image::ImageError> {
             }
         }
     }
+    png(&sheet)
+}
+
+/// Returns an image of `[channels, height, width]` as a PNG file, a pixel per pixel.
+///
+/// # Errors
+/// As [`picture`].
+pub(super) fn single(image: &[f32], shape: [usize; 3]) -> Result<Vec<u8>, image::ImageError> {
+    let [_, height, width] = shape.map(|extent| extent as u32);
+    let pixel = |x: u32, y: u32| color(image, (y * width + x) as usize, shape);
+    png(&RgbImage::from_fn(width, height, pixel))
+}
+
+fn png(image: &RgbImage) -> Result<Vec<u8>, image::ImageError> {
     let mut bytes = Cursor::new(Vec::new());
-    sheet.write_to(&mut bytes, ImageFormat::Png)?;
+    image.write_to(&mut bytes, ImageFormat::Png)?;
     Ok(bytes.into_inner())
 }
 
