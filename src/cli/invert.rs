@@ -1,16 +1,17 @@
 //! `fedcast invert`: feature inversion of a client's upload.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use serde::Serialize;
 
 use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::{Exit, OutputFormat, given, print_json, print_text};
-use crate::document::Document;
-use crate::experiment::{self, Inversion, InversionOptions, Reconstruction, write_inversion};
-use crate::learning::feature_inversion::{ImagePrior, InversionPlan};
+use crate::experiment::{
+    self, INVERSION_RECORD, Inversion, InversionOptions, InversionRecord, Reconstruction,
+    TargetKind, names, write_inversion,
+};
+use crate::learning::feature_inversion::{ImagePrior, InversionPlan, Lpips, lpips_scale};
 use crate::methods::Registry;
 use crate::report::text_table::TextTable;
 
@@ -20,17 +21,22 @@ use crate::report::text_table::TextTable;
 Examples:
   fedcast run scenarios/quickstart.toml -o runs/quick
   fedcast invert runs/quick
-  fedcast invert runs/quick --client 3 --task 2 --class 4 -o leak
+  fedcast invert runs/quick --client 3 --task 2 --class 4 -o runs/quick/inversion-3
+  fedcast report runs/quick                         a page with the images
 
-The run is computed again until the client's first upload of the task that has means or sums of
-single classes (hgp, ccvr, fedproto, stsa, stsa-e). Adam looks for an image with the mean of one
-class: the output of an untrained network for fixed noise, or pixels. As the worst case it also
-looks for images with the features of single samples. PSNR and SSIM compare with the client's images
-of the class; for the upload they are means over these. Runs with secure aggregation or noise are
-refused: their server does not see the upload.
+The run is computed again until the client's first upload of the task that shows something of images.
+Means or sums of single classes (hgp, ccvr, fedproto, pip, pilora, c2prompt, stsa, stsa-e): Adam looks
+for an image with the mean of one class. Only parameters, such as prompts, adapters or a head (other
+methods that average, powder): for an image whose gradient points as the update does. An image is the
+output of an untrained network for fixed noise, or pixels. As the worst case single samples' features or
+gradients are inverted, too. PSNR and SSIM compare with the client's images of the class; for the upload
+they are means over these. Runs with secure aggregation or noise are refused: their server does not see
+the upload.
 
-The folder gets inversion.csv and inversion.png, with three rows of images: the client's, those found
-by their features, and the one found by the upload.")]
+The folder gets inversion.json with settings and numbers, inversion.csv, every image as a PNG file, and
+inversion.png with three rows of images: the client's, those found by their features or gradients, and
+the one found by the upload. `fedcast report` shows inversions that are
+in folders of the run directory.")]
 pub struct InvertArgs {
     /// The run directory
     pub run: PathBuf,
@@ -55,9 +61,12 @@ pub struct InvertArgs {
     /// Learning rate
     #[arg(long, value_name = "RATE", default_value_t = 0.01)]
     pub rate: f64,
-    /// Folder of the results
-    #[arg(short, long, value_name = "DIR", default_value = "inversion")]
-    pub out: PathBuf,
+    /// Weights of LPIPS, a safetensors file; without it LPIPS is not computed
+    #[arg(long, value_name = "FILE")]
+    pub lpips: Option<PathBuf>,
+    /// Folder of the results [default: `inversion` in the run directory]
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
     /// Replace existing results
     #[arg(long)]
     pub force: bool,
@@ -75,13 +84,15 @@ pub fn execute(args: &InvertArgs, methods: &Registry) -> Result<Exit, CliError> 
     if !(args.rate.is_finite() && args.rate > 0.0) {
         return Err(CliError::Usage(format!("--rate is {}, not above 0", args.rate)));
     }
-    if args.out.join("inversion.csv").exists() && !args.force {
+    let out = args.out.clone().unwrap_or_else(|| args.run.join(names::INVERSION));
+    if out.join(INVERSION_RECORD).exists() && !args.force {
         let text = format!(
             "{} has results already\n  help: name another folder, or replace them with --force",
-            args.out.display()
+            out.display()
         );
         return Err(CliError::Usage(text));
     }
+    let lpips = args.lpips.as_deref().map(Lpips::open).transpose()?;
     let interrupt = interruptible();
     let options = InversionOptions {
         client: args.client,
@@ -91,97 +102,50 @@ pub fn execute(args: &InvertArgs, methods: &Registry) -> Result<Exit, CliError> 
         plan: InversionPlan { prior: args.prior, steps: args.steps, rate: args.rate },
         workers: args.workers,
     };
-    let Some(found) = experiment::invert(&args.run, methods, &options, &interrupt)? else {
+    let Some(mut found) = experiment::invert(&args.run, methods, &options, &interrupt)? else {
         return Ok(Exit::Interrupted);
     };
-    write_inversion(&args.out, &found)?;
+    if let Some(lpips) = &lpips {
+        found.measure_lpips(lpips).map_err(|error| CliError::Unexpected(error.to_string()))?;
+    }
+    let record = InversionRecord::new(&found, &options, out.clone());
+    write_inversion(&out, &found, &record)?;
     match args.format {
-        OutputFormat::Human => print_text(&text(&found, &args.out.display().to_string()))?,
-        OutputFormat::Json => print_json(&document(&found, args))?,
+        OutputFormat::Human => print_text(&text(&found, &out.display().to_string()))?,
+        OutputFormat::Json => print_json(&record)?,
     }
     Ok(Exit::Done)
 }
 
 fn text(found: &Inversion, folder: &str) -> String {
-    let mut table = TextTable::new(["image found by", "loss", "PSNR, dB", "SSIM"]).left(1);
+    let head = ["image found by", "loss", "PSNR, dB", "SSIM", "LPIPS"];
+    let measured = found.of_upload.lpips.is_some();
+    let columns = if measured { head.len() } else { head.len() - 1 };
+    let mut table = TextTable::new(head.into_iter().take(columns)).left(1);
     let mut row = |name: String, of: &Reconstruction| {
-        let Reconstruction { loss, psnr, ssim, .. } = of;
-        table.row([name, format!("{loss:.3e}"), format!("{psnr:.2}"), format!("{ssim:.3}")]);
+        let Reconstruction { loss, psnr, ssim, lpips, .. } = of;
+        let lpips = lpips.map_or(String::new(), |lpips| format!("{lpips:.3}"));
+        let cells =
+            [name, format!("{loss:.3e}"), format!("{psnr:.2}"), format!("{ssim:.3}"), lpips];
+        table.row(cells.into_iter().take(columns));
+    };
+    let (vector, sent) = match found.target {
+        TargetKind::Means => ("features", "upload"),
+        TargetKind::Update => ("gradient", "update"),
     };
     for (original, of) in found.originals.iter().zip(&found.of_features) {
-        row(format!("features of sample {}", original.sample), of);
+        row(format!("{vector} of sample {}", original.sample), of);
     }
-    row(format!("upload of {} samples", found.samples), &found.of_upload);
+    row(format!("{sent} of {} samples", found.samples), &found.of_upload);
+    let note = match lpips_scale(found.shape[1], found.shape[2]) {
+        scale if measured && scale > 1 => {
+            format!("LPIPS       of images enlarged {scale} times: AlexNet takes no smaller ones\n")
+        }
+        _ => String::new(),
+    };
     let Inversion { method, client, task, name, .. } = found;
     format!(
-        "{method}, client {client}, task {task}, class {name}\n\n{}\nresults     {folder}\n",
+        "{method}, client {client}, task {task}, class {name}\n\n{}\n{note}results     {folder}\n",
         table.render()
     )
-}
-
-/// Inversion of an upload as JSON.
-#[derive(Serialize, Document)]
-pub(super) struct InvertedUpload<'a> {
-    /// Method of the run.
-    method: &'a str,
-    /// Client whose upload is inverted.
-    client: u32,
-    /// Task of the upload, from 1.
-    task: u32,
-    /// Class, in the data set's numbers.
-    class: u32,
-    /// Name of the class.
-    class_name: &'a str,
-    /// Samples of the class that the client has.
-    samples: u64,
-    /// Folder of the results.
-    directory: &'a Path,
-    /// Mean squared distance between the upload's mean and that of the originals' features.
-    distance: Option<f64>,
-    /// Images found by the features of single samples.
-    features: Vec<FoundImage>,
-    #[document(of = "the image found by the upload")]
-    upload: FoundImage,
-}
-
-/// Image that was found.
-#[derive(Serialize, Document)]
-struct FoundImage {
-    /// Index of the sample in the training split.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sample: Option<u32>,
-    /// Mean squared error of the features at the start.
-    first_loss: f64,
-    /// Mean squared error of the features at the end.
-    loss: f64,
-    /// Peak signal-to-noise ratio.
-    #[document(unit = "dB")]
-    psnr: f64,
-    /// Structural similarity.
-    ssim: f64,
-}
-
-impl FoundImage {
-    fn of(sample: Option<u32>, found: &Reconstruction) -> FoundImage {
-        let Reconstruction { first_loss, loss, psnr, ssim, .. } = *found;
-        FoundImage { sample, first_loss, loss, psnr, ssim }
-    }
-}
-
-fn document<'a>(found: &'a Inversion, args: &'a InvertArgs) -> InvertedUpload<'a> {
-    let features = found.originals.iter().zip(&found.of_features);
-    InvertedUpload {
-        method: &found.method,
-        client: found.client,
-        task: found.task,
-        class: found.class,
-        class_name: &found.name,
-        samples: found.samples,
-        directory: &args.out,
-        distance: found.distance,
-        features: features
-            .map(|(original, of)| FoundImage::of(Some(original.sample), of))
-            .collect(),
-        upload: FoundImage::of(None, &found.of_upload),
-    }
 }

@@ -73,7 +73,8 @@ pub use execute::{Finished, Run, RunOptions, default_directory};
 pub use export::{ExportError, ExportForm, ExportOptions, Exported, ModelOrigin, export};
 pub use fork::{ForkError, ForkOptions, fork};
 pub use invert::{
-    Inversion, InversionError, InversionOptions, Original, Reconstruction, invert, picture,
+    FoundImage, INVERSION_RECORD, Inversion, InversionError, InversionOptions, InversionPicture,
+    InversionRecord, Original, Reconstruction, TargetKind, invert, picture, read_inversion,
     write_inversion,
 };
 pub use journal_file::{JournalError, JournalReader, JournalWriter};

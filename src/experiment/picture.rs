@@ -1,4 +1,4 @@
-//! A sheet of images as a PNG file: small ones enlarged, pixel by pixel.
+//! Images as PNG files: one of them as it is, or a sheet, where small ones are enlarged pixel by pixel.
 
 use std::io::Cursor;
 
@@ -31,8 +31,22 @@ pub(super) fn sheet(rows: &[Vec<&[f32]>], shape: [usize; 3]) -> Result<Vec<u8>, 
             }
         }
     }
+    png(&sheet)
+}
+
+/// Returns an image of `[channels, height, width]` as a PNG file, a pixel per pixel.
+///
+/// # Errors
+/// An image too large for a PNG.
+pub(super) fn single(image: &[f32], shape: [usize; 3]) -> Result<Vec<u8>, image::ImageError> {
+    let [_, height, width] = shape.map(|extent| extent as u32);
+    let pixel = |x: u32, y: u32| color(image, (y * width + x) as usize, shape);
+    png(&RgbImage::from_fn(width, height, pixel))
+}
+
+fn png(image: &RgbImage) -> Result<Vec<u8>, image::ImageError> {
     let mut bytes = Cursor::new(Vec::new());
-    sheet.write_to(&mut bytes, ImageFormat::Png)?;
+    image.write_to(&mut bytes, ImageFormat::Png)?;
     Ok(bytes.into_inner())
 }
 

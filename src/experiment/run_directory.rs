@@ -18,6 +18,7 @@
 //! histograms/*.hgrm        distributions of frame sizes and latencies
 //! checkpoints/*.ckpt       checkpoints to resume a run from, newest last
 //! fork/                    start of a forked run: earlier scenarios and a checkpoint
+//! inversion/               what `fedcast invert` found in an upload
 //! run.lock                 held by the writing process; the system frees it with the process
 //! ```
 //!
@@ -87,18 +88,23 @@ pub mod names {
     pub const CHECKPOINTS: &str = "checkpoints";
     /// Folder with the start of a forked run.
     pub const FORK: &str = "fork";
+    /// Folder of the results of an inversion of an upload.
+    pub const INVERSION: &str = "inversion";
     /// File that is locked while a process writes to the directory.
     pub const LOCK: &str = "run.lock";
 }
 
 /// Folders of a run, and what their files end with.
-const FOLDERS: [(&str, &str); 6] = [
+const FOLDERS: [(&str, &str); 9] = [
     (names::HISTOGRAMS, ".hgrm"),
     (names::CHECKPOINTS, ".ckpt"),
     (names::TENSORBOARD, ".fedcast"),
     (names::MODELS, ".safetensors"),
     (names::FORK, ".toml"),
     (names::FORK, ".ckpt"),
+    (names::INVERSION, ".json"),
+    (names::INVERSION, ".csv"),
+    (names::INVERSION, ".png"),
 ];
 
 /// Files that a run writes while it goes on, and at its end.

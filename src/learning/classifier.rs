@@ -242,6 +242,31 @@ impl Classifier {
         Ok(self.head.logits(&self.below_rows(&features, drops(&adaptation))?)?)
     }
 
+    /// Returns the loss of images in training, `(members)` of a pack of one: the cross-entropy over the rows that train,
+    /// and what prompts that depend on queries add. Its gradient reaches the pixels. `labels` are head rows.
+    ///
+    /// # Errors
+    /// When a label is not among the rows, or the pixels do not fit.
+    pub fn image_loss(&self, pixels: &Tensor, labels: &[u32]) -> Result<Tensor, LearningError> {
+        let groups = SampleGroups::one(labels.len());
+        let queries = match &self.pool {
+            Some(_) => Some(self.backbone.frozen(pixels, FrozenPart::Whole)?),
+            None => None,
+        };
+        let adaptation = self.adaptation_for(queries.as_ref(), Some(&groups))?;
+        let features = self.below_head(pixels, &adaptation)?;
+        let logits = self.head.pack_logits(&self.below_rows(&features, None)?, &groups)?;
+        let (labels, rows) = (self.own_rows(labels), 0..self.rows.len());
+        let losses = ops::grouped_cross_entropy(&logits, &labels, rows, &groups)?;
+        match (&self.pool, &queries) {
+            (Some(pool), Some(queries)) => match pool.losses(queries, &groups)? {
+                Some(pull) => Ok((losses + pull)?),
+                None => Ok(losses),
+            },
+            _ => Ok(losses),
+        }
+    }
+
     /// `CE_cur`: mean cross-entropy over the rows of this classifier only, the training mask of
     /// the benchmark. `labels` are head rows.
     ///

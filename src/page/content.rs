@@ -6,7 +6,7 @@ use super::axes::{arrange, baselines, numeric, values};
 use super::options::ReportOptions;
 use crate::experiment::DirectoryError;
 use crate::methods::Registry;
-use crate::results::{Arm, FoundRuns, Metric, Repeat, ResultsError, RunRecord};
+use crate::results::{Arm, FoundRuns, Metric, Repeat, ResultsError, RunInversion, RunRecord};
 use crate::study::tables::PublishedGrids;
 use crate::study::{Plot, StudyError, shown_arm};
 
@@ -34,6 +34,8 @@ pub struct PageContent {
     pub plots: Vec<Plot>,
     /// Grids of published and measured numbers of a study.
     pub grids: PublishedGrids,
+    /// Inversions of uploads in the runs' directories, with the number of the run's arm.
+    pub inversions: Vec<(usize, RunInversion)>,
     /// Names in print of arms, by label.
     pub names: Vec<(String, String)>,
     /// Cells of a study that are not done, with or without a run.
@@ -133,6 +135,12 @@ impl PageContent {
         arrange(&mut arms, &mut labels);
         let x = wishes.x.clone().filter(|x| lies_along(&arms, x)).or_else(|| numeric(&arms));
         let baselines = baselines(&arms, &labels, &wishes, x.as_deref());
+        let mut inversions = Vec::new();
+        for (at, arm) in arms.iter().enumerate() {
+            for run in &arm.runs {
+                inversions.extend(RunInversion::of(run)?.into_iter().map(|found| (at, found)));
+            }
+        }
         let name = || Some(arms.first()?.runs.first()?.manifest.scenario.name.clone());
         let title = wishes.study.clone().or_else(name).unwrap_or_else(|| "no runs".to_owned());
         Ok(PageContent {
@@ -145,6 +153,7 @@ impl PageContent {
             unequal: wishes.unequal,
             plots: wishes.plots,
             grids: wishes.grids,
+            inversions,
             names: wishes.names,
             undone,
             left_out,

@@ -154,13 +154,14 @@ pub trait Method: Send + Sync {
         Ok(None)
     }
 
-    /// Returns true if uploads may describe single classes; see [`disclosures`](Method::disclosures).
+    /// Returns true if uploads may show something of images; see [`disclosures`](Method::disclosures).
     fn discloses(&self) -> bool {
         false
     }
 
-    /// Returns the vectors of single classes that an upload shows to the server. `member` is the participant as it
-    /// trained. `None` if this upload shows none.
+    /// Returns vectors of single classes in an upload, or else the move of parameters.
+    ///
+    /// `member` is the participant as it trained. `None` if this upload shows neither.
     ///
     /// # Errors
     /// If the messages do not fit each other.

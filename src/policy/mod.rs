@@ -45,7 +45,7 @@ pub use capabilities::{
     Capability, CapabilityError, Restriction, check_capability, upload_layouts,
 };
 pub use composed::Composed;
-pub use disclosure::{ClassDisclosure, Disclosures, FeatureMap};
+pub use disclosure::{ClassDisclosure, Disclosures, FeatureMap, TrainedClass};
 pub use elementwise::ElementwiseAverage;
 pub use error::PolicyError;
 pub use exchange_shape::{ClassCounts, ExchangeFacts, ExchangeShape, ModelFacts, WireForm};

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
 use serde_json::Value;
 
 use crate::command::{Told, read, tell};
@@ -20,7 +21,7 @@ fn run(folder: &Path, method: &str, more: &[&str]) {
 }
 
 fn invert(folder: &Path, more: &[&str]) -> Told {
-    let pixels = ["invert", "run", "--prior", "pixels", "--steps", "400", "--rate", "0.05"];
+    let pixels = ["invert", "run", "--prior", "pixels", "--rate", "0.05", "--steps", "400"];
     tell(folder, &[&pixels, more].concat())
 }
 
@@ -50,17 +51,24 @@ fn images_are_found_by_their_features_and_means_by_an_upload() {
     let less = upload["psnr"].as_f64().unwrap();
     assert!(features.iter().all(|image| image["psnr"].as_f64().unwrap() > less + 3.0), "{found}");
     assert!(found["distance"].as_f64().unwrap() < 1e-10, "{found}");
-    let table = read(folder.join("inversion/inversion.csv"));
+    let table = read(folder.join("run/inversion/inversion.csv"));
     assert_eq!(table.lines().count(), features.len() + 2);
     let last = format!("{},{},", found["samples"], "upload");
     assert!(table.lines().last().unwrap().contains(&last), "{table}");
-    let sheet = image::open(folder.join("inversion/inversion.png")).unwrap();
+    let sheet = image::open(folder.join("run/inversion/inversion.png")).unwrap();
     let columns = features.len() as u32;
     assert_eq!((sheet.width(), sheet.height()), (columns * 100 + 4, 3 * 100 + 4));
+    let whole: Value =
+        serde_json::from_str(&read(folder.join("run/inversion/inversion.json"))).unwrap();
+    assert_eq!(whole, found, "the record is what was printed");
+    assert_eq!(
+        (&found["prior"], &found["steps"], &found["rate"]),
+        (&"pixels".into(), &400.into(), &0.05.into())
+    );
     let again = invert(folder, &[]);
     assert!(again.code == 2 && again.err.contains("--force"), "{}", again.err);
     document(&invert(folder, &[&all[..], &["--force", "--workers", "1"]].concat()));
-    assert_eq!(read(folder.join("inversion/inversion.csv")), table);
+    assert_eq!(read(folder.join("run/inversion/inversion.csv")), table);
 }
 
 #[test]
@@ -110,18 +118,147 @@ fn sums_of_random_features_of_one_image_give_it_away() {
     }
 }
 
+/// A run of the quickstart on another method, one round a task.
+fn prompted(folder: &Path, method: &str, more: &[&str]) {
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/quickstart.toml");
+    let method = format!("method={method}");
+    let all = ["run", scenario, "-q", "-o", "run", "--force", "--set", "federation.rounds=1"];
+    let told = tell(folder, &[&all[..], &["--set", &method], more].concat());
+    assert_eq!(told.code, 0, "{method}: {}", told.err);
+}
+
 #[test]
-fn a_prompted_network_is_that_of_the_upload() {
+fn means_are_of_the_network_that_the_client_used() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/quickstart.toml");
-    let told = tell(folder, &["run", scenario, "-q", "-o", "run", "--set", "federation.rounds=1"]);
+    // A network that moves while the means are taken is there at its end only.
+    let still = ["--set", "client.optimizer={kind=\"sgd\",lr=1e-9}"];
+    for (method, more) in [
+        (r#"{name="hgp"}"#, &[][..]),
+        (r#"{name="pip"}"#, &[]),
+        (r#"{name="pip",features="trained"}"#, &[]),
+        (r#"{name="pilora",min_features=0}"#, &still),
+        (r#"{name="c2prompt"}"#, &[]),
+        // After the adapters of the first task, which an update would show.
+        (r#"{name="stsa-e",width=64}"#, &[]),
+    ] {
+        prompted(folder, method, more);
+        let few = ["invert", "run", "--images", "60", "--steps", "2", "--format", "json"];
+        let found = document(&tell(folder, &few));
+        assert_eq!(found["target"], "means", "{method}");
+        assert!(found["distance"].as_f64().unwrap() < 1e-6, "{method}: {found}");
+        let features = found["features"].as_array().unwrap();
+        assert_eq!(features.len() as u64, found["samples"].as_u64().unwrap(), "{method}");
+        let upload = &found["upload"];
+        let losses = ["first_loss", "loss"].map(|key| upload[key].as_f64().unwrap());
+        assert!(losses[1] < losses[0], "{method}: {upload}");
+    }
+}
+
+/// The first step of a client with one image is along its gradient.
+#[test]
+fn an_update_by_one_image_gives_it_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let sgd = "client.optimizer={kind=\"sgd\",lr=0.1}";
+    let one = ["--set", "data.subset=1", "--set", "federation.clients=5", "--set", sgd];
+    run(folder, r#"{ name = "fedavg", train = "head" }"#, &one);
+    let found = document(&invert(folder, &["--client", "3", "--format", "json"]));
+    assert_eq!((&found["target"], &found["samples"]), (&"update".into(), &1.into()), "{found}");
+    assert_eq!(found["distance"], Value::Null);
+    for image in [&found["features"][0], &found["upload"]] {
+        assert!(image["loss"].as_f64().unwrap() < 1e-2, "{found}");
+        assert!(image["psnr"].as_f64().unwrap() > 15.0, "{found}");
+    }
+    let told = invert(folder, &["--client", "3", "--force"]);
+    let sample = &found["features"][0]["sample"];
+    for words in [format!("gradient of sample {sample} "), "update of 1 samples".to_owned()] {
+        assert!(told.out.contains(&words), "{}", told.out);
+    }
+    let told = tell(folder, &["report", "run", "-o", "page.html"]);
     assert_eq!(told.code, 0, "{}", told.err);
-    let few = ["invert", "run", "--images", "60", "--steps", "2", "--format", "json"];
-    let found = document(&tell(folder, &few));
-    assert!(found["distance"].as_f64().unwrap() < 1e-6, "{found}");
-    let upload = &found["upload"];
-    assert!(upload["loss"].as_f64().unwrap() < upload["first_loss"].as_f64().unwrap());
+    let page = read(folder.join("page.html"));
+    assert!(page.contains("the direction in which training moved the parameters"), "{page}");
+    assert!(page.contains(&format!("sample {sample}, found by its gradient")), "{page}");
+}
+
+#[test]
+fn prompts_and_adapters_are_inverted_by_their_update() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for method in [r#"{name="l2p"}"#, r#"{name="dualprompt"}"#, r#"{name="powder"}"#] {
+        prompted(folder, method, &[]);
+        let few = ["invert", "run", "--images", "1", "--steps", "12", "--prior", "pixels"];
+        let found = document(&tell(folder, &[&few[..], &["--format", "json"]].concat()));
+        assert_eq!(found["target"], "update", "{method}");
+        let image = &found["features"][0];
+        let losses = ["first_loss", "loss"].map(|key| image[key].as_f64().unwrap());
+        assert!(losses[1] < losses[0] && losses[0] < 2.0, "{method}: {image}");
+    }
+}
+
+/// By the moments of a batch of one image of one pixel a network would see nothing of it.
+#[test]
+fn batch_norms_do_not_hide_an_image_from_its_gradient() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let network = ["--set", "backbone={kind=\"resnet18\",width=4}"];
+    run(folder, r#"{ name = "fedavg" }"#, &network);
+    let few = ["invert", "run", "--images", "1", "--steps", "3", "--prior", "pixels"];
+    let found = document(&tell(folder, &[&few[..], &["--format", "json"]].concat()));
+    let image = &found["features"][0];
+    assert!(image["first_loss"].as_f64().unwrap() > 0.05, "{image}");
+}
+
+/// A file of weights for LPIPS, of numbers by a formula.
+fn lpips_file(path: &Path, without: &str) {
+    let convolutions = [(0, 64, 3, 11), (3, 192, 64, 5), (6, 384, 192, 3), (8, 256, 384, 3)];
+    let mut tensors = Vec::new();
+    for (at, (number, outputs, inputs, side)) in
+        convolutions.into_iter().chain([(10, 256, 256, 3)]).enumerate()
+    {
+        tensors.push((format!("features.{number}.weight"), vec![outputs, inputs, side, side]));
+        tensors.push((format!("features.{number}.bias"), vec![outputs]));
+        tensors.push((format!("lin{at}.model.1.weight"), vec![1, outputs, 1, 1]));
+    }
+    tensors.retain(|(name, _)| name != without);
+    let values = |shape: &Vec<usize>| -> Vec<u8> {
+        let numbers = (0..shape.iter().product()).map(|at: usize| at * 7919 % 1009);
+        numbers.flat_map(|number| (number as f32 / 5e4).to_le_bytes()).collect()
+    };
+    let bytes: Vec<Vec<u8>> = tensors.iter().map(|(_, shape)| values(shape)).collect();
+    let views = tensors.iter().zip(&bytes).map(|((name, shape), bytes)| {
+        (name.clone(), TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap())
+    });
+    serialize_to_file(views, None, path).unwrap();
+}
+
+#[test]
+fn lpips_is_computed_only_with_weights_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    run(folder, HGP, &[]);
+    let few = ["invert", "run", "--steps", "3", "--prior", "pixels", "--lpips"];
+    let with = |file: &str, more: &[&str]| tell(folder, &[&few[..], &[file], more].concat());
+    let told = with("no.safetensors", &[]);
+    assert!(told.code == 2 && told.err.contains("there is no file no.safetensors"), "{}", told.err);
+    lpips_file(&folder.join("part.safetensors"), "lin3.model.1.weight");
+    let told = with("part.safetensors", &[]);
+    let words = "part.safetensors: tensor `lin3.model.1.weight` is missing";
+    assert!(told.code == 6 && told.err.contains(words), "{}", told.err);
+    lpips_file(&folder.join("alex.safetensors"), "");
+    let found = document(&with("alex.safetensors", &["--format", "json"]));
+    assert_eq!(found["lpips_scale"], 4, "{found}");
+    let lpips = |image: &Value| image["lpips"].as_f64().unwrap();
+    let features = found["features"].as_array().unwrap();
+    assert!(features.iter().chain([&found["upload"]]).all(|image| lpips(image) > 0.0), "{found}");
+    let table = read(folder.join("run/inversion/inversion.csv"));
+    let last = table.lines().last().unwrap().rsplit(',').next().unwrap().parse::<f64>().unwrap();
+    assert_eq!(last, lpips(&found["upload"]));
+    let told = with("alex.safetensors", &["--force"]);
+    assert!(told.out.contains("LPIPS") && told.out.contains("images enlarged 4 times"));
+    let plain = document(&invert(folder, &["--force", "--format", "json"]));
+    assert!(plain["upload"].get("lpips").is_none() && plain.get("lpips_scale").is_none());
 }
 
 #[test]
@@ -131,17 +268,17 @@ fn what_a_server_does_not_see_is_refused() {
     let refused = |more: &[&str], words: &str| {
         let told = invert(folder, more);
         assert!(told.code == 2 && told.err.contains(words), "{}", told.err);
-        assert!(!folder.join("inversion").exists());
+        assert!(!folder.join("run/inversion").exists());
     };
-    run(folder, r#"{ name = "fedavg", train = "head" }"#, &[]);
-    refused(&[], "uploads of fedavg have no means or sums of single classes");
+    run(folder, r#"{ name = "fedweit", train = "head" }"#, &[]);
+    refused(&[], "uploads of fedweit have no means of single classes");
     let noise = r#"privacy.noise={scale=0.1,on=["means"]}"#;
     run(folder, HGP, &["--set", noise]);
     refused(&[], "its uploads have noise");
     run(folder, HGP, &[]);
     refused(&["--client", "7"], "there is no client 7; the run has 2");
     refused(&["--task", "3"], "it has ended 2");
-    refused(&["--class", "9"], "client 0 described no 9 in task 1");
+    refused(&["--class", "9"], "client 0 sent nothing about a 9 in task 1");
     let told = tell(folder, &["invert", "run", "--rate", "0"]);
     assert!(told.code == 2 && told.err.contains("--rate is 0, not above 0"), "{}", told.err);
 }

@@ -6,6 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
 use crate::arms::{HEAD, STSA, figure, run, two_methods};
 use crate::command::{read, tell};
 
@@ -55,7 +59,7 @@ fn table<'a>(page: &'a str, caption: &str) -> &'a str {
 
 /// Every tag is closed in order, every identifier is there once and every one that is named is there.
 fn is_well_formed(page: &str) {
-    const VOID: [&str; 2] = ["meta", "!DOCTYPE"];
+    const VOID: [&str; 3] = ["meta", "!DOCTYPE", "img"];
     let mut open = Vec::new();
     let (before, rest) = page.split_once("<style>").unwrap();
     let rest = rest.split_once("</style>").unwrap().1;
@@ -352,4 +356,60 @@ fn picture(browser: &Path, at: &Path, name: &str) -> Vec<[u8; 3]> {
     assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
     let shown = image::open(&picture).expect("the browser takes a picture").into_rgb8();
     shown.pixels().map(|pixel| pixel.0).collect()
+}
+
+/// The pictures of a page, as bytes of PNG files, with their texts.
+fn pictures(page: &str) -> Vec<(Vec<u8>, &str)> {
+    let mut all = Vec::new();
+    for tag in between(page, "<img ", ">") {
+        let bytes = between(tag, "src=\"data:image/png;base64,", "\"")[0];
+        all.push((STANDARD.decode(bytes).unwrap(), between(tag, "alt=\"", "\"")[0]));
+    }
+    all
+}
+
+#[test]
+fn inverted_images_are_next_to_their_originals_on_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    run(folder, "runs/sums", STSA, 1, &[]);
+    run(folder, "runs/head", HEAD, 1, &[]);
+    assert!(!page(folder, &["runs"]).contains("Images found in uploads"));
+    let invert = ["invert", "runs/sums", "--prior", "pixels", "--steps", "7", "--images", "2"];
+    let told = tell(folder, &[&invert[..], &["--client", "1", "--format", "json"]].concat());
+    let found: Value = serde_json::from_str(&told.out).unwrap();
+    let text = page(folder, &["runs"]);
+    is_well_formed(&text);
+    let section = between(&text, "<h2 id=\"inversions\">", "</section>")[0];
+    let caption = format!(
+        "STSA: client 1, task 1, class {}</figcaption>",
+        found["class_name"].as_str().unwrap()
+    );
+    assert!(section.contains(&caption), "{section}");
+    assert!(section.contains("Prior: pixels. Search: 7 steps of Adam at a rate of 0.01."));
+    let all = found["features"].as_array().unwrap();
+    let file = |name: String| fs::read(folder.join("runs/sums/inversion").join(name)).unwrap();
+    let mut wanted = Vec::new();
+    for image in all {
+        let sample = image["sample"].as_u64().unwrap();
+        wanted.push((file(format!("original-{sample}.png")), format!("sample {sample}, original")));
+        let alt = format!("sample {sample}, found by its features");
+        wanted.push((file(format!("features-{sample}.png")), alt));
+    }
+    wanted.push((file("upload.png".to_owned()), "image found by the upload".to_owned()));
+    let shown: Vec<_> =
+        pictures(section).into_iter().map(|(png, alt)| (png, alt.to_owned())).collect();
+    assert!(shown == wanted, "other pictures: {section}");
+    let items = between(section, "<li>", "</li>");
+    for (item, image) in items.iter().zip(all.iter().chain([&found["upload"]])) {
+        let [psnr, ssim] = ["psnr", "ssim"].map(|key| image[key].as_f64().unwrap());
+        assert!(item.contains(&format!("PSNR {psnr:.2} dB, SSIM {ssim:.3}")), "{item}");
+    }
+    let table = table(section, &caption.replace("</figcaption>", ""));
+    assert_eq!(rows(table).len(), all.len() + 1);
+    // Images of a run that was replaced are not of this one.
+    fs::rename(folder.join("runs/sums/inversion"), folder.join("runs/sums/kept")).unwrap();
+    assert_eq!(pictures(&page(folder, &["runs/sums"])).len(), wanted.len());
+    run(folder, "runs/sums", STSA, 2, &["--force"]);
+    assert_eq!(pictures(&page(folder, &["runs/sums"])).len(), 0);
 }

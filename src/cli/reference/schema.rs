@@ -7,10 +7,11 @@ use super::keys;
 use crate::cli::failure::{self, CliError};
 use crate::cli::printed::DOCUMENT_FORMAT;
 use crate::cli::{
-    Exit, check, columns, compare, doctor, export, fetch, invert, methods, migrate, plan, print,
-    replay, runs, single_task, study, weights,
+    Exit, check, columns, compare, doctor, export, fetch, methods, migrate, plan, print, replay,
+    runs, single_task, study, weights,
 };
 use crate::document::Document;
+use crate::experiment::InversionRecord;
 use crate::methods::Registry;
 use crate::report::dictionary::{RunDocument, json_schema, printed_schema};
 use crate::scenario::Scenario;
@@ -119,7 +120,7 @@ pub fn execute(args: &SchemaArgs, registry: &Registry) -> Result<Exit, CliError>
         SchemaKind::Verify => printed::<replay::VerifiedRun>(args.of),
         SchemaKind::WhatIf => printed::<replay::RetimedRun<'_>>(args.of),
         SchemaKind::Export => printed::<export::ExportedModel<'_>>(args.of),
-        SchemaKind::Invert => printed::<invert::InvertedUpload<'_>>(args.of),
+        SchemaKind::Invert => printed::<InversionRecord>(args.of),
         SchemaKind::SingleTask => printed::<single_task::SingleTaskResults<'_>>(args.of),
         SchemaKind::Weights => printed::<weights::DescribedWeights<'_>>(args.of),
         SchemaKind::Fetch => printed::<fetch::FetchedEntries<'_>>(args.of),

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor};
 use parking_lot::Mutex;
 
+use super::target::{TargetKind, UploadTarget};
 use super::{Inversion, InversionError, InversionOptions, Original, Reconstruction};
 use crate::data::{Normalization, Transform};
 use crate::experiment::resume::Intact;
 use crate::federation::{
     Entry, Event, EventSink, FederationError, Interrupt, Setup, SinkError, simulate,
 };
-use crate::learning::feature_inversion::{InvertedImage, invert, psnr, ssim};
+use crate::learning::feature_inversion::{InvertedImage, psnr, ssim};
 use crate::model::ops;
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{
-    ClassDisclosure, ClientResult, Failure, Member, Message, Method, MethodWrapper, PolicyError,
-    RunContext, Wrapped,
+    ClientResult, Failure, Member, Message, Method, MethodWrapper, PolicyError, RunContext, Wrapped,
 };
 use crate::quantity::{ClientId, TaskId};
 
@@ -27,6 +27,8 @@ pub(super) struct Capture {
     pub task: TaskId,
     /// Name of the method.
     pub method: String,
+    /// Hash of the scenario.
+    pub scenario_hash: String,
     pub options: InversionOptions,
 }
 
@@ -120,7 +122,7 @@ impl MethodWrapper for Attacker {
 }
 
 impl Attacker {
-    /// Inverts the mean of a class in an upload, and the features of its images. `None` if the upload describes none.
+    /// Inverts what an upload shows of a class, and the vectors of its images. `None` if the upload shows nothing.
     fn invert(
         &self,
         member: &Member,
@@ -130,16 +132,18 @@ impl Attacker {
         let Some(disclosures) = self.inner.disclosures(member, upload, ctx)? else {
             return Ok(None);
         };
-        let class_of = |class: &ClassDisclosure| ctx.task_sequence.order[class.row];
-        let name_of = |class: &ClassDisclosure| &*ctx.dataset.class_names[class_of(class) as usize];
+        let class_of = |row: usize| ctx.task_sequence.order[row];
+        let name_of = |row: usize| &*ctx.dataset.class_names[class_of(row) as usize];
         let InversionOptions { class, images, plan, .. } = &self.capture.options;
-        let meant = |of: &&ClassDisclosure| class.as_deref().is_none_or(|name| name == name_of(of));
-        let described = disclosures.classes.iter().filter(meant);
-        let Some(class) = described.min_by_key(|class| (class.samples, class.row)) else {
+        let meant =
+            |(row, _): &(usize, u64)| class.as_deref().is_none_or(|name| name == name_of(*row));
+        let described = disclosures.classes().into_iter().filter(meant);
+        let Some((row, count)) = described.min_by_key(|(row, samples)| (*samples, *row)) else {
             return Ok(None);
         };
+        let target = UploadTarget::of(&disclosures, row)?;
         let labels = ctx.dataset.train.labels();
-        let of_class = |sample: &&u32| labels[**sample as usize] == class_of(class);
+        let of_class = |sample: &&u32| labels[**sample as usize] == class_of(row);
         let samples: Vec<u32> =
             member.shard.iter().filter(of_class).take(*images).copied().collect();
         let plain =
@@ -157,40 +161,40 @@ impl Attacker {
             .map(|(sample, pixels)| Original { sample: *sample, pixels: pixels.to_vec() })
             .collect();
         let scale = PixelScale::new(&ctx.statistics_transform.normalise, channels, &ctx.device)?;
-        let features = |pixels: &Tensor| -> Result<Tensor, PolicyError> {
-            (disclosures.map)(&scale.of(pixels)?)
-        };
+        let vector = |pixels: &Tensor| target.vector(&scale.of(pixels)?);
         let key = StreamKey::new(0, Domain::Attack).client(member.participant.client.0);
-        let search =
-            |target: &Tensor, at: u32| invert(target, shape, features, *plan, key.round(at));
+        let search = |vector: &Tensor, at: u32| {
+            target.search(vector, shape, |pixels| scale.of(pixels), *plan, key.round(at))
+        };
         let (mut of_features, mut sum) = (Vec::with_capacity(originals.len()), None);
         for (at, original) in (1..).zip(&originals) {
             let image =
                 Tensor::from_slice(&original.pixels, (1, channels, height, width), &ctx.device)?;
-            let target = features(&image)?.detach().flatten_all()?;
-            of_features.push(rated(search(&target, at)?, std::slice::from_ref(original), shape));
+            let vector = vector(&image)?.detach().flatten_all()?;
+            of_features.push(rated(search(&vector, at)?, std::slice::from_ref(original), shape));
             sum = Some(match sum {
-                None => target,
-                Some(sum) => (sum + target)?,
+                None => vector,
+                Some(sum) => (sum + vector)?,
             });
         }
-        let mean: Vec<f32> = class.mean.iter().map(|value| *value as f32).collect();
-        let target = Tensor::from_vec(mean, class.mean.len(), &ctx.device)?;
-        let of_upload = rated(search(&target, 0)?, &originals, shape);
-        let distance = match sum.filter(|_| originals.len() as u64 == class.samples) {
-            None => None,
-            Some(sum) => {
-                let apart = ops::mean_all(&(sum / class.samples as f64)?.sub(&target)?.sqr()?)?;
+        let sent = target.sent(&ctx.device)?;
+        let of_upload = rated(search(&sent, 0)?, &originals, shape);
+        let distance = match sum.filter(|_| originals.len() as u64 == count) {
+            Some(sum) if target.kind() == TargetKind::Means => {
+                let apart = ops::mean_all(&(sum / count as f64)?.sub(&sent)?.sqr()?)?;
                 Some(f64::from(apart.to_scalar::<f32>()?))
             }
+            _ => None,
         };
         Ok(Some(Inversion {
             method: self.capture.method.clone(),
+            scenario_hash: self.capture.scenario_hash.clone(),
+            target: target.kind(),
             client: member.participant.client.0,
             task: self.capture.options.task,
-            class: class_of(class),
-            name: name_of(class).to_owned(),
-            samples: class.samples,
+            class: class_of(row),
+            name: name_of(row).to_owned(),
+            samples: count,
             shape,
             originals,
             of_features,
@@ -208,7 +212,7 @@ fn rated(found: InvertedImage, originals: &[Original], shape: [usize; 3]) -> Rec
     };
     let psnr = mean(&|original| psnr(&pixels, &original.pixels));
     let ssim = mean(&|original| ssim(&pixels, &original.pixels, shape));
-    Reconstruction { pixels, first_loss, loss, psnr, ssim }
+    Reconstruction { pixels, first_loss, loss, psnr, ssim, lpips: None }
 }
 
 /// Normalization as a network's input has it, for images in `[0, 1]` on a device.

@@ -9,9 +9,10 @@ use crate::experiment::run_error::RunError;
 /// Reason why an upload cannot be inverted.
 #[derive(Debug, Error)]
 pub enum InversionError {
-    /// Method whose uploads describe no single class.
+    /// Method whose uploads are neither means of classes nor parameters of a network.
     #[error(
-        "uploads of {0} have no means or sums of single classes\n  help: hgp, fedproto, ccvr, stsa and stsa-e send such"
+        "uploads of {0} have no means of single classes, nor parameters of which an image gives a gradient\n  help: \
+         `fedcast help invert` says of which methods uploads are inverted"
     )]
     NothingToInvert(String),
     /// Run in which the server does not see the upload.
@@ -33,9 +34,9 @@ pub enum InversionError {
         /// Number of tasks that have ended.
         ended: usize,
     },
-    /// Client without an upload that describes the class.
+    /// Client without an upload that shows something of the class.
     #[error(
-        "client {client} described no {wanted} in task {task}\n  help: choose another client or task: partition.csv has \
+        "client {client} sent nothing about a {wanted} in task {task}\n  help: choose another client or task: partition.csv has \
          the classes of each"
     )]
     NoUpload {

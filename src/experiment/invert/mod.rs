@@ -9,6 +9,8 @@ mod capture;
 mod error;
 mod files;
 mod picture;
+mod record;
+mod target;
 
 use std::path::Path;
 
@@ -18,13 +20,16 @@ use super::resume::{find, same_inputs};
 use super::run_directory::{names, read_manifest};
 use super::task_ends::ended;
 use crate::federation::Interrupt;
-use crate::learning::feature_inversion::InversionPlan;
+use crate::learning::LearningError;
+use crate::learning::feature_inversion::{InversionPlan, Lpips};
 use crate::methods::Registry;
 use crate::quantity::{ClientId, TaskId};
 use capture::{Capture, attacked};
 pub use error::InversionError;
-pub use files::write_inversion;
+pub use files::{INVERSION_RECORD, InversionPicture, read_inversion, write_inversion};
 pub use picture::picture;
+pub use record::{FoundImage, InversionRecord};
+pub use target::TargetKind;
 
 /// Options of an inversion.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +53,10 @@ pub struct InversionOptions {
 pub struct Inversion {
     /// Method of the run.
     pub method: String,
+    /// Hash of the run's scenario.
+    pub scenario_hash: String,
+    /// Part of the upload that was inverted.
+    pub target: TargetKind,
     /// The client.
     pub client: u32,
     /// Task of the upload, from 1.
@@ -95,6 +104,28 @@ pub struct Reconstruction {
     pub psnr: f64,
     /// Structural similarity.
     pub ssim: f64,
+    /// Perceptual distance, if it was [computed](Inversion::measure_lpips).
+    pub lpips: Option<f64>,
+}
+
+impl Inversion {
+    /// Computes LPIPS of all images that were found.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn measure_lpips(&mut self, lpips: &Lpips) -> Result<(), LearningError> {
+        let originals = &self.originals;
+        let mean = |found: &[f32], of: &[Original]| -> Result<f64, LearningError> {
+            let one = |original: &Original| lpips.distance(found, &original.pixels, self.shape);
+            let all = of.iter().map(one).collect::<Result<Vec<f64>, _>>()?;
+            Ok(all.iter().sum::<f64>() / all.len().max(1) as f64)
+        };
+        for (found, original) in self.of_features.iter_mut().zip(originals) {
+            found.lpips = Some(mean(&found.pixels, std::slice::from_ref(original))?);
+        }
+        self.of_upload.lpips = Some(mean(&self.of_upload.pixels, originals)?);
+        Ok(())
+    }
 }
 
 /// Inverts an upload of the run at `path`. `None` if the user stopped it.
@@ -138,6 +169,7 @@ pub fn invert(
         client: ClientId(options.client),
         task: TaskId(task as u16),
         method: manifest.method,
+        scenario_hash: manifest.scenario.hash,
         options: options.clone(),
     };
     attacked(setup, checkpoint, capture, asked)

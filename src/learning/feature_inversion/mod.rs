@@ -1,7 +1,7 @@
 //! Feature inversion: images from vectors that a network once computed from them.
 //!
-//! An attacker who knows the network looks for an image whose features are those that a client sent. Two kinds of images
-//! are tried: pixels that start as noise, and the output of an untrained network for fixed noise, whose form alone makes
+//! An attacker who knows the network looks for an image whose features are those that a client sent, or whose gradient
+//! moves the parameters as a client did. Two kinds of images are tried: pixels that start as noise, and the output of an untrained network for fixed noise, whose form alone makes
 //! images plausible.
 //! Sources: Ulyanov et al., "Deep Image Prior", CVPR 2018; Zhao et al., "What Makes Instance Discrimination Good for
 //! Transfer Learning?", arXiv 2006.06606; HGP's figure C and STSA's appendix E.1, which use them.
@@ -22,9 +22,11 @@
 //! ```
 
 mod image_prior;
+mod lpips;
 mod similarity;
+mod update_matching;
 
-use candle_core::Tensor;
+use candle_core::{Device, Tensor};
 
 use super::LearningError;
 use super::optimizer::{Adam, OptimizerConfig};
@@ -32,7 +34,9 @@ use crate::model::ops;
 use crate::numerics::streams::StreamKey;
 pub use image_prior::ImagePrior;
 use image_prior::PriorImage;
+pub use lpips::{LPIPS_LEAST_SIDE, Lpips, LpipsError, lpips_scale};
 pub use similarity::{psnr, ssim};
+pub use update_matching::UpdateMatching;
 
 /// Settings of an inversion.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,9 +54,9 @@ pub struct InversionPlan {
 pub struct InvertedImage {
     /// `channels * height * width` values in `[0, 1]`.
     pub pixels: Vec<f32>,
-    /// Mean squared error of its features at the first step.
+    /// Mean squared error of its features at the first step; 1 less a cosine for updates.
     pub first_loss: f64,
-    /// Mean squared error of the features of the image that was found.
+    /// Loss of the image that was found.
     pub loss: f64,
 }
 
@@ -70,13 +74,51 @@ pub fn invert<E: From<LearningError> + From<candle_core::Error>>(
     key: StreamKey,
 ) -> Result<InvertedImage, E> {
     let target = target.unsqueeze(0)?;
-    let prior = PriorImage::new(plan.prior, shape, target.device(), key).map_err(E::from)?;
+    let loss = |image: &Tensor| -> Result<(f64, Tensor), E> {
+        let loss = ops::mean_all(&(features(image)? - &target)?.sqr()?)?;
+        Ok((f64::from(loss.to_scalar::<f32>()?), loss))
+    };
+    search(shape, target.device(), loss, plan, key)
+}
+
+/// Looks for the image whose gradient points as a vector does.
+///
+/// The image is of `[channels, side, side]` and has the label. The target is an update of a client
+/// ([`UpdateMatching::update`]) or the [gradient](UpdateMatching::gradient) of an image. `scale` maps images in `[0, 1]` to the input of the network. Losses of the result are those of the update.
+///
+/// # Errors
+/// A loss that is not finite; what the network and `scale` report.
+pub fn invert_update<E: From<LearningError> + From<candle_core::Error>>(
+    matching: &UpdateMatching,
+    (target, label): (&Tensor, u32),
+    shape: [usize; 3],
+    scale: impl Fn(&Tensor) -> Result<Tensor, E>,
+    plan: InversionPlan,
+    key: StreamKey,
+) -> Result<InvertedImage, E> {
+    let loss = |image: &Tensor| -> Result<(f64, Tensor), E> {
+        let pixels = scale(image)?;
+        let (value, slope) = matching.value_and_slope(&pixels, label, target)?;
+        // Its gradient by the pixels is the slope.
+        Ok((value, ops::sum_all(&pixels.mul(&slope.detach())?)?))
+    };
+    search(shape, target.device(), loss, plan, key)
+}
+
+/// Looks for an image by Adam. `loss` returns the value of an image, and a tensor with its gradient.
+fn search<E: From<LearningError> + From<candle_core::Error>>(
+    shape: [usize; 3],
+    device: &Device,
+    loss: impl Fn(&Tensor) -> Result<(f64, Tensor), E>,
+    plan: InversionPlan,
+    key: StreamKey,
+) -> Result<InvertedImage, E> {
+    let prior = PriorImage::new(plan.prior, shape, device, key).map_err(E::from)?;
     let rule = OptimizerConfig::Adam(Adam { learning_rate: plan.rate, ..Adam::default() });
     let mut optimizer = rule.over(prior.variables());
     let mut first_loss = None;
     for step in 0..u64::from(plan.steps) {
-        let loss = ops::mean_all(&(features(&prior.image()?)? - &target)?.sqr()?)?;
-        let value = f64::from(loss.to_scalar::<f32>()?);
+        let (value, loss) = loss(&prior.image()?)?;
         if !value.is_finite() {
             let what = "loss of an inversion".into();
             return Err(LearningError::NonFinite { what, step }.into());
@@ -85,16 +127,13 @@ pub fn invert<E: From<LearningError> + From<candle_core::Error>>(
         optimizer.step(&loss.backward()?, plan.rate, 1.0)?;
     }
     let image = prior.image()?.detach();
-    let loss = ops::mean_all(&(features(&image)? - &target)?.sqr()?)?;
-    let loss = f64::from(loss.to_scalar::<f32>()?);
+    let (loss, _) = loss(&image)?;
     let pixels = image.flatten_all()?.to_vec1::<f32>()?;
     Ok(InvertedImage { pixels, first_loss: first_loss.unwrap_or(loss), loss })
 }
 
 #[cfg(test)]
 mod tests {
-    use candle_core::Device;
-
     use super::*;
     use crate::model::{Adaptation, Backbone, ResNet, ResNetConfig};
     use crate::numerics::streams::Domain;

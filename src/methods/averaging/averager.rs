@@ -9,7 +9,7 @@ use super::{PackClient, Parameters, RowPurpose};
 use crate::data::TaskView;
 use crate::methods::HeadForm;
 use crate::methods::parts::{AveragingMethod, Parts, RowQuery, Workload};
-use crate::model::{Parameter, ParameterSet, is_buffer};
+use crate::model::{LinearHead, Parameter, ParameterSet, PrototypeHead, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     AssetSpec, ClientResult, ClientState, CohortRule, Disclosures, ExchangeFacts, Failure,
@@ -387,8 +387,11 @@ impl<C: AveragingMethod> Method for Averager<C> {
         self.client_model((facts.view, facts.phase), sent, own, ctx)
     }
 
+    /// True for means of classes, and for parameters of a classifier.
     fn discloses(&self) -> bool {
+        let is_head = |name: &str| [LinearHead::WEIGHT, PrototypeHead::PROTOTYPES].contains(&name);
         self.parts().upload.has_class_means()
+            || self.parameters.iter().any(|one| is_head(&one.name))
     }
 
     fn disclosures(

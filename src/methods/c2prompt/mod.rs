@@ -80,13 +80,14 @@ pub use state::{Compensation, Prompts};
 use self::messages::{closed, histogram, opened, tagged};
 use super::Requirement;
 use super::entry::MethodEntry;
-use super::powder::{Powder, PowderServer};
+use super::powder::{ClientTaskDownload, Powder, PowderServer};
 use super::recipe::Recipe;
+use crate::model::FrozenPart;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    ClientResult, ClientState, CohortRule, ExchangeFacts, Failure, Member, Message, MessageKind,
-    MessageSpec, Method, MethodProfile, ModelFacts, Phase, PolicyError, RoundContext, RoundWork,
-    RunContext, SampleCost, Server, Stage,
+    ClientResult, ClientState, CohortRule, Disclosures, ExchangeFacts, Failure, FeatureMap, Member,
+    Message, MessageKind, MessageSpec, Method, MethodProfile, ModelFacts, Phase, PolicyError,
+    RoundContext, RoundWork, RunContext, SampleCost, Server, Stage,
 };
 use crate::wire::{Body, Saved, WireError};
 
@@ -256,6 +257,34 @@ impl Method for C2Prompt {
             }
         }
         outcomes
+    }
+
+    fn discloses(&self) -> bool {
+        true
+    }
+
+    /// The moments of classes, or Powder's client task if none are reported.
+    fn disclosures(
+        &self,
+        member: &Member,
+        upload: &Message,
+        ctx: &RunContext,
+    ) -> Result<Option<Disclosures>, PolicyError> {
+        let upload = opened(member.phase, Message::clone(upload))?;
+        if C2Prompt::asks(member.phase) {
+            let rows = &member.participant.view.rows;
+            let classes = ClientTaskMoments::read(&upload)?.disclosed(rows, self.dim);
+            let backbone = Arc::clone(&ctx.backbone);
+            let map: FeatureMap =
+                Box::new(move |pixels| Ok(backbone.frozen(pixels, FrozenPart::Whole)?));
+            return Ok((!classes.is_empty()).then_some(Disclosures::Means { map, classes }));
+        }
+        if !C2Prompt::trains(member.phase) {
+            return Ok(None);
+        }
+        let download = opened(member.phase, Message::clone(&member.download))?;
+        let download = ClientTaskDownload::read(&download)?;
+        self.powder.moved_client_task(member, &download, &upload, ctx)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Reported moments of the classes of a client task, and the Gaussians that the server returns.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use crate::learning::compensation::Whitening;
 use crate::numerics::gaussian::ClassMoments;
-use crate::policy::PolicyError;
+use crate::policy::{ClassDisclosure, PolicyError};
 
 /// Moments of the classes of a client task, with how many samples they are of.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,6 +32,15 @@ impl ClientTaskMoments {
             found.counts.push(count as u32);
         }
         found
+    }
+
+    /// Returns the means of the classes with samples, for classes at these head rows.
+    pub fn disclosed(&self, rows: &Range<usize>, dim: usize) -> Vec<ClassDisclosure> {
+        let class = |(at, row): (usize, usize)| {
+            let ClassMoments { count, mean, .. } = self.class(at, dim);
+            (count > 0).then_some(ClassDisclosure { row, samples: count, mean })
+        };
+        rows.clone().enumerate().filter_map(class).collect()
     }
 
     fn class(&self, class: usize, dim: usize) -> ClassMoments {

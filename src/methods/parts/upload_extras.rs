@@ -1,11 +1,13 @@
 //! Tensors of an upload besides parameters.
 
+use std::sync::Arc;
+
 use super::ClientContext;
 use crate::methods::averaging::{LocalTrainingResult, PackClient, SAMPLES, sample_count};
 use crate::model::ParameterSet;
 use crate::policy::{
-    ClassDisclosure, ExchangeFacts, Message, ModelFacts, PolicyError, Restriction, TensorSpec,
-    UploadSize,
+    ClassDisclosure, ExchangeFacts, Message, ModelFacts, PolicyError, Predictor, Restriction,
+    TensorSpec, UploadSize,
 };
 use crate::wire::Section;
 
@@ -79,13 +81,30 @@ pub trait UploadExtras<S> {
         false
     }
 
-    /// Returns the mean features of classes in an upload, by the model as its client trained it.
+    /// Returns the mean features of classes in an upload, by the model as its client trained it. Numbers of samples are
+    /// as the upload has them, 0 if it has none.
     ///
     /// # Errors
     /// When it says something else.
     fn class_means(&self, update: &Message) -> Result<Vec<ClassDisclosure>, PolicyError> {
         let _ = update;
         Ok(Vec::new())
+    }
+
+    /// Returns the model whose features the class means are of, from a client's whole parameters.
+    ///
+    /// See [`class_means`](UploadExtras::class_means). By default it is the client's model as it answers.
+    ///
+    /// # Errors
+    /// When the parameters do not fit the backbone.
+    fn describing_model(
+        &self,
+        context: &ClientContext<'_>,
+        task: usize,
+        whole: &ParameterSet,
+    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        let _ = (context, task, whole);
+        Ok(None)
     }
 
     /// Returns when the size of an upload is known.

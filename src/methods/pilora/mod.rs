@@ -50,7 +50,8 @@ use crate::model::{
 };
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    ExchangeFacts, ModelFacts, PolicyError, Predictor, RunContext, TensorSpec, UploadSize,
+    ClassDisclosure, ExchangeFacts, Message, ModelFacts, PolicyError, Predictor, RunContext,
+    TensorSpec, UploadSize,
 };
 use crate::scenario::reader::{Choice, Keys};
 use crate::wire::Section;
@@ -305,6 +306,30 @@ impl UploadExtras<()> for PiLora {
 
     fn fields(&self, facts: &ExchangeFacts<'_>, first_row: usize, _usual: Vec<u8>) -> Vec<u8> {
         fields(first_row, &described(facts.counts, 1))
+    }
+
+    fn has_class_means(&self) -> bool {
+        true
+    }
+
+    fn class_means(&self, update: &Message) -> Result<Vec<ClassDisclosure>, PolicyError> {
+        let disclosure = |ClassMean { row, count, mean }| ClassDisclosure {
+            row: row as usize,
+            samples: count,
+            mean,
+        };
+        Ok(ClassMean::said(update)?.into_iter().map(disclosure).collect())
+    }
+
+    /// Returns the model at the end of training; the means are of features that were met while it moved.
+    fn describing_model(
+        &self,
+        context: &ClientContext<'_>,
+        task: usize,
+        whole: &ParameterSet,
+    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        let passing = self.passing(whole, task);
+        Ok(Some(Arc::new(Classifier::frozen(&context.ctx.backbone, &passing)?)))
     }
 
     fn size(&self) -> UploadSize {

@@ -1,19 +1,37 @@
 //! Prototypes of a client: Gaussians of the features of its classes, and what an upload holds of them.
 
-use super::prototypes::{COUNTS, MEANS, VARIANCES};
+use std::sync::Arc;
+
+use super::prototypes::{COUNTS, Gaussian, MEANS, VARIANCES, said};
 use super::{Features, Pip, Weighing};
 use crate::learning::Classifier;
 use crate::methods::averaging::{LocalTrainingResult, PackClient, sample_count};
 use crate::methods::class_statistics::described;
 use crate::methods::parts::{ClientContext, ModelAdaptation, UploadExtras};
+use crate::model::ParameterSet;
 use crate::numerics::gaussian::DiagonalGaussian;
-use crate::policy::{ExchangeFacts, Message, PolicyError, RunContext, TensorSpec, UploadSize};
+use crate::policy::{
+    ClassDisclosure, ExchangeFacts, Message, ModelFacts, PolicyError, Predictor, RunContext,
+    TensorSpec, UploadSize,
+};
 use crate::wire::{Dtype, Kind, MetaReader, MetaWriter, NamedTensor, Section, WireError};
 
 /// Smallest number of samples of a class that is reported.
 const LEAST: u32 = 2;
 
 impl Pip {
+    /// Returns the model whose features the Gaussians are of.
+    fn describing(
+        &self,
+        model: &ModelFacts,
+        task: usize,
+        parameters: &ParameterSet,
+        ctx: &RunContext,
+    ) -> Result<Classifier, PolicyError> {
+        let prompting = self.base.prompting(model, task, self.features == Features::Trained);
+        Ok(Classifier::frozen_with(&ctx.backbone, parameters, prompting)?)
+    }
+
     /// Returns the Gaussians of every class with enough samples, by the model as it was just trained.
     fn gaussians(
         &self,
@@ -22,9 +40,7 @@ impl Pip {
         ctx: &RunContext,
     ) -> Result<Vec<DiagonalGaussian>, PolicyError> {
         let (view, model) = (&member.participant.view, &ctx.facts(0));
-        let prompting =
-            self.base.prompting(model, view.task.index(), self.features == Features::Trained);
-        let local = Classifier::frozen_with(&ctx.backbone, &trained.parameters, prompting)?;
+        let local = self.describing(model, view.task.index(), &trained.parameters, ctx)?;
         let loader =
             ctx.with_frozen_features(ctx.statistics_loader(member.shard), local.frozen_part())?;
         let loader = ctx.with_queries(loader, self.base.prompted.query)?;
@@ -90,6 +106,30 @@ impl UploadExtras<()> for Pip {
         let mut rows = MetaWriter::new();
         rows.u32s(&described(facts.counts, LEAST));
         [usual, rows.finish()].concat()
+    }
+
+    fn has_class_means(&self) -> bool {
+        true
+    }
+
+    fn class_means(&self, update: &Message) -> Result<Vec<ClassDisclosure>, PolicyError> {
+        let disclosure = |(row, Gaussian { mean, .. }): (u32, Gaussian)| ClassDisclosure {
+            row: row as usize,
+            samples: 0,
+            mean,
+        };
+        let reported = said(update, &described_in(update)?)?;
+        Ok(reported.into_iter().map(disclosure).collect())
+    }
+
+    /// Returns the model with the expert that computes features for prototypes.
+    fn describing_model(
+        &self,
+        &ClientContext { model, ctx, .. }: &ClientContext<'_>,
+        task: usize,
+        whole: &ParameterSet,
+    ) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {
+        Ok(Some(Arc::new(self.describing(model, task, whole, ctx)?)))
     }
 
     fn size(&self) -> UploadSize {

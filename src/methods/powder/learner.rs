@@ -11,6 +11,7 @@ use super::messages::{ClientTaskDownload, SimilarityKeys, learnt};
 use super::prompts::{ClientTaskPrompts, is_own};
 use super::similarity::Attention;
 use crate::data::{Batch, Loader, Shard};
+use crate::learning::feature_inversion::UpdateMatching;
 use crate::learning::prompting::ComponentPart;
 use crate::learning::{
     Classifier, LearningError, MemberData, PackBatch, QueryView, TrainingReport, train_pack,
@@ -18,7 +19,10 @@ use crate::learning::{
 use crate::model::ops;
 use crate::model::{FrozenPart, ParameterSet, prompts};
 use crate::numerics::streams::StreamKey;
-use crate::policy::{ClientResult, Failure, Member, Message, Participant, PolicyError, RunContext};
+use crate::policy::{
+    ClientResult, Disclosures, Failure, Member, Message, Participant, PolicyError, RunContext,
+    TrainedClass,
+};
 
 /// One client and its download.
 #[derive(Clone, Copy, Debug)]
@@ -161,6 +165,41 @@ impl Powder {
             Ok(ClientResult { upload: Message::filling(&layout, all.filter(is_own), [])?, metrics })
         };
         Ok(student.pack_parameters()?.into_iter().zip(reports).map(outcome).collect())
+    }
+
+    /// Returns the move of a client task's parameters, with the network that its owner trained.
+    ///
+    /// The loss of the network is the cross-entropy over the classes of the client task.
+    ///
+    /// # Errors
+    /// When the messages do not fit each other.
+    pub fn moved_client_task(
+        &self,
+        member: &Member,
+        download: &ClientTaskDownload,
+        upload: &Message,
+        ctx: &RunContext,
+    ) -> Result<Option<Disclosures>, PolicyError> {
+        let (received, classes) = (download.received(&self.shape), download.class_shares.len());
+        let mut sent = received.clone();
+        for (name, parameter) in upload.parameters.iter() {
+            sent.insert(Arc::clone(name), parameter.clone());
+        }
+        let network = |set: ParameterSet| {
+            let prompting = Arc::new(self.prompting(true));
+            Classifier::pack_with(&ctx.backbone, vec![set], 0..classes, Some(prompting))
+        };
+        let matching = UpdateMatching::new(network(received)?, &network(sent)?, |_| 1.0)?;
+        let first = member.participant.view.rows.start;
+        let trained = |(row, samples): (u32, u32)| {
+            let row = row as usize;
+            let label = row.checked_sub(first).filter(|label| *label < classes)? as u32;
+            Some(TrainedClass { row, label, samples: samples.into() })
+        };
+        let counts = ctx.shard_label_counts(&member.shard);
+        let classes: Vec<TrainedClass> = counts.into_iter().filter_map(trained).collect();
+        let matching = matching.map(Box::new).filter(|_| !classes.is_empty());
+        Ok(matching.map(|matching| Disclosures::Update { matching, classes }))
     }
 
     /// Returns the prompts of client tasks; without tokens none of their parameters train.

@@ -79,9 +79,9 @@ use crate::learning::TrainingPlan;
 use crate::methods::parts::sample_cost::of_backward;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
-    ClientResult, CohortRule, ExchangeFacts, Failure, Member, Message, MessageKind, MessageSpec,
-    Method, MethodProfile, ModelFacts, Phase, PolicyError, RoundContext, RoundWork, RunContext,
-    SampleCost, Server, Stage,
+    ClientResult, CohortRule, Disclosures, ExchangeFacts, Failure, Member, Message, MessageKind,
+    MessageSpec, Method, MethodProfile, ModelFacts, Phase, PolicyError, RoundContext, RoundWork,
+    RunContext, SampleCost, Server, Stage,
 };
 
 /// The method: its settings and what of the model it must know.
@@ -264,6 +264,22 @@ impl Method for Powder {
         };
         let learners: Vec<Learner<'_>> = members.iter().zip(&downloads).map(Learner::of).collect();
         learners.chunk_by(Learner::alike).flat_map(|pack| self.learn(pack, ctx, &mut ())).collect()
+    }
+
+    fn discloses(&self) -> bool {
+        true
+    }
+
+    fn disclosures(
+        &self,
+        member: &Member,
+        upload: &Message,
+        ctx: &RunContext,
+    ) -> Result<Option<Disclosures>, PolicyError> {
+        if !Powder::trains(member.phase) {
+            return Ok(None);
+        }
+        self.moved_client_task(member, &ClientTaskDownload::read(&member.download)?, upload, ctx)
     }
 }
 

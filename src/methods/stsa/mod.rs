@@ -247,7 +247,7 @@ impl Method for Stsa {
         let classes: Vec<ClassDisclosure> =
             sums.chunks(self.width()).enumerate().filter_map(class).collect();
         let map = Frozen::of(ctx).random_features(&layer, &ctx.device)?;
-        Ok((!classes.is_empty()).then_some(Disclosures { map, classes }))
+        Ok((!classes.is_empty()).then_some(Disclosures::Means { map, classes }))
     }
 }
 

@@ -5,6 +5,7 @@ mod cells;
 mod curves;
 mod dictionary;
 mod differences;
+mod inversions;
 mod matrices;
 mod metrics;
 mod participation;
@@ -24,7 +25,7 @@ pub(super) use summary::summary;
 
 /// Returns all sections that have content, in order.
 pub(super) fn all(content: &PageContent) -> Vec<PageSection> {
-    let parts: [fn(&PageContent) -> Option<PageSection>; 16] = [
+    let parts: [fn(&PageContent) -> Option<PageSection>; 17] = [
         results::section,
         published::section,
         metrics::section,
@@ -35,6 +36,7 @@ pub(super) fn all(content: &PageContent) -> Vec<PageSection> {
         partition::section,
         participation::section,
         stragglers::section,
+        inversions::section,
         time::section,
         settings::section,
         differences::section,

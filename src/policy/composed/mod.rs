@@ -418,7 +418,14 @@ impl Method for Composed {
             Some(frozen) => with_features(ctx, &frozen)?,
         };
         let inner = self.inner_member(member, second, phase)?;
-        self.method_of(second).disclosures(&inner, &up_within(upload)?, &ctx)
+        let found = self.method_of(second).disclosures(&inner, &up_within(upload)?, &ctx)?;
+        // What the second method sends of classes shows more than how the first one moved parameters.
+        let is_shown = |found: &Disclosures| {
+            second
+                || matches!(found, Disclosures::Means { .. })
+                || !self.method_of(true).discloses()
+        };
+        Ok(found.filter(is_shown))
     }
 
     fn generated_images(

@@ -150,6 +150,11 @@ pub(super) fn all() -> Vec<RunFile> {
             "folder: earlier scenarios and the checkpoint from which the run was forked; only in a forked run",
             &[],
         ),
+        entry(
+            names::INVERSION,
+            "folder: images found in an upload, as PNG, with inversion.csv and inversion.json; only after fedcast invert",
+            &[],
+        ),
         entry(names::LOCK, "locked by the process that writes the run; has no content", &[]),
     ]
 }
