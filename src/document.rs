@@ -85,6 +85,8 @@ pub struct Key {
     pub meaning: &'static str,
     /// Owner of the keys of the content, appended to their meanings; empty if they need none.
     pub of: &'static str,
+    /// True if the key, or the keys that take its place, are there whatever the value is.
+    pub is_always_written: bool,
 }
 
 impl Key {
@@ -96,6 +98,7 @@ impl Key {
         unit: None,
         meaning: "",
         of: "",
+        is_always_written: false,
     };
 }
 

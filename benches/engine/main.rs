@@ -4,7 +4,8 @@
 //!   payload, 25 with 6.5 MB;
 //! * `registered`: the same with 99,000 further idle clients; asked: less than 300 MB resident;
 //! * `population`: 100,000 clients that may all be asked, 1,000 per round, messages of 32 kB: events and
-//!   messages per second, and bytes per client that is not asked.
+//!   messages per second, and bytes per client that is not asked;
+//! * `plan`: plans of 100,000 clients of which 1,000 or all are asked, where nothing is computed.
 //!
 //! ```text
 //! cargo bench --bench engine              # or -- 32kB, and so on, for one of them
@@ -14,6 +15,7 @@
 mod echo;
 #[path = "../figures/mod.rs"]
 mod figures;
+mod plans;
 
 use std::time::{Duration, Instant};
 
@@ -42,7 +44,6 @@ fn measure(criterion: &mut Criterion, name: &str, case: &Federation) -> Times {
 }
 
 fn rounds(criterion: &mut Criterion) {
-    figures::begin();
     // Before the others, whose memory the process keeps.
     let _ = run(&THOUSAND);
     figures::forget_peak();
@@ -104,5 +105,10 @@ fn hashing(messages: u32, bytes: usize) -> Duration {
     begun.elapsed()
 }
 
-criterion_group!(benches, rounds);
+/// Before all others, as threads may not read the environment yet.
+fn begin(_: &mut Criterion) {
+    figures::begin();
+}
+
+criterion_group!(benches, begin, rounds, plans::measure);
 criterion_main!(benches);

@@ -109,4 +109,8 @@ fn a_document_of_another_form_does_not_fit() {
         d.as_object_mut().unwrap().remove("format");
     });
     assert_eq!(removed, ["summary: no \"format\""]);
+    let removed = changed(|d| {
+        d["accuracy"].as_object_mut().unwrap().remove("faa");
+    });
+    assert_eq!(removed, ["summary.accuracy: no \"faa\""]);
 }

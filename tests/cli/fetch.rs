@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::command::{Told, fedcast, read, tell, tell_of};
+use crate::printed::printed;
 
 /// Request to the server of the test.
 struct Asked {
@@ -137,6 +138,28 @@ fn a_file_is_fetched_once_recorded_and_found() {
     let told = fetch(folder, &other, &["tinyshakespeare"]);
     assert!(told.code == 6 && told.err.contains("at its first download"), "{}", told.err);
     assert!(!path.exists());
+}
+
+#[test]
+fn the_document_of_names_fits_its_schema() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = Server::new(|asked, stream| send_from(asked, stream, &[], &play()));
+    let told = || fetch(folder, &server, &["tinyshakespeare", "--format", "json"]);
+    let first = printed("fetch", &told());
+    let path = folder.join("data/tinyshakespeare/input.txt");
+    let entry = &first["fetched"][0];
+    assert_eq!(entry["name"], "tinyshakespeare");
+    assert_eq!(entry["path"], path.to_str().unwrap());
+    assert_eq!(entry["already"], false);
+    let notes = entry["notes"].as_array().unwrap();
+    assert!(notes.iter().any(|note| note.as_str().unwrap().starts_with("license: ")), "{notes:?}");
+    let again = printed("fetch", &told());
+    assert_eq!(again["fetched"][0]["already"], true);
+    assert_eq!(again["fetched"].as_array().unwrap().len(), 1);
+    // As an error, on stderr.
+    let error = printed("error", &fetch(folder, &server, &["cifar-10", "--format", "json"]));
+    assert_eq!(error["error"]["exit"], 2);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! Promise: texts on stdout fit the screen, whose width `COLUMNS` gives here as a terminal does otherwise, and say the same
 //! words; without a screen, and as JSON, nothing is broken.
 
+use std::fs::{self, File};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
-use crate::command::{fedcast, tiny};
+use crate::arms::{HEAD, STSA, run};
+use crate::command::{fedcast, read, tell_of, tiny};
 
 /// The repository.
 fn root() -> &'static Path {
@@ -92,4 +95,120 @@ fn runs_leave_out_columns_and_say_which() {
     let (narrow, whole) = (json(Some("40")), json(None));
     let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     assert_eq!(value(&narrow)["runs"][0]["name"], value(&whole)["runs"][0]["name"]);
+}
+
+/// Masks what differs from run to run: wall times as `#.#`, peak memory as `#`.
+///
+/// They are in the lines that begin with `wall` and `features` and in those below that are indented. Accuracies, virtual
+/// times and digests have the same bits everywhere and stay. Lines break alike while each time is below ten seconds.
+fn without_wall_times(text: &str) -> String {
+    let mut in_wall = false;
+    let mut masked = String::new();
+    for line in text.lines() {
+        let begins = ["wall ", "features "].iter().any(|head| line.starts_with(head));
+        in_wall = begins || (in_wall && line.starts_with(' '));
+        let word = |word: &str| {
+            let digits = word.trim_end_matches([',', ';']);
+            let mask = match digits.parse::<f64>() {
+                Ok(_) if digits.contains('.') => "#.#",
+                Ok(_) if line.contains("peak memory") => "#",
+                _ => return word.to_owned(),
+            };
+            word.replace(digits, mask)
+        };
+        match in_wall {
+            true => masked.push_str(&line.split(' ').map(word).collect::<Vec<_>>().join(" ")),
+            false => masked.push_str(line),
+        }
+        masked.push('\n');
+    }
+    masked
+}
+
+#[test]
+fn a_run_for_80_columns_has_its_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, tiny) = (folder.path(), tiny());
+    let tiny = tiny.to_str().unwrap();
+    let told = |out: &str, more: &[&str]| {
+        let words = [&["run", tiny, "--workers", "1", "-o", out], more].concat();
+        let told = tell_of(fedcast(folder, &words).env("COLUMNS", "80"));
+        assert_eq!(told.code, 0, "{}", told.err);
+        assert!(told.out.lines().all(|line| line.chars().count() <= 80), "{}", told.out);
+        (without_wall_times(&told.out), told.err)
+    };
+    let (out, err) = told("runs/tiny", &[]);
+    insta::assert_snapshot!("run_for_80_columns", out);
+    insta::assert_snapshot!("progress_for_80_columns", err);
+    let faulty = [
+        "--set",
+        "method={name=\"scaffold\",train=\"head\"}",
+        "--set",
+        "client.optimizer={kind=\"sgd\",lr=0.1}",
+        "--set",
+        "round={close=\"deadline\",deadline_s=0.5}",
+        "--set",
+        "links={preset=\"mobile\",loss_rate=0.3}",
+        "--set",
+        "wire.up.codec=bf16",
+        "--set",
+        "federation.rounds=2",
+    ];
+    let (out, err) = told("runs/faulty", &faulty);
+    insta::assert_snapshot!("run_with_losses_for_80_columns", out);
+    insta::assert_snapshot!("progress_with_losses_for_80_columns", err);
+}
+
+#[test]
+fn wall_times_are_masked_and_nothing_else() {
+    let text = "virtual     0.987 s\n            by task: 0.4, 0.6 s\nwall        12.1 s; 1 worker: training 0.1 s,\n\
+                \x20           waiting 0.1 s\n            by task: 0.1, 0.0 s\n            peak memory 42 MB\n\
+                digests     E 12  N 1.5\n";
+    let expected = "virtual     0.987 s\n            by task: 0.4, 0.6 s\nwall        #.# s; 1 worker: training #.# s,\n\
+                    \x20           waiting #.# s\n            by task: #.#, #.# s\n            peak memory # MB\n\
+                    digests     E 12  N 1.5\n";
+    assert_eq!(without_wall_times(text), expected);
+}
+
+/// Makes a run's files three days old and ninety thousand bytes in all, by one more file.
+fn settle(run: &Path) {
+    let files = |folder: &Path| -> Vec<_> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    };
+    let (mut all, mut folders) = (Vec::new(), vec![run.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        let (below, here): (Vec<_>, Vec<_>) = files(&folder).into_iter().partition(|p| p.is_dir());
+        folders.extend(below);
+        all.extend(here);
+    }
+    let size: u64 = all.iter().map(|path| path.metadata().unwrap().len()).sum();
+    let more = 90_000u64.checked_sub(size).expect("runs of this test are small");
+    all.push(run.join("notes.txt"));
+    fs::write(run.join("notes.txt"), " ".repeat(more as usize)).unwrap();
+    let then = SystemTime::now() - Duration::from_secs(3 * 86_400 + 3_600);
+    for path in all {
+        File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
+    }
+}
+
+#[test]
+fn runs_have_their_columns_as_far_as_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    run(folder, "runs/head", HEAD, 1, &[]);
+    run(folder, "runs/sums", STSA, 12, &[]);
+    run(folder, "runs/killed", HEAD, 2, &[]);
+    let killed = folder.join("runs/killed");
+    fs::remove_file(killed.join("summary.json")).unwrap();
+    let manifest = read(killed.join("manifest.json"));
+    let running = manifest.replace("\"status\": \"done\"", "\"status\": \"running\"");
+    assert_ne!(running, manifest);
+    fs::write(killed.join("manifest.json"), running).unwrap();
+    for run in ["head", "sums", "killed"] {
+        settle(&folder.join("runs").join(run));
+    }
+    insta::assert_snapshot!("runs_without_a_screen", printed(folder, &["runs"], None));
+    // With less room names go first, then columns from the right.
+    insta::assert_snapshot!("runs_for_80_columns", printed(folder, &["runs"], Some("80")));
+    insta::assert_snapshot!("runs_for_56_columns", printed(folder, &["runs"], Some("56")));
 }

@@ -1,16 +1,15 @@
 //! The invariants of LANDER that are seen from outside, on a small residual network.
 
-use std::sync::Arc;
-
 use fedcast::learning::OptimizerConfig;
 use fedcast::methods::lander::{Lander, ModelSelection};
 use fedcast::model::{MappingPlace, ParameterSet};
-use fedcast::policy::{Asset, parameters_of};
+use fedcast::policy::parameters_of;
 use fedcast::wire::{Kind, TensorValues};
 
+use crate::image_replay::*;
 use crate::toys::watched::Engine;
 use crate::toys::{deal, plan};
-use crate::{far, head, on_resnet, own, replays_of_twins, sent, values};
+use crate::{far, own, values};
 
 /// A small generator, with a few calls.
 fn lander(change: impl Fn(&mut Lander)) -> Lander {
@@ -34,48 +33,17 @@ fn theta(run: &Engine) -> ParameterSet {
     parameters_of(&own(run)).unwrap()
 }
 
-fn images(run: &Engine, task: usize) -> Vec<Arc<Asset>> {
-    sent(run, task, Kind::SyntheticData).into_iter().flatten().collect()
-}
-
 /// LANDER card, invariants 4 and 7: the first task replays nothing, and a task has one old model and one set of images.
 #[test]
 fn a_task_has_one_old_model_and_its_images() {
     let best = |method: &mut Lander| method.selection = ModelSelection::Best;
-    let mut run = engine(best);
-    let mut left: Option<ParameterSet> = None;
-    for task in 0..3 {
-        let begun = run.exchanges.len();
-        let shards = deal(&run.lab, &run.view(task), 2);
-        run.task(task, &shards, 2);
-        for exchange in &run.exchanges[begun..] {
-            let kinds: Vec<Kind> = exchange.assets.iter().map(|asset| asset.kind).collect();
-            let Some(left) = &left else {
-                assert!(kinds.is_empty());
-                continue;
-            };
-            assert_eq!(kinds, [Kind::Weights, Kind::SyntheticData]);
-            for (name, old) in parameters_of(&exchange.assets[0].body).unwrap().iter() {
-                let whole = &left.get(name).expect("a parameter").values;
-                assert!(whole.starts_with(&old.values), "task {task}: {name}");
-            }
-        }
-        left = Some(theta(&run));
-    }
-    let (second, third) = (images(&run, 1), images(&run, 2));
-    assert_eq!((second.len(), third.len()), (4, 4));
-    assert!(second.iter().all(|asset| asset.digest() == second[0].digest()));
-    assert_ne!(second[0].digest(), third[0].digest());
-    assert_eq!((second[0].version, third[0].version), (0, 1));
-    let tensor = &second[0].body.sections[0].tensors[0];
+    let run = with_one_old_model_per_task(engine(best), Kind::SyntheticData);
+    let images = images(&run, 1);
+    let tensor = &images[0].body.sections[0].tensors[0];
     // Three calls of six images, of which none is thrown away.
     assert_eq!(tensor.shape(), [18, 1, 8, 8]);
     assert!(matches!(tensor.values(), TensorValues::U8(bytes) if bytes.len() == 18 * 64));
-    assert!(run.states.values().all(|state| run.method.state_bytes(state).unwrap() == 0));
-    let kept = run.server.save();
-    let mut again = engine(best);
-    again.server.load(&kept).unwrap();
-    assert_eq!(again.server.save().digest(), kept.digest());
+    assert_server_is_saved(&run, engine(best));
 }
 
 /// LANDER card, invariant 5: of three rounds the server returns to the start of the one with the lowest losses.
@@ -140,14 +108,8 @@ fn settings_of_clients_act() {
 /// Old head rows learn from replayed images alone; without them they stay.
 #[test]
 fn old_rows_move_by_replay_alone() {
-    let moved = |weight: f64| {
-        let mut run = engine(move |method| method.pre_weight = weight);
-        let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
-        run.task(0, &shards[0], 1);
-        let before = head(&own(&run), 0..2);
-        run.task(1, &shards[1], 1);
-        before != head(&own(&run), 0..2)
-    };
+    let moved =
+        |weight: f64| moves_old_rows(engine(move |method| method.pre_weight = weight), 0..2);
     assert!(moved(0.4) && !moved(0.0));
 }
 
@@ -167,10 +129,7 @@ fn the_map_is_a_branch_or_below_the_head() {
 /// Clients with the same samples replay other images, and the same ones if repeated.
 #[test]
 fn clients_replay_images_of_their_own() {
-    let uploads = || replays_of_twins(engine(|_| ()));
-    let [one, other] = uploads();
-    assert!(far(&one, &other) > 1e-6);
-    assert_eq!(uploads(), [one, other]);
+    assert_clients_replay_their_own(|| engine(|_| ()));
 }
 
 /// Three calls of two steps each, as the first of two tasks ends.

@@ -30,6 +30,7 @@ mod gradma;
 mod hepco;
 mod hgp;
 mod icarl;
+mod image_replay;
 mod joint;
 mod lander;
 mod lwf;
@@ -54,24 +55,22 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use fedcast::data::{ClassPermutation, TaskView};
-use fedcast::learning::{OptimizerConfig, TrainingPlan};
+use fedcast::learning::TrainingPlan;
 use fedcast::methods::averaging::Averager;
 use fedcast::methods::class_statistics::Rebalancing;
 use fedcast::methods::fedavg::{FedAvg, Train};
 use fedcast::methods::hgp::Hgp;
 use fedcast::methods::joint::Joint;
 use fedcast::methods::parts::AveragingMethod;
-use fedcast::model::{Backbone, LinearHead, Parameter, ParameterSet, ResNet, ResNetConfig};
-use fedcast::numerics::streams::{Domain, StreamKey};
+use fedcast::model::{LinearHead, Parameter, ParameterSet};
 use fedcast::policy::{
-    Aggregate, Asset, ClassCounts, Message, MessageKind, MessageSpec, Method, ModelFacts,
-    RoundContext, RoundWork, Stage, TensorSpec, UploadMeta, one_participant_per_client,
-    parameters_of,
+    Aggregate, ClassCounts, Message, MessageKind, MessageSpec, Method, ModelFacts, RoundContext,
+    RoundWork, Stage, TensorSpec, UploadMeta, one_participant_per_client, parameters_of,
 };
 use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::{Body, Kind, MetaReader, TensorValues};
 use toys::watched::Engine;
-use toys::{deal, facts, first_exchange, lab, plan, rows_of};
+use toys::{facts, first_exchange, lab, rows_of};
 
 /// A method that averages, for a model of these dimensions.
 fn built(method: impl AveragingMethod, facts: &ModelFacts) -> Arc<dyn Method> {
@@ -151,19 +150,6 @@ fn engine(method: Arc<dyn Method>, tasks: usize) -> Engine {
     Engine::new(method, facts(), lab(tasks, ClassPermutation::Native))
 }
 
-/// A method that averages on a residual network of four channels, with batch norms, and three tasks.
-fn on_resnet(method: impl AveragingMethod) -> Engine {
-    let config = ResNetConfig { image: 8, channels: 1, width: 4, ..ResNetConfig::default() };
-    let set = ResNet::initial_parameters(&config, StreamKey::new(3, Domain::Init));
-    let backbone: Backbone = ResNet::from_parameters(config, &set).unwrap().into();
-    let mut model = facts();
-    model.backbone = backbone.config();
-    let mut lab = lab(3, ClassPermutation::Native);
-    lab.training = plan(OptimizerConfig::sgd(0.05));
-    lab.backbone = Arc::new(backbone);
-    Engine::new(built(method, &model), model, lab)
-}
-
 /// The server's parameters, without those that the task before left.
 fn own(run: &Engine) -> Body {
     let saved = run.server.save();
@@ -172,24 +158,6 @@ fn own(run: &Engine) -> Body {
     }
     let own = MetaReader::new(&saved.meta).u64().expect("the number of sections");
     Body::new(Vec::new(), saved.sections[..own as usize].to_vec())
-}
-
-/// Assets of a kind that the downloads of a task name, one per exchange; `None` where there is none.
-fn sent(run: &Engine, task: usize, kind: Kind) -> Vec<Option<Arc<Asset>>> {
-    let of = run.exchanges.iter().filter(|exchange| exchange.task == task);
-    let one = |assets: &[Arc<Asset>]| assets.iter().find(|asset| asset.kind == kind).cloned();
-    of.map(|exchange| one(&exchange.assets)).collect()
-}
-
-/// Uploads of two clients with the same samples, who replay in the second task.
-fn replays_of_twins(mut run: Engine) -> [Vec<f32>; 2] {
-    let shards = deal(&run.lab, &run.view(0), 2);
-    run.task(0, &shards, 1);
-    run.lab.training = TrainingPlan { batch: 1_000, ..plan(OptimizerConfig::sgd(0.1)) };
-    let shard = deal(&run.lab, &run.view(1), 2).remove(0);
-    run.task(1, &[shard.clone(), shard], 1);
-    let [.., one, other] = &run.exchanges[..] else { panic!("four exchanges") };
-    [one, other].map(|exchange| values(exchange.up.as_ref().unwrap()))
 }
 
 /// The head's bits over some rows, weights then biases.

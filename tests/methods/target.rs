@@ -1,19 +1,13 @@
 //! The invariants of TARGET that are seen from outside, on a transformer and on a small residual network.
 
-use std::sync::Arc;
-
-use fedcast::learning::OptimizerConfig;
-use fedcast::methods::HeadForm;
-use fedcast::methods::averaging::ClientWeighting;
-use fedcast::methods::fedavg::FedAvg;
 use fedcast::methods::target::{EpochEnd, TargetMethod};
 use fedcast::model::ParameterSet;
-use fedcast::policy::{Asset, parameters_of};
+use fedcast::policy::parameters_of;
 use fedcast::wire::{Kind, TensorValues};
 
-use crate::toys::watched::Engine;
-use crate::toys::{deal, facts, plan};
-use crate::{built, engine, far, head, on_resnet, own, replays_of_twins, sent, values};
+use crate::image_replay::*;
+use crate::toys::{deal, facts};
+use crate::{built, far, own, values};
 
 /// A small generator, with a few calls.
 fn target(change: impl Fn(&mut TargetMethod)) -> TargetMethod {
@@ -27,68 +21,26 @@ fn target(change: impl Fn(&mut TargetMethod)) -> TargetMethod {
     method
 }
 
-fn images(run: &Engine, task: usize) -> Vec<Arc<Asset>> {
-    sent(run, task, Kind::SyntheticData).into_iter().flatten().collect()
-}
-
 /// TARGET card, invariant 1: without distillation it is FedAvg, bit for bit, and so is the first task.
 #[test]
 fn without_distillation_it_is_fedavg() {
-    let run = |method, tasks| {
-        let mut engine = engine(method, tasks);
-        engine.lab.training = plan(OptimizerConfig::sgd(0.05).weight_decay(0.1));
-        engine.run(2, 2)
-    };
-    let fedavg = || {
-        let (client_weighting, head_form) = (ClientWeighting::Uniform, HeadForm::Growing);
-        built(FedAvg { client_weighting, head_form, ..FedAvg::default() }, &facts())
-    };
     let plain = built(target(|method| method.kd_weight = 0.0), &facts());
-    assert_eq!(run(plain, 3).server.save().digest(), run(fedavg(), 3).server.save().digest());
-    let replaying = || built(target(|_| ()), &facts());
-    let first = values(&own(&run(replaying(), 1)));
-    assert_eq!(first, values(&run(fedavg(), 1).server.save()));
-    assert_ne!(values(&own(&run(replaying(), 2))), values(&run(fedavg(), 2).server.save()));
+    let fedavg = decayed(without_replay(), 3).server.save();
+    assert_eq!(decayed(plain, 3).server.save().digest(), fedavg.digest());
+    assert_replays_from_the_second_task(|| built(target(|_| ()), &facts()));
 }
 
 /// The first task replays nothing, and a task has one old model and one set of images.
 #[test]
 fn a_task_has_one_old_model_and_its_images() {
     let limit = |method: &mut TargetMethod| method.replayed_images = 15;
-    let mut run = on_resnet(target(limit));
-    let mut left: Option<ParameterSet> = None;
-    for task in 0..3 {
-        let begun = run.exchanges.len();
-        let shards = deal(&run.lab, &run.view(task), 2);
-        run.task(task, &shards, 2);
-        for exchange in &run.exchanges[begun..] {
-            let kinds: Vec<Kind> = exchange.assets.iter().map(|asset| asset.kind).collect();
-            let Some(left) = &left else {
-                assert!(kinds.is_empty());
-                continue;
-            };
-            assert_eq!(kinds, [Kind::Weights, Kind::SyntheticData]);
-            for (name, old) in parameters_of(&exchange.assets[0].body).unwrap().iter() {
-                let whole = &left.get(name).expect("a parameter").values;
-                assert!(whole.starts_with(&old.values), "task {task}: {name}");
-            }
-        }
-        left = Some(parameters_of(&own(&run)).unwrap());
-    }
-    let (second, third) = (images(&run, 1), images(&run, 2));
-    assert_eq!((second.len(), third.len()), (4, 4));
-    assert!(second.iter().all(|asset| asset.digest() == second[0].digest()));
-    assert_ne!(second[0].digest(), third[0].digest());
-    assert_eq!((second[0].version, third[0].version), (0, 1));
-    let tensor = &second[0].body.sections[0].tensors[0];
+    let run = with_one_old_model_per_task(on_resnet(target(limit)), Kind::SyntheticData);
+    let images = images(&run, 1);
+    let tensor = &images[0].body.sections[0].tensors[0];
     // Of three calls of six images those that are replayed.
     assert_eq!(tensor.shape(), [15, 1, 8, 8]);
     assert!(matches!(tensor.values(), TensorValues::U8(bytes) if bytes.len() == 15 * 64));
-    assert!(run.states.values().all(|state| run.method.state_bytes(state).unwrap() == 0));
-    let kept = run.server.save();
-    let mut again = on_resnet(target(limit));
-    again.server.load(&kept).unwrap();
-    assert_eq!(again.server.save().digest(), kept.digest());
+    assert_server_is_saved(&run, on_resnet(target(limit)));
 }
 
 /// Weights and keys of clients change what they send; without replay nothing is generated.
@@ -144,24 +96,15 @@ fn an_epoch_ends_with_the_images_or_the_samples() {
 /// Old head rows learn from replayed images alone; without them they stay.
 #[test]
 fn old_rows_move_by_replay_alone() {
-    let moved = |weight: f64| {
-        let mut run = on_resnet(target(|method| method.kd_weight = weight));
-        let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
-        run.task(0, &shards[0], 1);
-        let before = head(&own(&run), 0..2);
-        run.task(1, &shards[1], 1);
-        before != head(&own(&run), 0..2)
-    };
+    let moved =
+        |weight: f64| moves_old_rows(on_resnet(target(|method| method.kd_weight = weight)), 0..2);
     assert!(moved(25.0) && !moved(0.0));
 }
 
 /// Clients with the same samples replay other images, and the same ones if repeated.
 #[test]
 fn clients_replay_images_of_their_own() {
-    let uploads = || replays_of_twins(on_resnet(target(|_| ())));
-    let [one, other] = uploads();
-    assert!(far(&one, &other) > 1e-6);
-    assert_eq!(uploads(), [one, other]);
+    assert_clients_replay_their_own(|| on_resnet(target(|_| ())));
 }
 
 /// Three calls of two steps each, as the first of two tasks ends.

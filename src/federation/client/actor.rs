@@ -1,6 +1,6 @@
 //! The actor of a client: a mailbox around [`ClientMachine`].
 
-use actix::{Actor, ActorContext, Context, Handler, Message, MessageResult};
+use actix::{Actor, Context, Handler, Message, MessageResult};
 
 use super::machine::ClientMachine;
 use super::memory::{ClientMemory, ClientSnapshot};
@@ -109,6 +109,21 @@ impl Handler<Keep> for ClientActor {
     }
 }
 
+/// Client that an actor becomes after its own has retired.
+pub(super) struct TakeOver(pub Box<ClientMachine>);
+
+impl Message for TakeOver {
+    type Result = ();
+}
+
+impl Handler<TakeOver> for ClientActor {
+    type Result = ();
+
+    fn handle(&mut self, TakeOver(client): TakeOver, _: &mut Context<Self>) {
+        self.0 = *client;
+    }
+}
+
 impl Message for Retire {
     type Result = Option<ClientMemory>;
 }
@@ -116,8 +131,7 @@ impl Message for Retire {
 impl Handler<Retire> for ClientActor {
     type Result = MessageResult<Retire>;
 
-    fn handle(&mut self, _: Retire, context: &mut Context<Self>) -> Self::Result {
-        context.stop();
+    fn handle(&mut self, _: Retire, _: &mut Context<Self>) -> Self::Result {
         MessageResult(self.0.retire())
     }
 }

@@ -1,15 +1,16 @@
-//! The directory of clients: starts an actor when a client is first addressed, and ends those that idle longest.
+//! The directory of clients: gives an actor to a client that is addressed, and takes it from those that idle longest.
 //!
-//! So actors are as many as clients that hold something, and a bounded number of idle ones. A client that is
-//! registered and never addressed is a number. Which actors live changes no result: an idle client is its memory,
-//! and the order of retiring follows virtual time.
+//! So live clients are as many as clients that hold something, and a bounded number of idle ones. A client that is
+//! registered and never addressed is a number. An actor whose client retired becomes the next client that is addressed,
+//! which takes less time than to end it and start another. Which clients live changes no result: an idle client is its
+//! memory, and the order of retiring follows virtual time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::{Actor, Addr};
 
-use super::actor::{At, ClientActor, Reaction};
+use super::actor::{At, ClientActor, Reaction, TakeOver};
 use super::machine::ClientMachine;
 use super::memory::{ClientMemory, ClientSnapshot};
 use super::messages::{Keep, NewTerms, Retire, ToClient};
@@ -31,6 +32,8 @@ pub(in crate::federation) struct Directory {
     /// Times that a client became idle.
     rests: u64,
     memories: BTreeMap<ClientId, ClientMemory>,
+    /// Actors whose clients retired. There are never more actors than clients were at work at once, and idle ones.
+    spare: Vec<Addr<ClientActor>>,
 }
 
 struct LiveClient {
@@ -56,6 +59,7 @@ impl Directory {
             idle: BTreeMap::new(),
             rests: 0,
             memories: BTreeMap::new(),
+            spare: Vec::new(),
         }
     }
 
@@ -93,6 +97,8 @@ impl Directory {
             let told = client.address.send(NewTerms(Arc::clone(&simulation))).await;
             told.map_err(|_| gone(*id))?;
         }
+        // They would hold on to what a run before the fork computes with.
+        self.spare.clear();
         self.simulation = simulation;
         Ok(())
     }
@@ -135,7 +141,14 @@ impl Directory {
         }
         let memory = self.memories.remove(&id).unwrap_or_default();
         let terms = (Arc::clone(&self.simulation), self.supplier.clone());
-        let address = ClientActor(ClientMachine::new(id, terms, memory)).start();
+        let client = ClientMachine::new(id, terms, memory);
+        let address = match self.spare.pop() {
+            Some(address) => {
+                address.do_send(TakeOver(Box::new(client)));
+                address
+            }
+            None => ClientActor(client).start(),
+        };
         self.live.insert(id, LiveClient { address: address.clone(), rest: None });
         Ok(address)
     }
@@ -149,12 +162,14 @@ impl Directory {
         }
         if self.idle.len() > self.max_idle
             && let Some((_, longest)) = self.idle.pop_first()
-            && let Some(client) = self.live.remove(&longest)
-            // An actor ends with its address; a client without state need not be asked for it.
-            && !self.simulation.stateless
+            && let Some(LiveClient { address, .. }) = self.live.remove(&longest)
         {
-            let memory = client.address.send(Retire).await.map_err(|_| gone(longest))?;
-            self.memories.extend(memory.map(|memory| (longest, memory)));
+            // A client without state need not be asked for it.
+            if !self.simulation.stateless {
+                let memory = address.send(Retire).await.map_err(|_| gone(longest))?;
+                self.memories.extend(memory.map(|memory| (longest, memory)));
+            }
+            self.spare.push(address);
         }
         Ok(())
     }
@@ -172,6 +187,7 @@ mod tests {
     use crate::federation::rules::Rules;
     use crate::federation::testing::setup;
     use crate::policy::{Failure, RoundContext, Stage};
+    use crate::quantity::TaskId;
 
     fn directory(max_idle: usize) -> Directory {
         let setup = setup(Rules { clients: 9, load: 2, idle: 3, ..Rules::default() });
@@ -210,29 +226,64 @@ mod tests {
         });
     }
 
+    /// The memory of a client stays its own when another takes its actor.
+    #[test]
+    fn actors_of_retired_clients_become_others() {
+        actix::System::new().block_on(async {
+            let mut directory = directory(1);
+            let simulation = Arc::get_mut(&mut directory.simulation).expect("is not shared yet");
+            simulation.stateless = false;
+            for (client, task) in [(4, 3), (0, 1)] {
+                let mut memory = ClientMemory::default();
+                memory.last_task = Some(TaskId(task));
+                directory.memories.insert(ClientId(client), memory);
+            }
+            let mut spares = Vec::new();
+            for client in [4, 0, 5, 4, 0, 7] {
+                poke(&mut directory, client).await.expect("lives");
+                spares.push(directory.spare.len());
+            }
+            assert_eq!(spares, [0, 1, 1, 1, 1, 1], "two actors serve all");
+            let tasks: Vec<(u32, Option<TaskId>)> = directory
+                .memories
+                .iter()
+                .map(|(client, memory)| (client.0, memory.last_task))
+                .collect();
+            assert_eq!(tasks, [(0, Some(TaskId(1))), (4, Some(TaskId(3)))]);
+            let gone = panicked(&mut directory, 2).await;
+            assert_eq!(gone, ClientId(2).to_string(), "of the client that has the actor now");
+        });
+    }
+
     #[test]
     fn panic_of_a_client_names_it() {
         actix::System::new().block_on(async {
             let mut directory = directory(3);
-            let task = &directory.simulation.task_sequence.tasks[0];
-            let context = RoundContext {
-                round: Round(0),
-                stage: Stage::of(Arc::clone(task), 2),
-                phase: 0,
-                phase_name: "train",
-                round_in_phase: 0,
-                rounds_in_phase: 1,
-                run_seed: 0,
-            };
-            // Nothing was begun that could stop.
-            let failure = Failure::Crashed;
-            let stopped =
-                WorkStopped { context: Arc::new(context), participant: ParticipantId(0), failure };
-            let stops = ToClient::Stops(stopped);
-            let answer = directory.deliver(VirtualTime::ZERO, ClientId(5), stops).await;
-            let error = answer.err().expect("the client panics");
-            let named = ClientId(5).to_string();
-            assert!(matches!(error, FederationError::ActorGone(who) if who == named));
+            assert_eq!(panicked(&mut directory, 5).await, ClientId(5).to_string());
         });
+    }
+
+    /// Ends work that a client never began; returns the client that the error names.
+    async fn panicked(directory: &mut Directory, client: u32) -> String {
+        let task = &directory.simulation.task_sequence.tasks[0];
+        let context = RoundContext {
+            round: Round(0),
+            stage: Stage::of(Arc::clone(task), 2),
+            phase: 0,
+            phase_name: "train",
+            round_in_phase: 0,
+            rounds_in_phase: 1,
+            run_seed: 0,
+        };
+        // Nothing was begun that could stop.
+        let failure = Failure::Crashed;
+        let stopped =
+            WorkStopped { context: Arc::new(context), participant: ParticipantId(0), failure };
+        let stops = ToClient::Stops(stopped);
+        let answer = directory.deliver(VirtualTime::ZERO, ClientId(client), stops).await;
+        match answer.err().expect("the client panics") {
+            FederationError::ActorGone(who) => who,
+            error => panic!("{error}"),
+        }
     }
 }

@@ -107,5 +107,5 @@ pub(super) struct NewTerms(pub Arc<SimulationContext>);
 /// Request for the client's part of a snapshot; participants that are still out are named.
 pub(super) struct Keep(pub Arc<BTreeSet<(Round, ParticipantId)>>);
 
-/// End of an idle client's actor; answered with what is to be remembered.
+/// End of an idle client; answered with what is to be remembered. Its actor waits for another client.
 pub(super) struct Retire;

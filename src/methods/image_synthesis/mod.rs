@@ -7,6 +7,8 @@
 mod asset;
 mod keys;
 mod replay;
+#[cfg(test)]
+pub(super) mod testing;
 
 pub(super) use self::asset::{
     image_asset, image_asset_specs, image_sections, received_images, shown_images,

@@ -4,7 +4,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::punctuated::Punctuated;
 use syn::{
-    Data, DeriveInput, Error, Expr, Field, Fields, LitStr, Result, Token, Variant, parenthesized,
+    Data, DeriveInput, Error, Expr, Field, Fields, LitStr, Result, Token, Type, Variant,
+    parenthesized,
 };
 
 use crate::columns::unit_of;
@@ -60,8 +61,10 @@ fn inside(field: &Field) -> TokenStream {
 
 /// Writes the key of a field; none if it is not written.
 fn key(field: &Field, unit: Option<&str>) -> Result<Option<TokenStream>> {
-    let Some(name) = serialized_name(field)? else { return Ok(None) };
-    let (mut name, mut skipped) = (name, false);
+    let Some(SerializedKey { mut name, is_always_written }) = serialized_key(field)? else {
+        return Ok(None);
+    };
+    let mut skipped = false;
     let (mut own_unit, mut of, mut content) = (None, String::new(), inside(field));
     let mut placeholders = Punctuated::<LitStr, Token![,]>::new();
     let known = ["name", "unit", "keys", "of", "content", "skip"];
@@ -101,14 +104,24 @@ fn key(field: &Field, unit: Option<&str>) -> Result<Option<TokenStream>> {
             placeholders: &[#placeholders],
             unit: #unit,
             meaning: #meaning,
-            of: #of
+            of: #of,
+            is_always_written: #is_always_written
         }
     }))
 }
 
-/// Name of a field as serde writes it: empty if flattened, none if skipped.
-fn serialized_name(field: &Field) -> Result<Option<String>> {
-    let mut name = Some(attributes::name(field));
+/// Key of a field as serde writes it.
+struct SerializedKey {
+    /// Name; empty if flattened.
+    name: String,
+    /// True if serde writes the key, or those of a flattened field, whatever the value is.
+    is_always_written: bool,
+}
+
+/// Returns the key of a field; none if it is skipped.
+fn serialized_key(field: &Field) -> Result<Option<SerializedKey>> {
+    let (mut name, mut is_flattened) = (Some(attributes::name(field)), false);
+    let mut is_always_written = true;
     attributes::read(&field.attrs, "serde", &[], |entry, meta| {
         let value = match meta.input.peek(Token![=]) {
             true => Some(meta.value()?.parse::<LitStr>()?.value()),
@@ -116,13 +129,21 @@ fn serialized_name(field: &Field) -> Result<Option<String>> {
         };
         match entry {
             "rename" => name = value,
-            "flatten" => name = Some(String::new()),
+            "flatten" => (name, is_flattened) = (Some(String::new()), true),
             "skip" | "skip_serializing" => name = None,
+            "skip_serializing_if" => is_always_written = false,
             _ => {}
         }
         Ok(true)
     })?;
-    Ok(name)
+    // An option is null; flattened, it has no keys.
+    is_always_written &= !(is_flattened && is_option(&field.ty));
+    Ok(name.map(|name| SerializedKey { name, is_always_written }))
+}
+
+fn is_option(ty: &Type) -> bool {
+    let Type::Path(of) = ty else { return false };
+    of.path.segments.last().is_some_and(|last| last.ident == "Option")
 }
 
 #[cfg(test)]
@@ -157,6 +178,8 @@ mod tests {
                 mean: f64,
                 #[serde(flatten)]
                 cost: Cost,
+                #[serde(flatten)]
+                more: std::option::Option<More>,
                 #[serde(skip)]
                 counted: u64,
                 #[document(of = "the source")]
@@ -176,13 +199,19 @@ mod tests {
             }
         };
         let of = |ty: TokenStream| quote!(<#ty as crate::document::Document>::CONTENT);
-        let rest = |unit: &str, meaning: &str, of: &str| quote!(unit: Some(#unit), meaning: #meaning, of: #of);
+        let rest = |unit: &str, meaning: &str, of: &str, is_always_written: bool| {
+            quote! {
+                unit: Some(#unit), meaning: #meaning, of: #of, is_always_written: #is_always_written
+            }
+        };
+        let more = quote!(std::option::Option<More>);
         let keys = [
-            key("wall_s", of(quote!(Option<f64>)), quote!(), rest("s", "wall time", "")),
-            key("faa", of(quote!(f64)), quote!(), rest("share", "mean accuracy", "")),
-            key("", of(quote!(Cost)), quote!(), rest("share", "", "")),
-            key("source", of(quote!(Source)), quote!(), rest("share", "", "the source")),
-            key("<own|all>", quote!(SUMS), quote!("kind"), rest("", "sums by kind", "")),
+            key("wall_s", of(quote!(Option<f64>)), quote!(), rest("s", "wall time", "", false)),
+            key("faa", of(quote!(f64)), quote!(), rest("share", "mean accuracy", "", true)),
+            key("", of(quote!(Cost)), quote!(), rest("share", "", "", true)),
+            key("", of(more), quote!(), rest("share", "", "", false)),
+            key("source", of(quote!(Source)), quote!(), rest("share", "", "the source", true)),
+            key("<own|all>", quote!(SUMS), quote!("kind"), rest("", "sums by kind", "", true)),
         ];
         let expected = quote!(crate::document::Content::Keys(&[#(#keys),*]));
         assert_eq!(written(report), content(quote!(Report), expected));

@@ -1,47 +1,20 @@
 //! Golden vectors of the generator's loss, and what a synthesis keeps.
 
-use std::sync::Arc;
-
 use super::*;
-use crate::data::{ClassPermutation, TaskSequence, TaskSizes, digits};
 use crate::golden::Golden;
 use crate::learning::inversion::golden::GoldenNetwork;
+use crate::methods::image_synthesis::testing::{
+    agreement, assert_part, generator, on_digits, small_resnet, windows,
+};
 use crate::methods::lander::Lander;
 use crate::methods::parts::ModelAdaptation;
-use crate::model::generator::golden::{fill, first_rows};
-use crate::model::{
-    Backbone, GeneratorForm, ImageGeneratorConfig, Parameter, ResNet, ResNetConfig,
-};
+use crate::model::generator::golden::fill;
+use crate::model::{Backbone, PixelShape};
 use crate::numerics::streams::Domain;
 
-/// Windows of the vectors: padding 4, and a flip where it is 1.
-fn windows(golden: &Golden) -> Vec<CropWindow> {
-    let places = golden.i64("crop");
-    let window = |(place, flip): (&[i64], i64)| CropWindow {
-        top: place[0] as usize,
-        left: place[1] as usize,
-        flipped: flip == 1,
-    };
-    places.chunks(2).zip(golden.i64("flip")).map(window).collect()
-}
-
 /// The generator of the vectors, with formula weights.
-fn generator(golden: &Golden) -> LanderGenerator {
-    let form = GeneratorForm::Logistic;
-    let config = ImageGeneratorConfig {
-        latent: 20,
-        width: 16,
-        last: 8,
-        image: 12,
-        form,
-        ..Default::default()
-    };
+fn lander(golden: &Golden) -> LanderGenerator {
     let named = |name: &str| format!("gen.lander.{name}");
-    let parameter = |(name, shape): (String, Vec<usize>)| {
-        let values = fill(golden, &named(&name), &shape);
-        (name, Parameter { shape, values: values.into() })
-    };
-    let set: ParameterSet = config.parameter_shapes().into_iter().map(parameter).collect();
     let noise = LabelNoise::new((12, 20), (6, 2), &Device::Cpu).unwrap();
     for (name, variable) in noise.variables() {
         let shape = variable.dims().to_vec();
@@ -54,7 +27,7 @@ fn generator(golden: &Golden) -> LanderGenerator {
     }
     LanderGenerator {
         noise,
-        images: ImageGenerator::trainable(config, &set, &Device::Cpu).unwrap(),
+        images: generator(golden, "lander"),
         pixels: PixelNorm::new(&[PIXELS; 3], &Device::Cpu).unwrap(),
         crop: CropFlip { padding: 4, flip: 0.5 },
     }
@@ -78,7 +51,7 @@ fn variable(generator: &LanderGenerator, name: &str) -> Var {
 #[test]
 fn golden_images_of_label_embeddings() {
     let Some(golden) = Golden::open("inversion") else { return };
-    let (generator, anchors) = (generator(&golden), anchors(&golden));
+    let (generator, anchors) = (lander(&golden), anchors(&golden));
     let labels = golden.labels("targets");
     let embeddings = Tensor::from_vec(anchors.of(&labels), (6, 12), &Device::Cpu).unwrap();
     let (images, _) = generator.forward(&embeddings, &windows(&golden)).unwrap();
@@ -105,13 +78,7 @@ fn check(
         ("conv3.weight", None),
     ] {
         let gradient = gradients.get(&variable(generator, part)).expect("a gradient");
-        match rows {
-            None => golden.assert_tensor(&format!("{name}.grad.{part}"), gradient),
-            Some(rows) => golden.assert_tensor(
-                &format!("{name}.grad.{part}.rows{rows}"),
-                &first_rows(gradient, rows),
-            ),
-        }
+        assert_part(golden, &format!("{name}.grad.{part}"), rows, gradient);
     }
 }
 
@@ -134,7 +101,7 @@ fn golden_bound_of_given_images() {
 #[test]
 fn golden_loss_and_steps_of_the_generator() {
     let Some(golden) = Golden::open("inversion") else { return };
-    let (generator, anchors) = (generator(&golden), anchors(&golden));
+    let (generator, anchors) = (lander(&golden), anchors(&golden));
     let teacher = GoldenNetwork::anchored(&golden);
     let student = GoldenNetwork::new(&golden, "student", false);
     let labels = golden.labels("targets");
@@ -176,12 +143,6 @@ fn golden_loss_and_steps_of_the_generator() {
     golden.assert_tensor("lander.mean_after", generator.pixels.mean.as_tensor());
     golden.assert_tensor("lander.std_after", generator.pixels.deviation.as_tensor());
     assert_eq!(agree, golden.i64("lander.agree"));
-}
-
-fn agreement(teacher: &Tensor, student: &Tensor) -> Vec<i64> {
-    let best = |scores: &Tensor| scores.argmax(1).unwrap().to_vec1::<u32>().unwrap();
-    let pairs = best(teacher).into_iter().zip(best(student));
-    pairs.map(|(a, b)| i64::from(a == b)).collect()
 }
 
 /// LANDER card, invariant 3.
@@ -240,11 +201,7 @@ fn run(change: impl Fn(&mut Lander)) -> (ImagePool, ParameterSet) {
     (synthesis.student_steps, synthesis.student_batch, synthesis.padding) = (2, 4, 1);
     change(&mut method);
     let key = StreamKey::new(3, Domain::Init);
-    let config = ResNetConfig { image: 8, channels: 1, width: 4, ..ResNetConfig::default() };
-    let set = ResNet::initial_parameters(&config, key);
-    let backbone: Backbone = ResNet::from_parameters(config, &set).unwrap().into();
-    let tasks = TaskSequence::new(10, &ClassPermutation::Seeded(1), &TaskSizes::Even(2)).unwrap();
-    let ctx = RunContext::new(backbone, digits::embedded().unwrap(), tasks);
+    let ctx = on_digits(small_resnet(key).0, 1);
     let model = ctx.facts(2);
     let theta = method.initial(&model, &ctx, key).unwrap();
     let (anchors, before) = (method.anchors(&ctx).unwrap(), theta.digest());
@@ -312,12 +269,8 @@ fn the_images_of_the_lowest_loss_are_kept() {
 
 #[test]
 fn other_orders_of_classes_have_other_anchors() {
-    let ctx_of = |seed| {
-        let tasks =
-            TaskSequence::new(10, &ClassPermutation::Seeded(seed), &TaskSizes::Even(2)).unwrap();
-        let pixels = Backbone::Pixels(crate::model::PixelShape { channels: 1, image: 8 });
-        RunContext::new(pixels, digits::embedded().unwrap(), Arc::new(tasks))
-    };
+    let pixels = PixelShape { channels: 1, image: 8 };
+    let ctx_of = |seed| on_digits(Backbone::Pixels(pixels), seed);
     let method = Lander { embedding_width: 12, ..Lander::default() };
     let (one, other) = (ctx_of(1), ctx_of(2));
     let class = one.task_sequence.order[0];

@@ -3,54 +3,27 @@
 use candle_core::Device;
 
 use super::*;
-use crate::data::{ClassPermutation, Normalization, TaskSequence, TaskSizes, Transform, digits};
+use crate::data::{Normalization, Transform};
 use crate::golden::Golden;
 use crate::learning::inversion::golden::GoldenNetwork;
-use crate::methods::parts::AveragingMethod;
-use crate::model::generator::golden::{fill, first_rows};
-use crate::model::{
-    Backbone, GeneratorForm, HeadStart, ImageGeneratorConfig, Parameter, PixelShape, ResNet,
-    ResNetConfig,
+use crate::methods::image_synthesis::testing::{
+    agreement, assert_part, generator, on_digits, small_resnet, windows,
 };
+use crate::methods::parts::AveragingMethod;
+use crate::model::{Backbone, HeadStart, PixelShape};
 use crate::numerics::streams::Domain;
 
 /// Mean and deviation of the vectors: CIFAR-100's as the release has them.
 const CHANNELS: [(f32, f32); 3] = [(0.5071, 0.2675), (0.4867, 0.2565), (0.4408, 0.2761)];
 
-fn ctx() -> RunContext {
-    let tasks = TaskSequence::new(10, &ClassPermutation::Seeded(1), &TaskSizes::Even(2)).unwrap();
-    let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
-    RunContext::new(pixels, digits::embedded().unwrap(), tasks)
-}
-
-fn windows(golden: &Golden) -> Vec<CropWindow> {
-    let places = golden.i64("crop");
-    let window = |(place, flip): (&[i64], i64)| CropWindow {
-        top: place[0] as usize,
-        left: place[1] as usize,
-        flipped: flip == 1,
-    };
-    places.chunks(2).zip(golden.i64("flip")).map(window).collect()
+fn pixels() -> RunContext {
+    on_digits(Backbone::Pixels(PixelShape { channels: 1, image: 8 }), 1)
 }
 
 /// The generator of the vectors with formula weights, and its noise.
 fn copy<'a>(golden: &Golden, norm: &'a FixedNorm) -> GeneratorCopy<'a> {
-    let form = GeneratorForm::Logistic;
-    let config = ImageGeneratorConfig {
-        latent: 20,
-        width: 16,
-        last: 8,
-        image: 12,
-        form,
-        ..Default::default()
-    };
-    let parameter = |(name, shape): (String, Vec<usize>)| {
-        let values = fill(golden, &format!("gen.target.{name}"), &shape);
-        (name, Parameter { shape, values: values.into() })
-    };
-    let set: ParameterSet = config.parameter_shapes().into_iter().map(parameter).collect();
     GeneratorCopy {
-        images: ImageGenerator::trainable(config, &set, &Device::Cpu).unwrap(),
+        images: generator(golden, "target"),
         noise: golden.variable("z"),
         crop: CropFlip { padding: 4, flip: 0.5 },
         norm,
@@ -62,19 +35,10 @@ fn variable(copy: &GeneratorCopy<'_>, name: &str) -> Var {
     all.find(|(own, _)| &**own == name).expect("a variable").1.clone()
 }
 
-fn assert_part(golden: &Golden, name: &str, part: &str, rows: Option<usize>, found: &Tensor) {
-    match rows {
-        None => golden.assert_tensor(&format!("{name}.{part}"), found),
-        Some(rows) => {
-            golden.assert_tensor(&format!("{name}.{part}.rows{rows}"), &first_rows(found, rows));
-        }
-    }
-}
-
 #[test]
 fn golden_images_and_what_the_model_sees() {
     let Some(golden) = Golden::open("inversion") else { return };
-    let norm = FixedNorm::new(&CHANNELS, &ctx()).unwrap();
+    let norm = FixedNorm::new(&CHANNELS, &pixels()).unwrap();
     let copy = copy(&golden, &norm);
     let (images, seen) = copy.forward(&windows(&golden)).unwrap();
     golden.assert_tensor("target.image", &images);
@@ -90,13 +54,8 @@ fn golden_images_and_what_the_model_sees() {
         ("l1.weight", Some(24)),
     ] {
         let gradient = gradients.get(&variable(&copy, part)).expect("a gradient");
-        assert_part(&golden, "target.direction.grad", part, rows, gradient);
+        assert_part(&golden, &format!("target.direction.grad.{part}"), rows, gradient);
     }
-}
-
-fn agreement(teacher: &Tensor, student: &Tensor) -> Vec<i64> {
-    let best = |scores: &Tensor| scores.argmax(1).unwrap().to_vec1::<u32>().unwrap();
-    best(teacher).into_iter().zip(best(student)).map(|(a, b)| i64::from(a == b)).collect()
 }
 
 /// The adversarial term on given images.
@@ -121,7 +80,7 @@ fn golden_divergence_of_given_images() {
 #[test]
 fn golden_loss_steps_and_meta_gradient() {
     let Some(golden) = Golden::open("inversion") else { return };
-    let norm = FixedNorm::new(&CHANNELS, &ctx()).unwrap();
+    let norm = FixedNorm::new(&CHANNELS, &pixels()).unwrap();
     let copy = copy(&golden, &norm);
     let (teacher, student) = (
         GoldenNetwork::new(&golden, "teacher", false),
@@ -157,7 +116,7 @@ fn golden_loss_steps_and_meta_gradient() {
         ("l1.weight", Some(24)),
     ] {
         let gradient = gradients.get(&variable(&copy, part)).expect("a gradient");
-        assert_part(&golden, "target.total.grad", part, rows, gradient);
+        assert_part(&golden, &format!("target.total.grad.{part}"), rows, gradient);
     }
     let mut optimizer = copy.optimizer(2e-3, 1e-2);
     let mut meta = MetaGradient::new(MetaStep::Fomaml, &copy.images.vars());
@@ -178,7 +137,7 @@ fn golden_loss_steps_and_meta_gradient() {
         let place = place.expect("a variable");
         let shape = copy.images.vars()[place].shape().clone();
         let sum = Tensor::from_vec(sums[place].clone(), shape, &Device::Cpu).unwrap();
-        assert_part(&golden, "target.meta", part, rows, &sum);
+        assert_part(&golden, &format!("target.meta.{part}"), rows, &sum);
     }
     assert_eq!(agree, golden.i64("target.agree"));
 }
@@ -219,13 +178,10 @@ fn run(change: impl Fn(&mut TargetMethod)) -> ImagePool {
     (synthesis.student_steps, synthesis.student_batch) = (2, 4);
     change(&mut method);
     let key = StreamKey::new(3, Domain::Init);
-    let config = ResNetConfig { image: 8, channels: 1, width: 4, ..ResNetConfig::default() };
-    let set = ResNet::initial_parameters(&config, key);
-    let head = HeadStart::Uniform.parameters(10, config.dim(), key);
-    let backbone: Backbone = ResNet::from_parameters(config, &set).unwrap().into();
+    let (network, set) = small_resnet(key);
+    let mut ctx = on_digits(network, 1);
+    let head = HeadStart::Uniform.parameters(10, ctx.backbone.config().dim(), key);
     let theta = set.merge(&head);
-    let tasks = TaskSequence::new(10, &ClassPermutation::Seeded(1), &TaskSizes::Even(2)).unwrap();
-    let mut ctx = RunContext::new(backbone, digits::embedded().unwrap(), tasks);
     let normalise = Normalization::Explicit { mean: vec![0.3], deviation: vec![0.4] };
     ctx.train_transform = Transform { normalise, ..Transform::default() }.into();
     let model = ctx.facts(2);
