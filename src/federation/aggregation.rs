@@ -2,7 +2,9 @@
 //!
 //! A worker makes each upload a part; a node of the tree merges as soon as both children are known. The participants
 //! fix the set of merges, only their *times* vary, so the bits of the result depend neither on the number of workers
-//! nor on their speed. The memory holds the parts that have arrived and not yet met their neighbor.
+//! nor on their speed. The memory holds the parts that have arrived and not yet met their neighbor: of `n` participants
+//! in order at most `log2(n)`, in another order up to a third of `n`. A round that aggregates every upload has them in
+//! order, because workers add what they trained, and train in order.
 //!
 //! Uploads of earlier rounds merge after those of all participants, in the order in which they were
 //! [expected](AggregationTree::expect), which is that of virtual time.
@@ -16,8 +18,7 @@ use super::exchange::Exchange;
 use super::guard::guard;
 use super::privacy::{MaskedSum, Modulus};
 use super::robust::{AggregationRule, Updates};
-use super::worker_pool::Work;
-use crate::policy::{Aggregate, Message, Method, PolicyError, RunContext, UploadMeta};
+use crate::policy::{Aggregate, Message, Method, PolicyError, UploadMeta};
 use crate::quantity::{ClientId, ParticipantId, Round};
 use crate::wire::Body;
 
@@ -210,22 +211,17 @@ impl AggregationTree {
         self.finish();
     }
 
-    /// Returns the work that lifts an upload; one of an earlier round gets its place now.
-    pub fn work(&self, upload: Upload) -> Work {
-        let fold = self.clone();
-        Work::Local(match upload.meta.staleness {
-            0 => Box::new(move |_: &RunContext| fold.transform_upload(upload)),
-            _ => {
-                let place = self.expect();
-                Box::new(move |_: &RunContext| fold.lift_late(place, upload))
-            }
-        })
-    }
-
     /// Declares that no more uploads are expected.
     pub fn seal(&self) {
         self.tree().sealed = true;
         self.finish();
+    }
+
+    /// Returns the number of parts that wait for their neighbor.
+    #[cfg(test)]
+    pub fn waiting_parts(&self) -> usize {
+        let nodes = &self.tree().nodes;
+        nodes.iter().filter(|node| matches!(node, AggregationNode::Known(Some(_)))).count()
     }
 
     fn part(&self, upload: Upload) -> Option<PartialAggregate> {

@@ -162,6 +162,11 @@ impl RoundClosing {
         out == 0 || here >= self.enough || self.overdue && here >= self.least
     }
 
+    /// Returns true if the round closes only when each of its `working` participants has sent or failed.
+    pub fn waits_for_all(&self, working: usize) -> bool {
+        self.deadline.is_none() && !self.any && self.enough >= working
+    }
+
     /// Returns the time after opening at which the round closes in any case.
     ///
     /// Later participants are not trained.
@@ -232,6 +237,18 @@ mod tests {
         assert_eq!(over(&closing), [false, false, true, true]);
         closing.expire();
         assert_eq!(over(&closing), [false, true, true, true]);
+    }
+
+    #[test]
+    fn only_rounds_that_leave_no_update_out_wait_for_all() {
+        let rules = |enough| ClosingRules { enough, ..ClosingRules::default() };
+        let waits = |rules: ClosingRules| rules.of(4, 2.0).waits_for_all(4);
+        assert!(waits(rules(ClosingGoal::All)) && waits(rules(ClosingGoal::Share(1.0))));
+        assert!(!waits(rules(ClosingGoal::Share(0.75))) && !waits(rules(ClosingGoal::Target)));
+        assert!(!waits(rules(ClosingGoal::Buffer(9))));
+        assert!(waits(rules(ClosingGoal::Buffer(9)).for_everybody()));
+        let deadline = Some(VirtualTime(50));
+        assert!(!waits(ClosingRules { deadline, ..ClosingRules::default() }));
     }
 
     #[test]

@@ -180,7 +180,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
         let corrupt = simulation.charged && faults.corrupts(seed, victim, Direction::Up).is_some();
         let fault = (corrupt || spoilt.is_some()).then(|| FAULT.to_owned());
         let upload = SentUpload {
-            body: Body::default(),
+            body: Some(Body::default()),
             own: None,
             exchange: None,
             bytes,

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::client::TrainingJob;
+use super::client::{TrainingAnswer, TrainingJob};
 use super::envelope::{Envelope, Pending};
 use super::error::FederationError;
 use super::event::{Event, Numbers};
@@ -37,6 +37,8 @@ pub(super) enum Effect {
     GroupPacks(Round, Vec<Vec<ParticipantId>>),
     /// Let a worker train a participant, with its pack; notify its client at `at`, when its work is over.
     Train { at: VirtualTime, to: ClientId, ticket: Ticket, job: Box<TrainingJob>, pending: Pending },
+    /// Let a worker train a participant before its download arrives. [`Effect::Train`] follows and takes the answer.
+    TrainAhead { ticket: Ticket, job: Box<TrainingJob>, answer: TrainingAnswer },
     /// A participant will not ask to be trained.
     LeavePack(Ticket),
     /// Hand out the confusion counts after a task.

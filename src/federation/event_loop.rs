@@ -8,14 +8,16 @@
 //! Entries are written to the sink in batches. The recorder puts them where they survive the process, as soon
 //! as a wait is long enough to be noticed.
 
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use actix::{Actor, Addr, Handler};
+use tokio::join;
 
-use super::client::{Directory, TrainingJob};
+use super::client::{Directory, TrainingAnswer, TrainingJob};
 use super::compute::Supplier;
 use super::effect::Effect;
 use super::envelope::{ActorMessage, Envelope, Pending};
@@ -54,6 +56,8 @@ pub(super) struct EventLoop {
     queue: EventQueue<Upcoming>,
     network: FrameNetwork,
     packs: Packs<TrainingJob>,
+    /// Answers of participants whose training began before their download arrived.
+    ahead: BTreeMap<Ticket, TrainingAnswer>,
     server: Addr<ServerActor>,
     clients: Directory,
     log: EntryLog,
@@ -107,6 +111,7 @@ impl EventLoop {
             interrupt,
             queue,
             packs: Packs::default(),
+            ahead: BTreeMap::new(),
             server: ServerActor(server).start(),
             clients,
             log,
@@ -249,9 +254,22 @@ impl EventLoop {
                 }
                 Effect::Submit(kind, work) => self.devices.submit(kind, work),
                 Effect::GroupPacks(round, packs) => self.packs.open(round, packs),
-                Effect::Train { at, to, ticket, job, pending } => {
+                Effect::TrainAhead { ticket, job, answer } => {
                     let jobs = self.packs.ask(ticket, *job);
                     self.train(jobs);
+                    self.ahead.insert(ticket, answer);
+                }
+                Effect::Train { at, to, ticket, job, pending } => {
+                    let pending: Pending = match self.ahead.remove(&ticket) {
+                        Some(ahead) => {
+                            Box::pin(async move { join!(job.answer_from(ahead), pending).1 })
+                        }
+                        None => {
+                            let jobs = self.packs.ask(ticket, *job);
+                            self.train(jobs);
+                            pending
+                        }
+                    };
                     let upcoming = Upcoming::Training(ticket, pending);
                     self.queue.push(at, EventClass::Timer, ActorId::Client(to), upcoming);
                 }
@@ -269,7 +287,10 @@ impl EventLoop {
                 }
                 Effect::TakeSnapshot(kept) => self.snapshot(*kept).await?,
                 Effect::SwitchContext(simulation) => self.turn(simulation).await?,
-                Effect::End(result) => step = LoopStep::End(result),
+                Effect::End(result) => {
+                    debug_assert!(result.is_err() || self.ahead.is_empty(), "trained for no one");
+                    step = LoopStep::End(result);
+                }
             }
         }
         if self.log.is_full() {
@@ -333,9 +354,10 @@ impl EventLoop {
     /// Hands a pack to the workers.
     fn train(&mut self, jobs: Vec<TrainingJob>) {
         if !jobs.is_empty() {
+            let order = jobs.iter().map(TrainingJob::order).min().unwrap_or_default();
             let simulation = Arc::clone(&self.simulation);
             let remote_job = RemoteTraining::new(simulation, jobs);
-            self.devices.submit(JobKind::Train, Work::Remote(Box::new(remote_job)));
+            self.devices.submit_training(order, Work::Remote(Box::new(remote_job)));
         }
     }
 

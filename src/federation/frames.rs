@@ -62,8 +62,8 @@ pub struct SentAsset {
 
 /// An upload as the server gets it.
 pub struct SentUpload {
-    /// Body that arrives.
-    pub body: Body,
+    /// Body that arrives; `None` if the worker that trained has aggregated it.
+    pub body: Option<Body>,
     /// The client's own copy, for the measures before aggregation.
     pub own: Option<Message>,
     /// Exchange that defines its expected content; `None` if it comes from a record.
@@ -147,7 +147,7 @@ pub fn send_up(
         digest = received.digest();
     }
     Ok(SentUpload {
-        body: arrives.unwrap_or(body),
+        body: Some(arrives.unwrap_or(body)),
         own: None,
         exchange: None,
         bytes,
@@ -166,7 +166,7 @@ pub fn send_masked(
     let bytes = size(&body, &lossless);
     let body = carry(&body, &lossless, coding.verify, header)?.unwrap_or(body);
     let digest = body.digest();
-    Ok(SentUpload { body, own: None, exchange: None, bytes, digest, fault: None })
+    Ok(SentUpload { body: Some(body), own: None, exchange: None, bytes, digest, fault: None })
 }
 
 /// Returns the body as the receiver gets it; `None` if it is equal to the sent one.

@@ -41,6 +41,7 @@ mod gather;
 mod guard;
 pub mod histograms;
 mod interrupt;
+mod job_queue;
 pub mod journal;
 pub mod ledger;
 pub mod links;

@@ -6,6 +6,9 @@
 //! those, and they form a separate pack. So the packs follow from virtual time alone, and no participant waits forever:
 //! one that has asked has its end in the queue.
 //!
+//! In rounds that wait for all of their participants, those of stateless clients that are certain to train ask as soon as
+//! the round opens, so that their packs are full.
+//!
 //! Packs change no virtual time and no order of events; participants that are in no plan start at once.
 
 use std::collections::BTreeMap;

@@ -9,8 +9,9 @@ use super::client_data::ClientData;
 use super::clock::Clock;
 use super::closing::LatePolicy;
 use super::error::FederationError;
+use super::event::Direction;
 use super::exchange::Exchange;
-use super::faults::{Fault, FaultKind, MOST_FAULTS, Victim};
+use super::faults::{CrashTime, Fault, FaultKind, MOST_FAULTS, Victim};
 use super::frames::Coding;
 use super::links::Links;
 use super::participation;
@@ -244,6 +245,21 @@ impl SimulationContext {
     /// Returns a participant as faults see it.
     pub fn victim(&self, round: Round, participant: &Participant) -> Victim {
         Victim { client: participant.client, round, unit: participant.unit_in_keys() }
+    }
+
+    /// Returns true if a participant trains whenever its download arrives, and starts from that alone.
+    ///
+    /// Its client keeps no state, is always there, does not crash before the end of its work, and gets the download as
+    /// it was sent.
+    pub fn certainly_trains(&self, round: Round, participant: &Participant) -> bool {
+        let (faults, seed) = (&self.rules.faults, self.rules.seed);
+        let victim = self.victim(round, participant);
+        let crash = faults.crash(seed, victim).map(|(when, _)| when);
+        participant.trains()
+            && self.stateless
+            && self.availability.is_always()
+            && crash.is_none_or(|when| when == CrashTime::After)
+            && faults.corrupts(seed, victim, Direction::Down).is_none()
     }
 
     /// Returns the number of samples per block of an evaluation.

@@ -23,7 +23,7 @@ use super::worker_pool::WorkerPool;
 use super::{FederationError, Interrupt, MemorySink};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::UploadMeta;
-use crate::quantity::{ParticipantId, Round, VirtualTime};
+use crate::quantity::{ParticipantId, Round, TaskId, VirtualTime};
 
 fn server(
     simulation: &Arc<super::simulation_context::SimulationContext>,
@@ -76,6 +76,7 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                     );
                 }
                 Effect::GroupPacks(..)
+                | Effect::TrainAhead { .. }
                 | Effect::LeavePack(_)
                 | Effect::RecordConfusion(..)
                 | Effect::RecordModel(..)
@@ -169,6 +170,41 @@ fn nobody_left_to_act_is_a_deadlock_that_says_who_waits() {
     assert_eq!(memory.entries().len(), 1, "the journal says that the run was aborted");
 }
 
+/// Returns an upload of the participant in this place.
+fn upload_of(
+    setup: &super::Setup,
+    simulation: &super::simulation_context::SimulationContext,
+    place: u32,
+) -> Upload {
+    let participant = seat(setup, place);
+    let key = super::specs::SpecKey { stage: TaskId(0), phase: 0, round_in_phase: 0 };
+    let of = (&participant.view, participant.role);
+    let exchange = Exchange::new(simulation, of, key, Default::default());
+    Upload {
+        meta: UploadMeta::timely(participant, Round(0)),
+        sent: Arc::new(number(0.0)),
+        body: number(place as f32).body(),
+        exchange: Some(Arc::new(exchange)),
+    }
+}
+
+#[test]
+fn parts_in_order_wait_one_per_level() {
+    let setup = setup(Rules { clients: 100, ..Rules::default() });
+    let simulation = super::simulation_context::SimulationContext::new(&setup).expect("possible");
+    let mode = AggregationMode::Plain(Arc::clone(&setup.method));
+    let (tree, _result) = AggregationTree::new(mode, 100);
+    for place in 0..100u32 {
+        tree.transform_upload(upload_of(&setup, &simulation, place));
+        // Beyond the last participant leaves are empty, so that everything merges.
+        let waiting = match place {
+            99 => 0,
+            _ => (place + 1).count_ones() as usize,
+        };
+        assert_eq!(tree.waiting_parts(), waiting, "after {place}");
+    }
+}
+
 proptest! {
     /// In every order of arrival, parts are merged in participant order.
     #[test]
@@ -179,20 +215,10 @@ proptest! {
     ) {
         let setup = setup(Rules { clients: 20, ..Rules::default() });
         let simulation = super::simulation_context::SimulationContext::new(&setup).expect("possible");
-        let sent = Arc::new(number(0.0));
         let (fold, mut aggregate) = AggregationTree::new(AggregationMode::Plain(Arc::clone(&setup.method)), arrivals.len());
-        let place_of_all = super::specs::SpecKey { stage: crate::quantity::TaskId(0), phase: 0, round_in_phase: 0 };
         for (place, present) in &arrivals {
             if *present {
-                let participant = seat(&setup, *place as u32);
-                let counts = Default::default();
-                let exchange = Exchange::new(&simulation, (&participant.view, participant.role), place_of_all, counts);
-                fold.transform_upload(Upload {
-                    meta: UploadMeta::timely(participant, Round(0)),
-                    sent: Arc::clone(&sent),
-                    body: number(*place as f32).body(),
-                    exchange: Some(Arc::new(exchange)),
-                });
+                fold.transform_upload(upload_of(&setup, &simulation, *place as u32));
             } else {
                 fold.skip(ParticipantId(*place as u32));
             }

@@ -2,7 +2,7 @@
 //!
 //! Jobs are pure: a result depends on the job's input, never on which worker ran it or when. So the number of workers
 //! changes waiting and nothing else. Work that frees memory or that all actors wait for (aggregation, server steps,
-//! evaluation) goes before training. Tests and training may be done by [other ranks](super::remote) as well.
+//! evaluation) goes before training, which has an [order](JobOrder). Tests and training may be done by [other ranks](super::remote) as well.
 //!
 //! Jobs are handed to the workers in batches: waking a thread costs more than a small job. A caller that posts jobs
 //! hands them over before it waits for an answer.
@@ -20,6 +20,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use rand::RngCore;
 
 use super::guard::guard;
+use super::job_queue::{JobOrder, JobReceiver, JobSender, job_queue};
 use super::memory_semaphore::{self, MemorySemaphore};
 use super::remote::{Dispatcher, Queues, RemoteJob, RemoteRanks};
 use super::sink::{JobKind, ProfileSink};
@@ -50,7 +51,7 @@ impl Work {
 pub struct WorkerPool {
     urgent: Option<Sender<Job>>,
     testing: Option<Sender<Job>>,
-    training: Option<Sender<Job>>,
+    training: Option<JobSender<Job>>,
     dispatcher: Option<Dispatcher>,
     /// Posted and not handed over yet.
     posted: Vec<Job>,
@@ -64,6 +65,8 @@ const BATCH: usize = 16;
 
 pub(super) struct Job {
     pub kind: JobKind,
+    /// Place among the training jobs.
+    pub order: JobOrder,
     pub asked: Instant,
     pub work: Work,
 }
@@ -78,7 +81,7 @@ impl WorkerPool {
     ) -> std::io::Result<WorkerPool> {
         let (urgent, urgent_jobs) = unbounded();
         let (testing, testing_jobs) = unbounded();
-        let (training, training_jobs) = unbounded();
+        let (training, training_jobs) = job_queue();
         let queues = Queues {
             urgent: urgent.clone(),
             testing: (testing.clone(), testing_jobs.clone()),
@@ -125,7 +128,16 @@ impl WorkerPool {
 
     /// Queues a job, to begin after [`WorkerPool::hand_over`] at the latest. A panic ends the job only.
     pub fn submit(&mut self, kind: JobKind, work: Work) {
-        self.posted.push(Job { kind, asked: Instant::now(), work });
+        self.post(kind, JobOrder::default(), work);
+    }
+
+    /// Queues a training job as [`WorkerPool::submit`] does. Of those that wait, the first in this order is taken.
+    pub fn submit_training(&mut self, order: JobOrder, work: Work) {
+        self.post(JobKind::Train, order, work);
+    }
+
+    fn post(&mut self, kind: JobKind, order: JobOrder, work: Work) {
+        self.posted.push(Job { kind, order, asked: Instant::now(), work });
         if self.posted.len() >= BATCH {
             self.flush();
         }
@@ -134,15 +146,14 @@ impl WorkerPool {
     /// Hands the posted jobs to the workers.
     pub fn flush(&mut self) {
         for job in self.posted.drain(..) {
-            let queue = match (job.kind, &job.work) {
-                (JobKind::Train, _) => &self.training,
-                (_, Work::Remote(_)) => &self.testing,
-                (_, Work::Local(_)) => &self.urgent,
+            // The receiving end lives as long as any worker; workers end after this is dropped.
+            let _ = match (job.kind, &job.work) {
+                (JobKind::Train, _) => {
+                    self.training.as_ref().map(|queue| queue.send(job.order, job).is_ok())
+                }
+                (_, Work::Remote(_)) => self.testing.as_ref().map(|queue| queue.send(job).is_ok()),
+                (_, Work::Local(_)) => self.urgent.as_ref().map(|queue| queue.send(job).is_ok()),
             };
-            if let Some(queue) = queue {
-                // The receiving end lives as long as any worker; workers end after this is dropped.
-                let _ = queue.send(job);
-            }
         }
     }
 
@@ -182,7 +193,7 @@ struct Worker {
     door: Option<Arc<MemorySemaphore>>,
     urgent: Receiver<Job>,
     testing: Receiver<Job>,
-    training: Receiver<Job>,
+    training: JobReceiver<Job>,
     stop: Arc<AtomicBool>,
     profile: SharedProfile,
 }
@@ -217,13 +228,14 @@ impl Worker {
             crossbeam_channel::select_biased! {
                 recv(self.urgent) -> job => if let Ok(job) = job { return Some(job) },
                 recv(self.testing) -> job => if let Ok(job) = job { return Some(job) },
-                recv(self.training) -> job => if let Ok(job) = job { return Some(job) },
+                recv(self.training.tokens()) -> token => if token.is_ok()
+                    && let Some(job) = self.training.take() { return Some(job) },
             }
         }
     }
 
     fn execute(&self, job: Job, timesheet: &mut Timesheet) {
-        let Job { kind, asked, work } = job;
+        let Job { kind, asked, work, .. } = job;
         let begun = Instant::now();
         let admitted = match kind {
             JobKind::Evaluate | JobKind::Server | JobKind::Bias => {

@@ -47,6 +47,7 @@ mod own_method;
 mod paper_table;
 mod participation_table;
 mod partition_table;
+mod performance_table;
 mod plan_assets;
 mod plan_bytes;
 mod plan_work;

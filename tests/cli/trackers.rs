@@ -27,7 +27,7 @@ def init(**told):
 "#;
 
 /// A Python that reads TOML, if there is one.
-fn python() -> Option<&'static str> {
+pub fn python() -> Option<&'static str> {
     let reads = |name: &&str| {
         let said = Command::new(name).args(["-c", "import tomllib"]).output();
         said.is_ok_and(|said| said.status.success())

@@ -22,6 +22,7 @@ mod fuzz;
 mod ignored;
 mod journal_format_1;
 mod layers;
+mod live_uploads;
 mod malicious;
 mod memory;
 mod method_files;

@@ -85,15 +85,24 @@ fn digests_with_packs_do_not_depend_on_workers_or_when_they_finish() {
 
 #[test]
 fn a_seat_that_comes_late_trains_later() {
-    let (alone, ones) = counted(setup::<()>(late(1), Mischief::None));
-    let (packed, jobs) = counted(setup::<()>(late(6), Mischief::None));
+    let (alone, ones) = counted(setup::<Visits>(late(1), Mischief::None));
+    let (packed, jobs) = counted(setup::<Visits>(late(6), Mischief::None));
     assert_eq!(alone, packed);
     assert_eq!(jobs, ones, "everybody's end comes up before the next one's Down arrives");
     // With work between, some wait for each other.
-    let (alone, ones) = counted(setup::<()>(mobile(1), Mischief::None));
-    let (packed, jobs) = counted(setup::<()>(mobile(6), Mischief::None));
+    let (alone, ones) = counted(setup::<Visits>(mobile(1), Mischief::None));
+    let (packed, jobs) = counted(setup::<Visits>(mobile(6), Mischief::None));
     assert_eq!(alone, packed);
     assert!(jobs < ones, "{jobs} jobs instead of {ones}");
+}
+
+/// Clients without a state do not wait for their download, in a round that waits for all.
+#[test]
+fn stateless_clients_fill_packs_over_slow_links() {
+    let (alone, ones) = counted(setup::<()>(late(1), Mischief::None));
+    let (packed, jobs) = counted(setup::<()>(late(6), Mischief::None));
+    assert_eq!(alone, packed);
+    assert_eq!((ones, jobs), (60, 10));
 }
 
 #[test]

@@ -8,6 +8,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::arrival;
 use super::memory::{ClientMemory, ClientSnapshot};
 use super::messages::{
     AssetArrived, Broadcast, Stop, ToClient, TrainingFinished, Uncomputed, WorkStopped,
@@ -26,7 +27,7 @@ use crate::federation::queue::EventClass;
 use crate::federation::server::{Arrival, ToServer};
 use crate::federation::simulation_context::SimulationContext;
 use crate::numerics::distributions::unit;
-use crate::policy::{Failure, Participant, ParticipantKind, RoundContext};
+use crate::policy::{Failure, ParticipantKind, RoundContext};
 use crate::quantity::{ClientId, ParticipantId, Round, VirtualTime};
 use crate::wire::Body;
 
@@ -247,7 +248,7 @@ impl ClientMachine {
                     attack: how,
                 });
                 effects.extend(forged.map(|event| Effect::Record(event, None)));
-                if self.crashes_after(&context, &participant) {
+                if arrival::crashes_after(&self.simulation, &context, &participant) {
                     self.fail(now, &context, participant.id, Failure::Crashed, effects);
                 } else {
                     let (round, id, upload) = (context.round, participant.id, done.up);
@@ -295,7 +296,7 @@ impl ClientMachine {
             work_ns: worked.0,
         };
         effects.extend((!load).then_some(Effect::Record(skipped, None)));
-        if self.crashes_after(&context, &participant) {
+        if arrival::crashes_after(&self.simulation, &context, &participant) {
             return self.fail(now, &context, participant.id, Failure::Crashed, effects);
         }
         let arrived = move |charge| match load {
@@ -329,13 +330,6 @@ impl ClientMachine {
     /// Ends the work of a participant.
     fn close_seat(&mut self) {
         self.open = self.open.checked_sub(1).expect("the work of a participant ends once");
-    }
-
-    /// Returns true if the client of a participant crashes after training and before sending.
-    fn crashes_after(&self, context: &RoundContext, participant: &Participant) -> bool {
-        let victim = self.simulation.victim(context.round, participant);
-        let crash = self.simulation.rules.faults.crash(self.simulation.rules.seed, victim);
-        crash.is_some_and(|(when, _)| when == CrashTime::After)
     }
 
     fn fail(

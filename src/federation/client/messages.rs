@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::federation::aggregation::AggregationTree;
 use crate::federation::compute::ClientUpdate;
 use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameBytes};
@@ -51,6 +52,8 @@ pub(crate) struct Broadcast {
     pub masking: Option<Arc<Masking>>,
     /// Time at which its round is certainly over, if stragglers are skipped.
     pub closes: Option<VirtualTime>,
+    /// Aggregation of its round, if that takes every upload that reaches the server.
+    pub aggregation: Option<AggregationTree>,
     /// Recorded on arrival, where frames are charged.
     pub charge: Option<Event>,
 }

@@ -4,6 +4,7 @@
 //! memory of those that have ended.
 
 mod actor;
+mod arrival;
 mod directory;
 mod learning;
 mod machine;
@@ -20,6 +21,8 @@ pub(super) use machine::ClientMachine;
 #[cfg(test)]
 pub(super) use memory::ClientMemory;
 pub(super) use messages::{AssetArrived, Broadcast, ToClient};
+pub(super) use orders::train_ahead;
 pub(super) use training::{
-    Learning, TrainingJob, learn_together, members, saved_states, seal_all, train_together,
+    Learning, TrainingAnswer, TrainingJob, learn_together, members, saved_states, seal_all,
+    train_together,
 };

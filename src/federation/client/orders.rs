@@ -24,7 +24,7 @@ pub(super) fn ask(
     let (context, participant) = (Arc::clone(&broadcast.context), broadcast.participant.clone());
     let (to, ticket) =
         (participant.client, Ticket { round: context.round, participant: participant.id });
-    let (job, result) = TrainingJob::new(broadcast, state, missed, worked);
+    let (job, result) = TrainingJob::new(broadcast, state, missed, (worked, end));
     let pending = Box::pin(async move {
         let trained =
             answered(result, |gone| gone).await.unwrap_or_else(|panic| TrainingFinished {
@@ -38,6 +38,15 @@ pub(super) fn ask(
         ActorMessage::Client(to, ToClient::Trained(Box::new(trained)))
     });
     Effect::Train { at: end, to, ticket, job: Box::new(job), pending }
+}
+
+/// Returns the effect that trains a participant of a stateless client before its download arrives.
+pub(in crate::federation) fn train_ahead(broadcast: Broadcast) -> Effect {
+    let ticket = Ticket { round: broadcast.context.round, participant: broadcast.participant.id };
+    // Its client gives the time of the work.
+    let time = (VirtualTime::ZERO, VirtualTime::ZERO);
+    let (job, answer) = TrainingJob::new(broadcast, Body::default(), Vec::new(), time);
+    Effect::TrainAhead { ticket, job: Box::new(job), answer }
 }
 
 /// Returns the effects of a participant whose training is known without computing.

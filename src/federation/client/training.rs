@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::arrival;
 use super::learning::{SavedStates, client_update};
 use super::messages::{Broadcast, Stop, TrainingFinished};
+use crate::federation::aggregation::{AggregationTree, Upload};
 use crate::federation::compute::ClientUpdate;
 use crate::federation::error::FederationError;
 use crate::federation::event::Direction;
 use crate::federation::faults::{damage, spoil};
 use crate::federation::frames::{SentUpload, send_masked, send_up, shape_fault};
 use crate::federation::guard::guard;
+use crate::federation::job_queue::JobOrder;
 use crate::federation::metric_value::MetricValue;
 use crate::federation::privacy::{Masking, Noise};
 use crate::federation::retry::{Full, in_halves};
@@ -23,7 +26,7 @@ use crate::federation::timesheet::count_as;
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     ClientResult, Failure, Member, Message, MessageSpec, MissedTask, Participant, RoundContext,
-    RunContext, map_averaged, masked_contribution,
+    RunContext, UploadMeta, map_averaged, masked_contribution,
 };
 use crate::quantity::VirtualTime;
 use crate::wire::{Body, CodecPlan, FrameHeader, WireError, encode};
@@ -35,22 +38,45 @@ pub(crate) struct TrainingJob {
     pub state: Body,
     pub missed: Vec<MissedTask>,
     worked: VirtualTime,
+    end: VirtualTime,
     answer: oneshot::Sender<Result<TrainingFinished, String>>,
 }
 
 /// Receiver of the result of a job.
-type ReplyReceiver = oneshot::Receiver<Result<TrainingFinished, String>>;
+pub(crate) type TrainingAnswer = oneshot::Receiver<Result<TrainingFinished, String>>;
 
 impl TrainingJob {
-    /// Creates a job, and the receiver of its answer.
+    /// Creates a job from the length and the end of its work, and the receiver of its answer.
     pub fn new(
         broadcast: Broadcast,
         state: Body,
         missed: Vec<MissedTask>,
-        worked: VirtualTime,
-    ) -> (TrainingJob, ReplyReceiver) {
+        (worked, end): (VirtualTime, VirtualTime),
+    ) -> (TrainingJob, TrainingAnswer) {
         let (answer, result) = oneshot::channel();
-        (TrainingJob { broadcast, state, missed, worked, answer }, result)
+        (TrainingJob { broadcast, state, missed, worked, end, answer }, result)
+    }
+
+    /// Answers with the result of the same training that was begun ahead, as soon as that is there.
+    pub async fn answer_from(self, ahead: TrainingAnswer) {
+        let TrainingJob { worked, answer, .. } = self;
+        if let Ok(trained) = ahead.await {
+            // No one listens after the run was abandoned.
+            let _ = answer.send(trained.map(|trained| TrainingFinished { worked, ..trained }));
+        }
+    }
+
+    /// Returns its place among the jobs that wait.
+    ///
+    /// Uploads that are aggregated at once meet their neighbors sooner in the order of participants. Results of the
+    /// others wait for the end of their work, less long in that order.
+    pub fn order(&self) -> JobOrder {
+        let Broadcast { aggregation, participant, .. } = &self.broadcast;
+        let end = match aggregation {
+            Some(_) => VirtualTime::ZERO,
+            None => self.end,
+        };
+        JobOrder { end, participant: participant.id }
     }
 }
 
@@ -62,6 +88,7 @@ fn panicked(why: String) -> Stop {
 pub(crate) struct MemberMeta {
     context: Arc<RoundContext>,
     masking: Option<Arc<Masking>>,
+    aggregation: Option<AggregationTree>,
     worked: VirtualTime,
     answer: oneshot::Sender<Result<TrainingFinished, String>>,
 }
@@ -105,7 +132,7 @@ pub(crate) fn members(
 ) -> (Vec<MemberMeta>, Vec<Member>) {
     let split = |job| {
         let TrainingJob {
-            broadcast: Broadcast { context, participant, download, masking, .. },
+            broadcast: Broadcast { context, participant, download, masking, aggregation, .. },
             ..
         } = job;
         let TrainingJob { state, missed, worked, answer, .. } = job;
@@ -118,7 +145,7 @@ pub(crate) fn members(
             missed,
             participant,
         };
-        (MemberMeta { context, masking, worked, answer }, member)
+        (MemberMeta { context, masking, aggregation, worked, answer }, member)
     };
     jobs.into_iter().map(split).unzip()
 }
@@ -247,11 +274,10 @@ fn seal(
     let sent = sent.map_err(|error| refused(participant, context, error))?;
     let mut sent = SentUpload { own, exchange: Some(Arc::clone(&exchange)), ..sent };
     let corrupt = faults.corrupts(seed, victim, Direction::Up).filter(|_| simulation.charged);
-    if let Some(mut rng) = corrupt.filter(|_| sent.fault.is_none()) {
+    if let (Some(mut rng), None, Some(body)) = (corrupt, &sent.fault, &sent.body) {
         let lossless = CodecPlan::default();
         let plan = if meta.masking.is_some() { &lossless } else { &simulation.coding.up };
-        let frame =
-            encode(&header, &sent.body, plan).map_err(|e| refused(participant, context, e))?;
+        let frame = encode(&header, body, plan).map_err(|e| refused(participant, context, e))?;
         sent.fault = damage(frame, &mut rng);
     }
     let (metrics, method) = (learnt.metrics, &simulation.method);
@@ -259,7 +285,34 @@ fn seal(
         true => 0,
         false => method.state_bytes(&member.state).unwrap_or(0),
     };
+    aggregate_now(simulation, meta, member, &mut sent);
     Ok(ClientUpdate { up: sent, forged, metrics, kept })
+}
+
+/// Adds an upload to the aggregation of its round, or drops its values if it will be lost or refused.
+///
+/// Values need not wait for the end of the work on the simulated clock: only digest, size and metrics do. The aggregate
+/// is the same, since a round that waits for all of its participants aggregates whatever arrives.
+fn aggregate_now(
+    simulation: &SimulationContext,
+    meta: &MemberMeta,
+    member: &Member,
+    sent: &mut SentUpload,
+) {
+    let Some(aggregation) = &meta.aggregation else { return };
+    let Some(body) = sent.body.take() else { return };
+    let (context, participant) = (&*meta.context, &member.participant);
+    let arrives = arrival::arrives(simulation, context, participant, sent.bytes.frame());
+    if sent.fault.is_some() || !arrives {
+        return;
+    }
+    let upload = Upload {
+        meta: UploadMeta::timely(participant.clone(), context.round),
+        sent: Arc::clone(&member.download),
+        body,
+        exchange: sent.exchange.clone(),
+    };
+    count_as(JobKind::Aggregate, || aggregation.transform_upload(upload));
 }
 
 /// Returns the upload as the server may see it.

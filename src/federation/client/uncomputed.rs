@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use super::arrival;
 use super::messages::{Broadcast, Uncomputed};
-use super::upload;
 use crate::federation::event::FrameBytes;
 use crate::federation::exchange::Exchange;
 use crate::federation::simulation_context::SimulationContext;
@@ -38,7 +38,7 @@ pub(super) fn who_need_not_compute(
     }
     let bytes = size(broadcast, simulation, &exchange);
     // Alone on the line; with others it takes longer.
-    let arrival = end + upload::fate(simulation, context, participant, bytes.frame()).latency;
+    let arrival = end + arrival::fate(simulation, context, participant, bytes.frame()).latency;
     (arrival > closes + SLACK).then(|| idle(bytes))
 }
 

@@ -2,38 +2,18 @@
 
 use std::sync::Arc;
 
+use super::arrival::fate;
 use super::messages::Broadcast;
 use crate::federation::compute::{ParticipantRef, Supplier};
 use crate::federation::effect::Effect;
 use crate::federation::envelope::ActorMessage;
 use crate::federation::event::{Direction, Event, FrameBytes, FrameOutcome};
-use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{PendingFrame, Transmission};
 use crate::federation::queue::EventClass;
 use crate::federation::server::ToServer;
 use crate::federation::simulation_context::SimulationContext;
 use crate::policy::{Participant, RoundContext};
 use crate::quantity::VirtualTime;
-
-/// Returns the fate of a participant's upload of this size.
-pub(super) fn fate(
-    simulation: &SimulationContext,
-    context: &RoundContext,
-    participant: &Participant,
-    bytes: u64,
-) -> Fate {
-    let transfer = Transfer {
-        client: participant.client,
-        round: context.round,
-        unit: participant.unit_in_keys(),
-        frame: 0,
-        direction: Direction::Up,
-    };
-    match simulation.charged {
-        true => simulation.links.send(transfer, bytes),
-        false => Fate::instant(bytes),
-    }
-}
 
 /// Returns true if a participant's upload arrives a second time.
 pub(super) fn arrives_twice(

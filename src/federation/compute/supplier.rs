@@ -77,7 +77,17 @@ impl Supplier {
     ///
     /// `None` if aggregates are not computed.
     pub fn fold(&self, fold: &AggregationTree, upload: Upload) -> Option<Work> {
-        self.computes().then(|| fold.work(upload))
+        self.computes().then(|| {
+            let fold = fold.clone();
+            Work::Local(match upload.meta.staleness {
+                0 => Box::new(move |_: &RunContext| fold.transform_upload(upload)),
+                _ => {
+                    // An upload of an earlier round gets its place now.
+                    let place = fold.expect();
+                    Box::new(move |_: &RunContext| fold.lift_late(place, upload))
+                }
+            })
+        })
     }
 
     /// Returns the aggregate of a round; `aggregate` receives it from the aggregation.

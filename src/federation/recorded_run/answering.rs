@@ -142,7 +142,7 @@ impl ResultSource for RecordedRun {
             return Ok(SuppliedTraining { samples: 0, result: Err(failure) });
         };
         let upload = SentUpload {
-            body: Body::default(),
+            body: Some(Body::default()),
             own: None,
             exchange: None,
             bytes: past.upload.clone().unwrap_or_default(),

@@ -15,6 +15,7 @@ use super::cache_index::{CacheIndex, Packing};
 use super::packet;
 use super::rank_channel::{Rank, RankChannel, TransportEvent};
 use super::remote_job::{JobResponse, RequestHeader, ResponseHeader};
+use crate::federation::job_queue::{JobOrder, JobReceiver, JobSender};
 use crate::federation::sink::JobKind;
 use crate::federation::worker_pool::{Job, Work};
 use crate::quantity::ClientId;
@@ -58,7 +59,7 @@ pub(crate) struct Queues {
     /// Blocks of tests that may travel.
     pub testing: (Sender<Job>, Receiver<Job>),
     /// Packs to be trained.
-    pub training: (Sender<Job>, Receiver<Job>),
+    pub training: (JobSender<Job>, JobReceiver<Job>),
     /// Workers of this process.
     pub workers: usize,
 }
@@ -141,11 +142,11 @@ struct DispatchLoop {
 
 impl DispatchLoop {
     fn walk(mut self, leaving: &Receiver<()>) {
-        let none = never();
+        let (none, no_token) = (never(), never());
         while !self.posts.is_empty() {
             let place = self.has_place();
             let testing = if place { &self.queues.testing.1 } else { &none };
-            let training = if place { &self.queues.training.1 } else { &none };
+            let training = if place { self.queues.training.1.tokens() } else { &no_token };
             crossbeam_channel::select_biased! {
                 // Disconnected is what is waited for.
                 recv(leaving) -> _ => return,
@@ -155,7 +156,10 @@ impl DispatchLoop {
                     Err(_) => self.lose_all("the channel is closed"),
                 },
                 recv(testing) -> job => job.into_iter().for_each(|job| self.take(job)),
-                recv(training) -> job => job.into_iter().for_each(|job| self.take(job)),
+                recv(training) -> token => if token.is_ok() {
+                    let job = self.queues.training.1.take();
+                    job.into_iter().for_each(|job| self.take(job));
+                },
             }
         }
         let _ = leaving.recv();
@@ -244,7 +248,8 @@ impl DispatchLoop {
                 remote_job.run(ctx);
             }
         }));
-        let _ = self.queues.urgent.send(Job { kind: JobKind::Codec, asked, work });
+        let order = JobOrder::default();
+        let _ = self.queues.urgent.send(Job { kind: JobKind::Codec, order, asked, work });
     }
 
     /// Removes a lost rank: its jobs go back into their queues.
@@ -260,11 +265,10 @@ impl DispatchLoop {
         let jobs = gone.len();
         for InFlightJob { job, bytes, .. } in gone.into_values() {
             self.bytes -= bytes;
-            let queue = match job.kind {
-                JobKind::Train => &self.queues.training.0,
-                _ => &self.queues.testing.0,
+            let _ = match job.kind {
+                JobKind::Train => self.queues.training.0.send(job.order, job).is_ok(),
+                _ => self.queues.testing.0.send(job).is_ok(),
             };
-            let _ = queue.send(job);
         }
         (self.on_loss)(&Loss { rank, jobs, why });
     }

@@ -86,10 +86,12 @@ proptest! {
                     shard: simulation.shard(view, participant.client),
                 });
                 let (context, download) = (Arc::clone(&context), Arc::clone(&download));
+                let (masking, closes, aggregation, charge) = (None, None, None, None);
                 let broadcast =
-                    Broadcast { context, participant, download, masking: None, closes: None, charge: None };
+                    Broadcast { context, participant, download, masking, closes, aggregation, charge };
                 let state = body(Kind::Statistics, &[7], bits);
-                TrainingJob::new(broadcast, state, missed.into_iter().collect(), VirtualTime(5)).0
+                let time = (VirtualTime(5), VirtualTime(5));
+                TrainingJob::new(broadcast, state, missed.into_iter().collect(), time).0
             };
             let jobs: Vec<TrainingJob> = states.iter().enumerate().map(job).collect();
             let remote_job = RemoteTraining::new(Arc::new(self::world()), jobs);

@@ -78,7 +78,8 @@ impl ServerMachine {
         let drawn = self.met.meet(&self.simulation, clients);
         effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
         effects.extend(self.loss_in(context.round, now));
-        let round = OpenRound::new(&self.simulation, context, self.schedule.phase(), opening, now);
+        let (phase, at) = (self.schedule.phase(), (now, self.desk.computes()));
+        let round = OpenRound::new(&self.simulation, context, phase, opening, at);
         match &self.simulation.rules.privacy.secure {
             Some(rules) => round.introduce(&self.simulation, rules, now, effects),
             None => round.broadcast(&self.simulation, &mut self.caches, now, effects),

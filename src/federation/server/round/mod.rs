@@ -1,6 +1,7 @@
 //! An open round: participants that are out, those that came back, and the aggregation they feed.
 
 mod secret;
+mod training;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -23,7 +24,6 @@ use crate::federation::exchange::Exchange;
 use crate::federation::frames::{SentDownload, SentUpload};
 use crate::federation::links::{Fate, Transfer};
 use crate::federation::network::{PendingFrame, Transmission};
-use crate::federation::packs::{self, Candidate};
 use crate::federation::privacy::Masking;
 use crate::federation::queue::EventClass;
 use crate::federation::robust::AggregationRule;
@@ -60,6 +60,8 @@ pub(super) struct OpenRound {
     /// Uploads of earlier rounds.
     stale: u32,
     fold: AggregationTree,
+    /// True if workers add uploads to the aggregation as soon as they are trained.
+    aggregates_at_once: bool,
     aggregate: Option<tokio::sync::oneshot::Receiver<aggregation::AggregationResult>>,
     /// Client models before aggregation, if they are measured.
     models: Vec<OwnModel>,
@@ -86,7 +88,7 @@ impl OpenRound {
         context: Arc<RoundContext>,
         phase: &Phase,
         opening: RoundOpening,
-        now: VirtualTime,
+        (now, computes): (VirtualTime, bool),
     ) -> OpenRound {
         let RoundOpening { participants, downs: downloads, first, .. } = opening;
         let folding = match (&simulation.rules.privacy.secure, simulation.rules.fold) {
@@ -97,6 +99,8 @@ impl OpenRound {
         let working = participants.iter().filter(|participant| participant.trains()).count();
         let closing = simulation.rules.closing_of(phase, working);
         let (fold, aggregate) = AggregationTree::new(folding, participants.len());
+        let restart = simulation.rules.faults.restart(simulation.rules.seed, context.round);
+        let aggregates_at_once = computes && closing.waits_for_all(working) && restart.is_none();
         OpenRound {
             context,
             max_pack_size: simulation.rules.pack.min(phase.max_pack_size),
@@ -110,6 +114,7 @@ impl OpenRound {
             participants,
             downloads,
             fold,
+            aggregates_at_once,
             aggregate: Some(aggregate),
             models: Vec::new(),
             first,
@@ -194,27 +199,7 @@ impl OpenRound {
                 reached.push(participant);
             }
         }
-        effects.extend(self.plan_packs(simulation, &reached));
-    }
-
-    /// Returns the effect that groups the participants that a download reaches; `None` if all train alone.
-    fn plan_packs(
-        &self,
-        simulation: &SimulationContext,
-        reached: &[&Participant],
-    ) -> Option<Effect> {
-        if self.max_pack_size <= 1 {
-            return None;
-        }
-        let plan = &simulation.training;
-        let candidate = |participant: &&Participant| {
-            let samples = simulation.seat_samples(self.context.phase_name, participant);
-            let steps = samples.div_ceil(plan.batch.max(1)) as u64 * u64::from(plan.epochs);
-            Candidate::new(participant, steps)
-        };
-        let train = reached.iter().filter(|participant| participant.trains());
-        let candidates = train.map(candidate).collect();
-        Some(Effect::GroupPacks(self.context.round, packs::plan(candidates, self.max_pack_size)))
+        self.begin_training(simulation, &reached, effects);
     }
 
     /// Sends a download. Returns true if it arrives.
@@ -284,6 +269,7 @@ impl OpenRound {
             download: Arc::clone(download),
             masking: self.masking.clone(),
             closes: self.certain,
+            aggregation: self.aggregates_at_once.then(|| self.fold.clone()),
             charge: None,
         }
     }
@@ -313,7 +299,7 @@ impl OpenRound {
         }
     }
 
-    /// Returns the work that adds the participant's upload to the aggregation.
+    /// Returns the work that adds the participant's upload to the aggregation, unless its worker has.
     pub fn fold(
         &mut self,
         participant: ParticipantId,
@@ -329,6 +315,7 @@ impl OpenRound {
             let (participant, sent) = (place.clone(), Arc::clone(&download.message));
             self.models.push(OwnModel { participant, sent, own, exchange: Arc::clone(exchange) });
         }
+        let body = body?;
         let meta = UploadMeta::timely(place, self.context.round);
         desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&download.message), body, exchange })
     }
@@ -343,6 +330,7 @@ impl OpenRound {
     ) -> Option<Effect> {
         self.stale += 1;
         let SentUpload { body, exchange, .. } = upload;
+        let body = body?;
         desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&download.message), body, exchange })
     }
 

@@ -68,7 +68,7 @@ impl OpenRound {
                 reached.push(participant);
             }
         }
-        effects.extend(self.plan_packs(simulation, &reached));
+        self.begin_training(simulation, &reached, effects);
     }
 
     /// Requests the shares of members whose upload arrived; returns the time of the result.
