@@ -8,8 +8,8 @@ use super::failure::CliError;
 use super::interrupt::interruptible;
 use super::{Exit, OutputFormat, given, print_json, print_text};
 use crate::experiment::{
-    self, INVERSION_RECORD, Inversion, InversionOptions, InversionRecord, Reconstruction,
-    TargetKind, names, write_inversion,
+    self, Inversion, InversionOptions, InversionRecord, Reconstruction, TargetKind, has_inversion,
+    names, write_inversion,
 };
 use crate::learning::feature_inversion::{ImagePrior, InversionPlan, Lpips, lpips_scale};
 use crate::methods::Registry;
@@ -85,7 +85,9 @@ pub fn execute(args: &InvertArgs, methods: &Registry) -> Result<Exit, CliError> 
         return Err(CliError::Usage(format!("--rate is {}, not above 0", args.rate)));
     }
     let out = args.out.clone().unwrap_or_else(|| args.run.join(names::INVERSION));
-    if out.join(INVERSION_RECORD).exists() && !args.force {
+    let has_results = has_inversion(&out)
+        .map_err(|error| CliError::Unexpected(format!("{}: {error}", out.display())))?;
+    if has_results && !args.force {
         let text = format!(
             "{} has results already\n  help: name another folder, or replace them with --force",
             out.display()

@@ -74,8 +74,8 @@ pub use export::{ExportError, ExportForm, ExportOptions, Exported, ModelOrigin, 
 pub use fork::{ForkError, ForkOptions, fork};
 pub use invert::{
     FoundImage, INVERSION_RECORD, Inversion, InversionError, InversionOptions, InversionPicture,
-    InversionRecord, Original, Reconstruction, TargetKind, invert, picture, read_inversion,
-    write_inversion,
+    InversionRecord, Original, Reconstruction, TargetKind, has_inversion, invert, picture,
+    read_inversion, write_inversion,
 };
 pub use journal_file::{JournalError, JournalReader, JournalWriter};
 pub use machine::{ARITHMETIC, Machine};

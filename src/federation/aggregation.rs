@@ -3,8 +3,9 @@
 //! A worker makes each upload a part; a node of the tree merges as soon as both children are known. The participants
 //! fix the set of merges, only their *times* vary, so the bits of the result depend neither on the number of workers
 //! nor on their speed. The memory holds the parts that have arrived and not yet met their neighbor: of `n` participants
-//! in order at most `log2(n)`, in another order up to a third of `n`. A round that aggregates every upload has them in
-//! order, because workers add what they trained, and train in order.
+//! in order at most `log2(n)`, in another order up to a third of `n`. A round that aggregates every upload has them
+//! nearly in order, because workers add what they trained, and train in order; packs and clients that keep a state
+//! behind slow links are exceptions.
 //!
 //! Uploads of earlier rounds merge after those of all participants, in the order in which they were
 //! [expected](AggregationTree::expect), which is that of virtual time.

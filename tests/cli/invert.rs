@@ -279,6 +279,15 @@ fn what_a_server_does_not_see_is_refused() {
     refused(&["--client", "7"], "there is no client 7; the run has 2");
     refused(&["--task", "3"], "it has ended 2");
     refused(&["--class", "9"], "client 0 sent nothing about a 9 in task 1");
+    // Files of others are not overwritten, whatever they are.
+    for name in ["upload.png", "inversion.csv"] {
+        fs::create_dir_all(folder.join(name).join("own")).unwrap();
+        let pictures = folder.join(name).join("own");
+        fs::write(pictures.join(name), "mine").unwrap();
+        let out = pictures.to_str().unwrap();
+        refused(&["-o", out], "has results already");
+        assert_eq!(read(pictures.join(name)), "mine");
+    }
     let told = tell(folder, &["invert", "run", "--rate", "0"]);
     assert!(told.code == 2 && told.err.contains("--rate is 0, not above 0"), "{}", told.err);
 }

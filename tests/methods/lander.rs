@@ -132,10 +132,10 @@ fn clients_replay_images_of_their_own() {
     assert_clients_replay_their_own(|| engine(|_| ()));
 }
 
-/// Three calls of two steps each, as the first of two tasks ends.
+/// Three calls of two steps each, as each of two tasks ends: a third would follow.
 #[test]
 fn steps_of_the_generator_are_counted() {
     let run = engine(|_| ()).tasks(2, 2, 1);
-    assert_eq!(run.lab.server_steps.taken(), 6);
+    assert_eq!(run.lab.server_steps.taken(), 12);
     assert!(run.lab.server_steps.now().is_none(), "the work has ended");
 }

@@ -18,24 +18,25 @@ pub(super) struct GeneratedPicture {
 
 /// Returns the picture of a number of images that a server in this state has for clients to replay.
 ///
+/// `None` if it has none.
+///
 /// # Errors
-/// Reason for which there is none.
+/// Reason for which they cannot be made.
 pub(super) fn picture(
     (method, model): (&dyn Method, &ModelFacts),
     ctx: &RunContext,
     (state, task): (&Body, TaskId),
     count: u32,
-) -> Result<GeneratedPicture, String> {
+) -> Result<Option<GeneratedPicture>, String> {
     let view = &ctx.task_sequence.tasks[task.index()];
     let request = ImageRequest { view, count: count as usize, ctx };
     let found =
         method.generated_images(model, state, &request).map_err(|error| error.to_string())?;
     let images: Vec<&[f32]> = found.iter().flat_map(GeneratedImages::images).collect();
     let Some(GeneratedImages { shape, .. }) = found.as_ref().filter(|_| !images.is_empty()) else {
-        let number = task.index() + 1;
-        return Err(format!("its server has generated no images by the end of task {number}"));
+        return Ok(None);
     };
     let rows: Vec<Vec<&[f32]>> = images.chunks(COLUMNS).map(<[_]>::to_vec).collect();
     let bytes = sheet(&rows, *shape).map_err(|error| error.to_string())?;
-    Ok(GeneratedPicture { bytes, images: images.len() })
+    Ok(Some(GeneratedPicture { bytes, images: images.len() }))
 }

@@ -68,10 +68,15 @@ pub enum ExportError {
     NotMerged(String),
     /// Method that generates no images, or has not generated any yet.
     #[error(
-        "{0}\n  help: methods with a generator are fedcil, lander, mfcl and target; the last three have images from the \
-         end of the first task on"
+        "{method}: its server has generated no images by the end of task {task}\n  help: fedcil generates images, and so do \
+         lander, mfcl and target as a task ends that another one follows"
     )]
-    NoImages(String),
+    NoImages {
+        /// Name of the method.
+        method: String,
+        /// Task that was asked for, from 1.
+        task: u32,
+    },
     /// An existing file is invalid.
     #[error("{path}: {why}")]
     Unreadable {
@@ -100,7 +105,7 @@ impl CommandError for ExportError {
             ExportError::NoTask { .. }
             | ExportError::NotKept { .. }
             | ExportError::NotMerged(_)
-            | ExportError::NoImages(_) => Exit::Usage,
+            | ExportError::NoImages { .. } => Exit::Usage,
             ExportError::Different { .. } => Exit::Diverged,
             ExportError::Unreadable { .. } => Exit::Recording,
             ExportError::Resume(error) => error.exit_code(),
@@ -235,9 +240,11 @@ pub fn export(
     };
     let state = match options.form {
         ExportForm::Images(count) => {
-            let GeneratedPicture { bytes, images } =
-                picture((&*method, &facts), &lab, (&state, end.task), count)
-                    .map_err(|why| ExportError::NoImages(format!("{}: {why}", manifest.method)))?;
+            let made = picture((&*method, &facts), &lab, (&state, end.task), count);
+            let unreadable = |why| ExportError::Unreadable { path: path.to_path_buf(), why };
+            let Some(GeneratedPicture { bytes, images }) = made.map_err(unreadable)? else {
+                return Err(ExportError::NoImages { method: manifest.method, task: number });
+            };
             let images = Some(images);
             return Ok(Exported { bytes, images, task: number, from, digest: end.digest });
         }

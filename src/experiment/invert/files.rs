@@ -19,6 +19,12 @@ pub const INVERSION_RECORD: &str = "inversion.json";
 /// Version of the record; it counts changes of keys and their meanings.
 const FORMAT: u32 = 1;
 
+/// File of the table.
+const TABLE: &str = "inversion.csv";
+
+/// File of the sheet of all images.
+const SHEET: &str = "inversion.png";
+
 /// Record as it is in its file.
 #[derive(Serialize, Deserialize)]
 struct RecordFile<R> {
@@ -73,6 +79,25 @@ pub fn read_inversion(folder: &Path) -> io::Result<Option<InversionRecord>> {
     Ok(Some(file.record))
 }
 
+/// Returns true if a folder has results of an inversion, or pictures of their names.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn has_inversion(folder: &Path) -> io::Result<bool> {
+    if !folder.exists() {
+        return Ok(false);
+    }
+    for entry in fs::read_dir(folder)? {
+        let is_result = |name: &str| {
+            [INVERSION_RECORD, TABLE, SHEET].contains(&name) || InversionPicture::is_file(name)
+        };
+        if entry?.file_name().to_str().is_some_and(is_result) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Writes the results of an inversion to a folder, which is created: the record, a table, a sheet of all images, and a
 /// picture of each. Pictures of an earlier inversion are removed.
 ///
@@ -95,13 +120,13 @@ pub fn write_inversion(
             fs::remove_file(entry.path()).map_err(failed(&entry.path()))?;
         }
     }
-    write_atomically(&folder.join("inversion.csv"), table(inversion).as_bytes())?;
+    write_atomically(&folder.join(TABLE), table(inversion).as_bytes())?;
     let write = |name: &str, picture: Result<Vec<u8>, image::ImageError>| {
         let path = folder.join(name);
         let bytes = picture.map_err(io::Error::other).map_err(failed(&path))?;
         write_atomically(&path, &bytes)
     };
-    write("inversion.png", picture(inversion))?;
+    write(SHEET, picture(inversion))?;
     let one =
         |of: InversionPicture, pixels: &[f32]| write(&of.file(), single(pixels, inversion.shape));
     for (original, found) in inversion.originals.iter().zip(&inversion.of_features) {

@@ -26,7 +26,9 @@ use crate::methods::Registry;
 use crate::quantity::{ClientId, TaskId};
 use capture::{Capture, attacked};
 pub use error::InversionError;
-pub use files::{INVERSION_RECORD, InversionPicture, read_inversion, write_inversion};
+pub use files::{
+    INVERSION_RECORD, InversionPicture, has_inversion, read_inversion, write_inversion,
+};
 pub use picture::picture;
 pub use record::{FoundImage, InversionRecord};
 pub use target::TargetKind;

@@ -16,7 +16,7 @@ use crate::quantity::{ClientId, Round, TaskId, VirtualTime};
 /// Sums over a run in progress.
 pub(super) struct PlanTally {
     work: WorkCount,
-    /// Rounds from the last one whose end is recorded: participants open before, also those of the next round.
+    /// Rounds whose end is not recorded: participants open before, also those of the next round.
     rounds: BTreeMap<Round, RoundContext>,
     /// New and seen classes of every task.
     classes: Vec<(usize, usize)>,
@@ -130,12 +130,12 @@ impl PlanTally {
 
     /// Returns sample passes and operations of the server in a round that is over; forgets earlier ones.
     fn of_server(&mut self, round: Round, updates: usize) -> (f64, f64) {
-        // A round without participants is as the one before.
-        let Some((&known, _)) = self.rounds.range(..=round).next_back() else {
-            return (0.0, 0.0);
-        };
-        self.rounds = self.rounds.split_off(&known);
-        self.work.of_server(&self.rounds[&known], updates)
+        let mut later = self.rounds.split_off(&round);
+        self.rounds.clear();
+        let closed = later.remove(&round);
+        self.rounds = later;
+        // A round without participants trains nothing.
+        closed.map_or((0.0, 0.0), |context| self.work.of_server(&context, updates))
     }
 
     fn frame(

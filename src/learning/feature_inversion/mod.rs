@@ -117,17 +117,18 @@ fn search<E: From<LearningError> + From<candle_core::Error>>(
     let rule = OptimizerConfig::Adam(Adam { learning_rate: plan.rate, ..Adam::default() });
     let mut optimizer = rule.over(prior.variables());
     let mut first_loss = None;
+    let checked = |value: f64, step: u64| match value.is_finite() {
+        true => Ok(value),
+        false => Err(LearningError::NonFinite { what: "loss of an inversion".into(), step }),
+    };
     for step in 0..u64::from(plan.steps) {
         let (value, loss) = loss(&prior.image()?)?;
-        if !value.is_finite() {
-            let what = "loss of an inversion".into();
-            return Err(LearningError::NonFinite { what, step }.into());
-        }
-        first_loss.get_or_insert(value);
+        first_loss.get_or_insert(checked(value, step)?);
         optimizer.step(&loss.backward()?, plan.rate, 1.0)?;
     }
     let image = prior.image()?.detach();
     let (loss, _) = loss(&image)?;
+    let loss = checked(loss, u64::from(plan.steps))?;
     let pixels = image.flatten_all()?.to_vec1::<f32>()?;
     Ok(InvertedImage { pixels, first_loss: first_loss.unwrap_or(loss), loss })
 }

@@ -27,15 +27,17 @@ pub struct UpdateMatching {
     network: Classifier,
     /// Variables as they were received.
     start: Vec<Tensor>,
-    /// Received less trained values of all variables, one behind the other.
+    /// True for variables that moved and whose factor is above 0; no other counts.
+    counts: Vec<bool>,
+    /// Received less trained values of all variables, one behind the other; 0 where they do not count.
     update: Tensor,
 }
 
 impl UpdateMatching {
     /// Returns the update between a network and its trained copy, or `None` if nothing moved.
     ///
-    /// Both are over the variables that train. `factors` are factors on learning rates by name; a variable with a factor
-    /// of 0 does not count.
+    /// Both are over the variables that may train. `factors` are factors on learning rates by name; a variable with a
+    /// factor of 0 does not count, nor does one that did not move.
     ///
     /// # Errors
     /// Networks over other variables.
@@ -44,7 +46,7 @@ impl UpdateMatching {
         trained: &Classifier,
         factors: impl Fn(&str) -> f64,
     ) -> Result<Option<UpdateMatching>, LearningError> {
-        let (mut start, mut moves) = (Vec::new(), Vec::new());
+        let (mut start, mut moves, mut counts) = (Vec::new(), Vec::new(), Vec::new());
         for ((name, received), (other, sent)) in network.variables().iter().zip(trained.variables())
         {
             if name != other {
@@ -53,13 +55,15 @@ impl UpdateMatching {
             start.push(received.as_tensor().copy()?.detach());
             let factor = factors(name);
             let inverse = if factor > 0.0 { 1.0 / factor } else { 0.0 };
-            moves.push((received.as_tensor().sub(sent)?.detach().flatten_all()? * inverse)?);
+            let moved = (received.as_tensor().sub(sent)?.detach().flatten_all()? * inverse)?;
+            counts.push(length(&moved)? > 0.0);
+            moves.push(moved);
         }
         if moves.is_empty() {
             return Ok(None);
         }
         let update = Tensor::cat(&moves, 0)?;
-        Ok((length(&update)? > 0.0).then_some(UpdateMatching { network, start, update }))
+        Ok((length(&update)? > 0.0).then_some(UpdateMatching { network, start, counts, update }))
     }
 
     /// Returns the update, received less trained values: the direction of the gradient that gave it.
@@ -69,15 +73,21 @@ impl UpdateMatching {
 
     /// Returns the gradient of the training loss of one image with a label, `(values of all variables)`.
     ///
+    /// It is 0 at variables that do not count.
+    ///
     /// # Errors
     /// When the image does not fit the network.
     pub fn gradient(&self, pixels: &Tensor, label: u32) -> Result<Tensor, LearningError> {
         let gradients = self.network.image_loss(&pixels.detach(), &[label])?.backward()?;
-        let of = |(_, variable): &(Arc<str>, Var)| match gradients.get(variable) {
-            Some(gradient) => Ok(gradient.flatten_all()?),
+        let of = |((_, variable), counts): (&(Arc<str>, Var), &bool)| match gradients
+            .get(variable)
+            .filter(|_| *counts)
+        {
+            Some(gradient) => gradient.flatten_all(),
             None => variable.as_tensor().zeros_like()?.flatten_all(),
         };
-        let all = self.network.variables().iter().map(of).collect::<Result<Vec<_>, _>>()?;
+        let variables = self.network.variables().iter().zip(&self.counts);
+        let all = variables.map(of).collect::<candle_core::Result<Vec<_>>>()?;
         Ok(Tensor::cat(&all, 0)?)
     }
 
@@ -205,6 +215,32 @@ mod tests {
         assert!(same.is_none(), "nothing moved");
         let still = UpdateMatching::new(network(&received), &network(&sent), |_| 0.0).unwrap();
         assert!(still.is_none(), "nothing that counts moved");
+    }
+
+    /// A variable that stayed, or has no rate, would only lengthen the gradient.
+    #[test]
+    fn variables_that_do_not_count_have_no_gradient() {
+        let (received, sent) = (head(0, 0.3), head(7, 0.3));
+        let without = |name: &'static str| move |other: &str| f64::from(u8::from(other != name));
+        let stayed: ParameterSet = [
+            (LinearHead::WEIGHT, received.get(LinearHead::WEIGHT).unwrap().clone()),
+            (LinearHead::BIAS, sent.get(LinearHead::BIAS).unwrap().clone()),
+        ]
+        .into_iter()
+        .collect();
+        let no_bias =
+            UpdateMatching::new(network(&received), &network(&sent), without(LinearHead::BIAS));
+        let no_weight = UpdateMatching::new(network(&received), &network(&stayed), |_| 1.0);
+        for (matching, is_zero) in [(no_bias, [true, false]), (no_weight, [false, true])] {
+            let matching = matching.unwrap().unwrap();
+            let gradient = matching.gradient(&image_of(vec![0.5; 64]), 2).unwrap();
+            for values in [matching.update(), &gradient] {
+                let values = values.to_vec1::<f32>().unwrap();
+                let (bias, weight) = values.split_at(5);
+                let found = [bias, weight].map(|part| part.iter().all(|value| *value == 0.0));
+                assert_eq!(found, is_zero);
+            }
+        }
     }
 
     /// The slope against differences of the loss; a step of gradient descent is matched by its image alone.

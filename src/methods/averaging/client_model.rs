@@ -115,8 +115,8 @@ impl<C: AveragingMethod> Averager<C> {
         let sent = self.cut(view, RowPurpose::Up).put(all, &received, &upload.parameters)?;
         let (rows, norms) =
             (shared.trained_rows(model, view), shared.adaptation.settings(view).norms);
-        let query = shared.query(model, view, RowPurpose::Training);
-        let stays = |name: &str| !shared.adaptation.takes_part(&query, name);
+        // Which parameters train may depend on the round: those of the upload do, if they moved.
+        let stays = |name: &str| upload.parameters.get(name).is_none();
         let network = |set: ParameterSet| {
             let prompting = shared.adaptation.prompting(model, task, true);
             let rows = rows.clone();
