@@ -176,7 +176,7 @@ impl TensorValues {
     ///
     /// Returns true if no float among them is NaN or infinite, which is checked in the same pass.
     pub fn visit_le(&self, mut take: impl FnMut(&[u8])) -> bool {
-        let take = &mut take;
+        let take: &mut dyn FnMut(&[u8]) = &mut take;
         match self {
             TensorValues::F32(v) => pieces(v, f32::to_le_bytes, all_finite_f32, take),
             TensorValues::F64(v) => pieces(v, f64::to_le_bytes, all_finite_f64, take),
@@ -255,7 +255,7 @@ fn pieces<T: NoUninit, const W: usize>(
     values: &[T],
     le: impl Fn(T) -> [u8; W],
     finite: impl Fn(&[T]) -> bool,
-    take: &mut impl FnMut(&[u8]),
+    take: &mut dyn FnMut(&[u8]),
 ) -> bool {
     const PIECE: usize = 1 << 22;
     let mut all_finite = true;

@@ -44,7 +44,7 @@ impl UpdateMatching {
     pub fn new(
         network: Classifier,
         trained: &Classifier,
-        factors: impl Fn(&str) -> f64,
+        factors: &dyn Fn(&str) -> f64,
     ) -> Result<Option<UpdateMatching>, LearningError> {
         let (mut start, mut moves, mut counts) = (Vec::new(), Vec::new(), Vec::new());
         for ((name, received), (other, sent)) in network.variables().iter().zip(trained.variables())
@@ -197,7 +197,7 @@ mod tests {
 
     fn moved_by(factor: f64) -> UpdateMatching {
         let (start, end) = (network(&head(0, 0.3)), network(&head(7, 0.3)));
-        UpdateMatching::new(start, &end, |_| factor).unwrap().unwrap()
+        UpdateMatching::new(start, &end, &|_| factor).unwrap().unwrap()
     }
 
     #[test]
@@ -211,9 +211,9 @@ mod tests {
         for ((found, received), sent) in found.iter().zip(of(&received)).zip(of(&sent)) {
             assert!((found - 2.0 * (received - sent)).abs() < 1e-5);
         }
-        let same = UpdateMatching::new(network(&received), &network(&received), |_| 1.0).unwrap();
+        let same = UpdateMatching::new(network(&received), &network(&received), &|_| 1.0).unwrap();
         assert!(same.is_none(), "nothing moved");
-        let still = UpdateMatching::new(network(&received), &network(&sent), |_| 0.0).unwrap();
+        let still = UpdateMatching::new(network(&received), &network(&sent), &|_| 0.0).unwrap();
         assert!(still.is_none(), "nothing that counts moved");
     }
 
@@ -229,8 +229,8 @@ mod tests {
         .into_iter()
         .collect();
         let no_bias =
-            UpdateMatching::new(network(&received), &network(&sent), without(LinearHead::BIAS));
-        let no_weight = UpdateMatching::new(network(&received), &network(&stayed), |_| 1.0);
+            UpdateMatching::new(network(&received), &network(&sent), &without(LinearHead::BIAS));
+        let no_weight = UpdateMatching::new(network(&received), &network(&stayed), &|_| 1.0);
         for (matching, is_zero) in [(no_bias, [true, false]), (no_weight, [false, true])] {
             let matching = matching.unwrap().unwrap();
             let gradient = matching.gradient(&image_of(vec![0.5; 64]), 2).unwrap();

@@ -2,23 +2,21 @@
 
 use std::sync::Arc;
 
-use super::previous::previous_sketch;
-use super::row_selection::RowSelection;
+use super::model_messages::ModelMessages;
 use super::server::AveragingServer;
 use super::{PackClient, Parameters, RowPurpose};
 use crate::data::TaskView;
-use crate::methods::HeadForm;
-use crate::methods::parts::{AveragingMethod, Parts, RowQuery, Workload};
+use crate::methods::parts::{AveragingMethod, Parts, Workload};
 use crate::model::{LinearHead, Parameter, ParameterSet, PrototypeHead, is_buffer};
 use crate::numerics::streams::StreamKey;
 use crate::policy::{
     AssetSpec, ClientResult, ClientState, CohortRule, Disclosures, ExchangeFacts, Failure,
     GeneratedImages, ImageRequest, Member, Message, MessageKind, MessageSpec, Method,
     MethodProfile, ModelFacts, Participant, Phase, PolicyError, Predictor, Role, RoundContext,
-    RoundWork, RunContext, SampleCost, Server, Stage, TensorSpec, kind_of,
+    RoundWork, RunContext, SampleCost, Server, Stage, TensorSpec,
 };
-use crate::quantity::{ClientId, TaskId};
-use crate::wire::{Body, BodyShape, Kind, MetaWriter, NamedTensor, Saved, Section, WireError};
+use crate::quantity::ClientId;
+use crate::wire::{Body, Kind, MetaWriter, NamedTensor, Saved, Section, WireError};
 
 /// Bytes of the digest by which a download names an asset.
 const DIGEST_BYTES: usize = 8;
@@ -46,45 +44,9 @@ impl<C: AveragingMethod> Averager<C> {
         self.method.parts()
     }
 
-    /// Returns the rows that travel between the server and a client with this view.
-    pub(super) fn cut(&self, view: &TaskView, direction: RowPurpose) -> RowSelection {
-        self.parts().shared().cut(&self.model, view, direction)
-    }
-
-    /// Returns a view of a task whose rows are all there are.
-    fn whole_view(&self, task: usize) -> TaskView {
-        let classes = (0..self.model.classes as u32).collect();
-        TaskView { task: TaskId(task as u16), rows: 0..self.model.classes, classes }
-    }
-
-    /// Returns the rows that predictors use after a task.
-    pub(super) fn inference_cut(&self, task: usize) -> RowSelection {
-        self.cut(&self.whole_view(task), RowPurpose::Inference)
-    }
-
-    /// Returns the places of the parameters that a message of the first round holds.
-    fn places(
-        &self,
-        cut: &RowSelection,
-        view: &TaskView,
-        direction: RowPurpose,
-    ) -> Vec<TensorSpec> {
-        let shared = self.parts().shared();
-        let query = shared.query(&self.model, view, direction);
-        let takes_part = |name: &str| shared.adaptation.takes_part(&query, name);
-        cut.places(&self.parameters, view, takes_part, |place, _, _| place)
-    }
-
-    /// Returns the places of the parameters that an upload of a round holds, and what becomes of them.
-    fn averaged_places(&self, cut: &RowSelection, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
-        let (parts, view, round) = (self.parts(), facts.view, facts.round_in_phase);
-        let shared = parts.shared();
-        let query = RowQuery { round, ..shared.query(&self.model, view, RowPurpose::Up) };
-        let takes_part = |name: &str| shared.adaptation.takes_part(&query, name);
-        cut.places(&self.parameters, view, takes_part, |place, group, name| {
-            let place = place.averaged(group, parts.weight_of(name));
-            if parts.keeps_uploads { place.kept() } else { place }
-        })
+    /// Returns the shared model in messages.
+    pub(super) fn messages(&self) -> ModelMessages<'_> {
+        ModelMessages { shared: self.parts().shared(), model: &self.model, all: &self.parameters }
     }
 
     /// Returns the assets that the downloads of an exchange name.
@@ -99,26 +61,8 @@ impl<C: AveragingMethod> Averager<C> {
     }
 
     fn previous(&self, view: &TaskView, role: Role) -> Option<AssetSpec> {
-        let previous = self.parts().previous_model;
-        previous.filter(|previous| previous.is_sent_to(role))?;
-        let before = view.task.0.checked_sub(1)?;
-        let mut cut = self.cut(view, RowPurpose::Down);
-        if self.parts().averaging.head == HeadForm::Growing {
-            cut.head = 0..view.rows.start;
-        }
-        let places = self.places(&cut, view, RowPurpose::Down);
-        let shapes: Vec<_> =
-            places.into_iter().map(|place| (place.name.to_string(), place.shape)).collect();
-        Some(previous_sketch(TaskId(before), &shapes))
-    }
-
-    /// Returns the shape of what the first task leaves below the head.
-    fn features(&self) -> BodyShape {
-        let view = self.whole_view(0);
-        let cut = self.cut(&view, RowPurpose::Inference);
-        let mut places = self.places(&cut, &view, RowPurpose::Inference);
-        places.retain(|place| kind_of(&place.name) != Kind::Head);
-        MessageSpec::of(places).body()
+        self.parts().previous_model.filter(|previous| previous.is_sent_to(role))?;
+        self.messages().previous(view)
     }
 
     /// Returns the layout of a download of training.
@@ -131,8 +75,7 @@ impl<C: AveragingMethod> Averager<C> {
 
     /// Returns the layout of a download of parameters and assets alone.
     fn model_download(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
-        let cut = self.cut(facts.view, RowPurpose::Down);
-        let parameters = self.places(&cut, facts.view, RowPurpose::Down);
+        let parameters = self.messages().places(facts.view, RowPurpose::Down);
         let assets = self.assets(facts);
         let control = vec![0; DIGEST_BYTES * assets.len()];
         MessageSpec { control, assets, ..MessageSpec::of(parameters) }
@@ -140,8 +83,10 @@ impl<C: AveragingMethod> Averager<C> {
 
     /// Returns the layout of an upload of training.
     fn upload_of_training(&self, facts: &ExchangeFacts<'_>) -> MessageSpec {
-        let (parts, cut) = (self.parts(), self.cut(facts.view, RowPurpose::Up));
-        let parameters = self.averaged_places(&cut, facts);
+        let (parts, messages) = (self.parts(), self.messages());
+        let cut = messages.cut(facts.view, RowPurpose::Up);
+        let weight_of = |name: &str| parts.weight_of(name);
+        let parameters = messages.averaged_places(&cut, facts, &weight_of, parts.keeps_uploads);
         let weights = parameters.iter().filter_map(TensorSpec::weights);
         let extra = parts.upload.tensor_specs(facts).into_iter().chain(weights).collect();
         MessageSpec {
@@ -172,11 +117,10 @@ impl<C: AveragingMethod> Averager<C> {
         ctx: &RunContext,
     ) -> Result<ClientResult, PolicyError> {
         let (parts, model, view) = (self.parts(), &*self.model, &member.participant.view);
-        let (context, cut) = (parts.context(model, ctx), self.cut(view, RowPurpose::Up));
+        let (context, messages) = (parts.context(model, ctx), self.messages());
         let round = parts.download.round(member.download);
-        let query = RowQuery { round, ..context.shared.query(model, view, RowPurpose::Up) };
-        let travels = |name: &str| parts.adaptation.takes_part(&query, name);
-        let parameters = cut.take(&self.parameters, &trained.parameters, travels)?;
+        let (cut, up) = (messages.cut(view, RowPurpose::Up), (&**view, RowPurpose::Up, round));
+        let parameters = messages.take(&cut, up, &trained.parameters)?;
         let counts = ctx.shard_label_counts(member.shard);
         let facts = ExchangeFacts {
             model,
@@ -191,8 +135,8 @@ impl<C: AveragingMethod> Averager<C> {
         let mut extra = parts.upload.sections(&context, member, &trained)?;
         if let Some(prefix) = parts.upload.elementwise_weight_prefix() {
             let all = parts.upload.elementwise_weights(&context, member, &trained)?;
-            let weights =
-                cut.take(&self.parameters, &all, |name| travels(name) && !is_buffer(name))?;
+            let weighted = |name: &str| parameters.get(name).is_some() && !is_buffer(name);
+            let weights = cut.take(&self.parameters, &all, &weighted)?;
             let weights = weight_tensors(prefix, &self.parameters, &weights)?;
             match extra.last_mut() {
                 Some(said) if said.kind == Kind::Statistics => said.tensors.extend(weights),
@@ -226,7 +170,7 @@ impl<C: AveragingMethod> Averager<C> {
         let closes = members.first().is_some_and(|member| is_closing(member.phase));
         let mut pack = Vec::with_capacity(members.len());
         for member in &*members {
-            let cut = self.cut(&member.participant.view, RowPurpose::Down);
+            let cut = self.messages().cut(&member.participant.view, RowPurpose::Down);
             pack.push(PackClient {
                 participant: &member.participant,
                 download: &member.download,
@@ -242,8 +186,8 @@ impl<C: AveragingMethod> Averager<C> {
             true => pack.iter_mut().map(|member| self.report(member, ctx)).collect(),
             false => {
                 let training = parts.training(&self.model, &pack, ctx);
-                let learnt = parts.local.client_update(&training, &mut pack)?;
-                let trained = pack.iter().zip(learnt);
+                let results = parts.local.client_update(&training, &mut pack)?;
+                let trained = pack.iter().zip(results);
                 trained.map(|(member, trained)| self.upload(member, trained?, ctx)).collect()
             }
         };
@@ -288,7 +232,7 @@ impl<C: AveragingMethod> Method for Averager<C> {
         MethodProfile {
             roles: parts.roles(),
             restrictions: parts.restrictions(),
-            features: self.features(),
+            features: self.messages().features(),
             uses_network: parts.uses_network,
             stateless: parts.stateless,
             memory_footprint: parts.server.memory_footprint(&self.model),

@@ -17,6 +17,7 @@ mod averager;
 mod client_model;
 mod closed_round;
 mod keeping;
+mod model_messages;
 mod objective;
 mod parameter_vectors;
 mod parameters;

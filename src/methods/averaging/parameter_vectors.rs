@@ -33,7 +33,7 @@ impl ParameterVectors {
         let takes_part = |name: &str| !is_buffer(name) && adaptation.takes_part(&query, name);
         let all = adaptation.parameters(model).filter(takes_part);
         let cut = shared.cut(model, view, direction);
-        let places = cut.places(&all, view, |_| true, |place, _, _| place);
+        let places = cut.places(&all, view, &|_| true, &|place, _, _| place);
         ParameterVectors { all, cut, places }
     }
 
@@ -47,7 +47,7 @@ impl ParameterVectors {
     /// # Errors
     /// When a vector is missing or has too few rows.
     pub fn take(&self, whole: &ParameterSet) -> Result<ParameterSet, ModelError> {
-        self.cut.take(&self.all, whole, |_| true)
+        self.cut.take(&self.all, whole, &|_| true)
     }
 
     /// Vectors with rows in the places they have among whole ones: zeros before the first.

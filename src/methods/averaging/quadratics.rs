@@ -188,6 +188,7 @@ impl<C: AveragingMethod> World<C> {
             download: sent,
             received: self
                 .base
+                .messages()
                 .cut(&participant.view, RowPurpose::Down)
                 .padded(&self.base.parameters, &sent.parameters),
             state: self.state(id),

@@ -48,13 +48,13 @@ impl RowSelection {
 
     /// Returns the places of the parameters that take part.
     ///
-    /// `fold` gives the aggregation of each on the server, and its group.
+    /// `averaged` adds what the server makes of each to its place, from its group and name.
     pub fn places(
         &self,
         all: &Parameters,
         view: &TaskView,
-        takes_part: impl Fn(&str) -> bool,
-        fold: impl Fn(TensorSpec, AveragingGroup, &str) -> TensorSpec,
+        takes_part: &dyn Fn(&str) -> bool,
+        averaged: &dyn Fn(TensorSpec, AveragingGroup, &str) -> TensorSpec,
     ) -> Vec<TensorSpec> {
         let by_owner = all.is_by_owner();
         let travelling = all.iter().filter(|one| takes_part(&one.name));
@@ -70,7 +70,7 @@ impl RowSelection {
                     Rows::Class if by_owner => AveragingGroup::Head(view.rows.start as u32),
                     _ => AveragingGroup::All,
                 };
-                fold(place, group, &parameter.name)
+                averaged(place, group, &parameter.name)
             })
             .collect()
     }
@@ -83,7 +83,7 @@ impl RowSelection {
         &self,
         all: &Parameters,
         whole: &ParameterSet,
-        travels: impl Fn(&str) -> bool,
+        travels: &dyn Fn(&str) -> bool,
     ) -> Result<ParameterSet, ModelError> {
         let mut cut = ParameterSet::new();
         for parameter in all.iter().filter(|parameter| travels(&parameter.name)) {
@@ -159,7 +159,7 @@ mod tests {
             .by_task([("prompt.keys".to_owned(), vec![5, 3])])
             .head(HeadKind::Linear, 4, 2);
         let cut = RowSelection::new(1..3, 2..4);
-        let part = cut.take(&all, &whole, |_| true)?;
+        let part = cut.take(&all, &whole, &|_| true)?;
         let values = |set: &ParameterSet, name: &str| set.get(name).unwrap().values.to_vec();
         assert_eq!(values(&part, LinearHead::BIAS), [11.0, 12.0]);
         assert_eq!(values(&part, "prompt.keys"), [26.0, 27.0, 28.0, 29.0, 30.0, 31.0]);
@@ -168,8 +168,8 @@ mod tests {
         assert_eq!(values(&padded, LinearHead::BIAS), [0.0, 11.0, 12.0]);
         assert_eq!(padded.get("prompt.keys").unwrap().shape, [4, 3]);
         assert_eq!(values(&padded, "prompt.keys")[..7], [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 26.0]);
-        assert_eq!(cut.take(&all, &padded, |_| true)?, part);
-        assert!(RowSelection::new(0..4, 3..6).take(&all, &whole, |_| true).is_err());
+        assert_eq!(cut.take(&all, &padded, &|_| true)?, part);
+        assert!(RowSelection::new(0..4, 3..6).take(&all, &whole, &|_| true).is_err());
         Ok(())
     }
 }

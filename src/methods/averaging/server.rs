@@ -57,10 +57,9 @@ impl<C: AveragingMethod> AveragingServer<C> {
         ctx: &RunContext,
     ) -> Result<Message, PolicyError> {
         let (parts, model) = (self.base.parts(), &*self.base.model);
-        let Parts { adaptation, download, previous_model, .. } = parts;
-        let query = parts.shared().query(model, &participant.view, RowPurpose::Down);
-        let travels = |name: &str| adaptation.takes_part(&query, name);
-        let parameters = cut.take(&self.base.parameters, &self.theta, travels)?;
+        let Parts { download, previous_model, .. } = parts;
+        let down = (&*participant.view, RowPurpose::Down, 0);
+        let parameters = self.base.messages().take(cut, down, &self.theta)?;
         let closes = is_closing(round.phase);
         let taught =
             !closes && previous_model.is_some_and(|model| model.is_sent_to(participant.role));
@@ -113,7 +112,7 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
         let mut downloads = Vec::with_capacity(participants.len());
         let personal = self.base.parts().download.is_personal();
         for participant in participants {
-            let cut = self.base.cut(&participant.view, RowPurpose::Down);
+            let cut = self.base.messages().cut(&participant.view, RowPurpose::Down);
             let alike = |known: &RowSelection, role: Role| {
                 !personal && *known == cut && role == participant.role
             };
@@ -157,8 +156,8 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
 
     fn end_stage(&mut self, stage: &Stage, ctx: &RunContext) -> Result<(), PolicyError> {
         if self.base.parts().sends_previous_model() {
-            let cut = self.base.cut(&stage.view, RowPurpose::Down);
-            let left = cut.take(&self.base.parameters, &self.theta, |_| true)?;
+            let cut = self.base.messages().cut(&stage.view, RowPurpose::Down);
+            let left = cut.take(&self.base.parameters, &self.theta, &|_| true)?;
             self.previous = Some(previous(stage.task, &left));
         }
         let end = TaskEnd { model: &self.base.model, stage, init: self.init };
@@ -168,8 +167,8 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
     fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         let (parts, model) = (self.base.parts(), &*self.base.model);
         let task = self.memory.task();
-        let cut = self.base.inference_cut(task);
-        let theta = cut.take(&self.base.parameters, &self.theta, |_| true)?;
+        let cut = self.base.messages().inference_cut(task);
+        let theta = cut.take(&self.base.parameters, &self.theta, &|_| true)?;
         let own = match parts.answer {
             Some(answer) => answer.server_predictor(model, &self.memory, &theta, ctx)?,
             None => None,

@@ -189,7 +189,7 @@ impl Powder {
             let prompting = Arc::new(self.prompting(true));
             Classifier::pack_with(&ctx.backbone, vec![set], 0..classes, Some(prompting))
         };
-        let matching = UpdateMatching::new(network(received)?, &network(sent)?, |_| 1.0)?;
+        let matching = UpdateMatching::new(network(received)?, &network(sent)?, &|_| 1.0)?;
         let first = member.participant.view.rows.start;
         let trained = |(row, samples): (u32, u32)| {
             let row = row as usize;

@@ -38,24 +38,7 @@ impl<T: Choice> Readable for T {
 
     fn read(node: &Node) -> Result<Self, ValueFault> {
         let words: Vec<String> = T::value_variants().iter().map(T::word).collect();
-        let words = || words.iter().map(String::as_str);
-        let TomlValue::String(typed) = &node.value else {
-            let help = format!("write one of {} in quotes", alternatives(words()));
-            return Err(ValueFault::wrong_type(node, "a string").help(help));
-        };
-        let found = words().zip(T::value_variants()).find(|(word, _)| word == typed);
-        found.map(|(_, value)| *value).ok_or_else(|| {
-            let possible = alternatives(words());
-            let help = match nearest(typed, words()) {
-                Some(word) if words().count() <= FEW => {
-                    format!("did you mean \"{word}\"? There are {possible}")
-                }
-                Some(word) => format!("did you mean \"{word}\"?"),
-                None => format!("possible values are {possible}"),
-            };
-            ValueFault::new(node, format!("`{typed}` is not a value of {{key}}"), "unknown value")
-                .help(help)
-        })
+        position(node, &words).map(|place| T::value_variants()[place])
     }
 
     fn to_toml(&self) -> toml::Value {
@@ -70,6 +53,27 @@ impl<T: Choice> Readable for T {
         });
         Arc::clone(words)
     }
+}
+
+/// Returns the place of a written word among those that are possible.
+fn position(node: &Node, words: &[String]) -> Result<usize, ValueFault> {
+    let all = || words.iter().map(String::as_str);
+    let TomlValue::String(typed) = &node.value else {
+        let help = format!("write one of {} in quotes", alternatives(all()));
+        return Err(ValueFault::wrong_type(node, "a string").help(help));
+    };
+    all().position(|word| word == typed).ok_or_else(|| {
+        let possible = alternatives(all());
+        let help = match nearest(typed, all()) {
+            Some(word) if words.len() <= FEW => {
+                format!("did you mean \"{word}\"? There are {possible}")
+            }
+            Some(word) => format!("did you mean \"{word}\"?"),
+            None => format!("possible values are {possible}"),
+        };
+        ValueFault::new(node, format!("`{typed}` is not a value of {{key}}"), "unknown value")
+            .help(help)
+    })
 }
 
 /// Returns the meaning for lists, without the capital of a sentence. Names (`CLS`, `FedHAF`) keep theirs.

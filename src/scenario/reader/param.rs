@@ -10,16 +10,31 @@ use crate::document::Document;
 /// Key of a table.
 #[derive(Clone, Debug)]
 pub struct Param<T> {
-    pub(super) name: &'static str,
+    pub(super) spec: KeySpec,
     /// Default; for required keys an example.
     pub(super) value: Option<T>,
-    pub(super) required: bool,
-    pub(super) doc: &'static str,
-    pub(super) source: Option<&'static str>,
-    pub(super) least: Option<(f64, Edge)>,
-    pub(super) most: Option<(f64, Edge)>,
+}
+
+/// What a key is, whatever the type of its value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeySpec {
+    pub name: &'static str,
+    pub required: bool,
+    pub doc: &'static str,
+    pub source: Option<&'static str>,
+    pub bounds: Bounds,
     /// Marks a key that accepts infinity.
-    pub(super) endless: bool,
+    pub endless: bool,
+}
+
+/// Type of a key's values, in words.
+pub(super) struct ValueKind {
+    /// The type.
+    pub kind: &'static str,
+    /// Type of the entries of a list.
+    pub entries: Option<&'static str>,
+    /// Possible values, if there are few.
+    pub choices: Words,
 }
 
 /// Side of a bound: closed or open.
@@ -32,68 +47,107 @@ pub(super) enum Edge {
 impl<T> Param<T> {
     /// Creates a key with a default.
     pub fn new(name: &'static str, default: T, doc: &'static str) -> Param<T> {
-        Param {
-            name,
-            value: Some(default),
-            required: false,
-            doc,
-            source: None,
-            least: None,
-            most: None,
-            endless: false,
-        }
+        Param { value: Some(default), ..Param::unset(name, doc) }
     }
 
     /// Creates a key that must be written; errors propose `example`.
     pub fn required(name: &'static str, example: T, doc: &'static str) -> Param<T> {
-        Param { required: true, ..Param::new(name, example, doc) }
+        Param::new(name, example, doc).with(|spec| spec.required = true)
     }
 
     /// Creates an optional key without a default.
     ///
     /// It is read with [`TableReader::optional`](super::TableReader::optional).
     pub fn unset(name: &'static str, doc: &'static str) -> Param<T> {
-        let (source, least, most) = (None, None, None);
-        Param { name, value: None, required: false, doc, source, least, most, endless: false }
+        let (source, bounds) = (None, Bounds::default());
+        let spec = KeySpec { name, required: false, doc, source, bounds, endless: false };
+        Param { spec, value: None }
     }
 
     /// Sets the source of the default: a section of a paper, or a file of its code.
     pub fn source(self, source: &'static str) -> Param<T> {
-        Param { source: Some(source), ..self }
+        self.with(|spec| spec.source = Some(source))
     }
 
     /// Sets the smallest value; for a list, of every entry.
     pub fn at_least(self, least: f64) -> Param<T> {
-        Param { least: Some((least, Edge::Included)), ..self }
+        self.with(|spec| spec.bounds.least = Some((least, Edge::Included)))
     }
 
     /// Sets a lower bound that is excluded.
     pub fn above(self, bound: f64) -> Param<T> {
-        Param { least: Some((bound, Edge::Excluded)), ..self }
+        self.with(|spec| spec.bounds.least = Some((bound, Edge::Excluded)))
     }
 
     /// Sets the largest value.
     pub fn at_most(self, most: f64) -> Param<T> {
-        Param { most: Some((most, Edge::Included)), ..self }
+        self.with(|spec| spec.bounds.most = Some((most, Edge::Included)))
     }
 
     /// Sets an upper bound that is excluded.
     pub fn below(self, bound: f64) -> Param<T> {
-        Param { most: Some((bound, Edge::Excluded)), ..self }
+        self.with(|spec| spec.bounds.most = Some((bound, Edge::Excluded)))
     }
 
     /// Allows infinity, for example as a bandwidth without limit.
     pub fn or_infinite(self) -> Param<T> {
-        Param { endless: true, ..self }
+        self.with(|spec| spec.endless = true)
     }
 
+    fn with(mut self, change: impl FnOnce(&mut KeySpec)) -> Param<T> {
+        change(&mut self.spec);
+        self
+    }
+}
+
+impl<T: Readable> Param<T> {
+    /// Returns the description for `methods show` and the schema.
+    pub(super) fn describe(&self, path: &str) -> KeyDoc {
+        let kind = ValueKind { kind: T::WHAT, entries: T::ENTRIES, choices: T::choices() };
+        self.spec.describe(path, kind, self.value.as_ref().map(T::to_toml))
+    }
+}
+
+// Written once for all types of values: every key of a scenario is read through it.
+impl KeySpec {
     /// Returns true if all numbers of a value are finite, or may be infinite.
-    pub(super) fn is_finite(&self, numbers: &[f64]) -> bool {
+    pub fn is_finite(&self, numbers: &[f64]) -> bool {
         self.endless || numbers.iter().all(|number| number.is_finite())
     }
 
+    /// Returns the description of a key whose default or example is `shown`.
+    fn describe(&self, path: &str, value: ValueKind, shown: Option<toml::Value>) -> KeyDoc {
+        let shown = shown.map(|value| value.to_string());
+        let (default, example) = match self.required {
+            true => (None, shown),
+            false => (shown, None),
+        };
+        KeyDoc {
+            key: path.to_owned(),
+            kind: value.kind,
+            default,
+            example,
+            required: self.required,
+            range: self.bounds.range(),
+            bounds: self.bounds,
+            entries: value.entries,
+            doc: self.doc,
+            source: self.source,
+            choices: value.choices,
+        }
+    }
+}
+
+/// Bounds of numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Bounds {
+    pub least: Option<(f64, Edge)>,
+    pub most: Option<(f64, Edge)>,
+}
+
+impl Bounds {
     /// Returns the range in words, such as `above 0 and at most 1`; `None` without bounds.
-    pub(super) fn range(&self) -> Option<String> {
+    pub fn range(&self) -> Option<String> {
         let bound = |(value, edge): (f64, Edge), included: &str, excluded: &str| {
             format!("{} {value}", if edge == Edge::Included { included } else { excluded })
         };
@@ -106,7 +160,7 @@ impl<T> Param<T> {
     }
 
     /// Returns true if every number of a value is inside the bounds.
-    pub(super) fn admits(&self, numbers: &[f64]) -> bool {
+    pub fn admits(&self, numbers: &[f64]) -> bool {
         numbers.iter().all(|number| {
             let above = self.least.is_none_or(|(bound, edge)| {
                 *number > bound || edge == Edge::Included && *number == bound
@@ -117,33 +171,6 @@ impl<T> Param<T> {
             above && below
         })
     }
-}
-
-impl<T: Readable> Param<T> {
-    /// Returns the description for `methods show` and the schema.
-    pub(super) fn describe(&self, path: &str) -> KeyDoc {
-        let shown = self.value.as_ref().map(|v| v.to_toml().to_string());
-        KeyDoc {
-            key: path.to_owned(),
-            kind: T::WHAT,
-            default: shown.clone().filter(|_| !self.required),
-            example: shown.filter(|_| self.required),
-            required: self.required,
-            range: self.range(),
-            bounds: Bounds { least: self.least, most: self.most },
-            entries: T::ENTRIES,
-            doc: self.doc,
-            source: self.source,
-            choices: T::choices(),
-        }
-    }
-}
-
-/// Bounds of numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Bounds {
-    pub least: Option<(f64, Edge)>,
-    pub most: Option<(f64, Edge)>,
 }
 
 /// Description of a key, as text.

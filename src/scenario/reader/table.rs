@@ -9,7 +9,7 @@ use std::cell::RefCell;
 
 use super::explore::TableDoc;
 use super::node::{Node, Table, TomlValue};
-use super::param::{KeyDoc, Param};
+use super::param::{KeyDoc, KeySpec, Param};
 use super::readable::{Readable, ValueFault};
 use super::report::ReadingReport;
 use super::suggest::{alternatives, nearest};
@@ -92,11 +92,21 @@ impl<'a> TableReader<'a> {
 
     fn nested<C>(
         node: &Node,
-        (document, path, recorded): TablePlace<'_>,
+        place: TablePlace<'_>,
         report: &mut ReadingReport,
         read: impl FnOnce(&mut TableReader<'_>) -> C,
     ) -> (C, Readout) {
-        let mut reader = TableReader {
+        let mut reader = TableReader::begin(node, place, report);
+        let value = read(&mut reader);
+        (value, reader.finish())
+    }
+
+    fn begin(
+        node: &'a Node,
+        (document, path, recorded): TablePlace<'a>,
+        report: &'a mut ReadingReport,
+    ) -> TableReader<'a> {
+        TableReader {
             node,
             path,
             report,
@@ -107,11 +117,13 @@ impl<'a> TableReader<'a> {
             document,
             recorded,
             read: Readout::default(),
-        };
-        let value = read(&mut reader);
-        reader.refuse_unknown();
-        reader.read.probed.append(reader.probed.get_mut());
-        (value, reader.read)
+        }
+    }
+
+    fn finish(mut self) -> Readout {
+        self.refuse_unknown();
+        self.read.probed.append(self.probed.get_mut());
+        self.read
     }
 
     /// Returns the value of a key, or its default; after an error the default or the example.
@@ -121,64 +133,80 @@ impl<'a> TableReader<'a> {
     pub fn get<T: Readable>(&mut self, param: &Param<T>) -> T {
         let value = self.require(param).or_else(|| param.value.clone());
         let value = value.expect("a key read by `get` has a default or an example");
-        self.read.effective.insert(param.name.to_owned(), value.to_toml());
+        self.record(param.spec.name, value.to_toml());
         value
     }
 
     /// Returns the value like [`get`](Self::get), or `None` after an error, for keys that others depend on.
     pub fn require<T: Readable>(&mut self, param: &Param<T>) -> Option<T> {
-        let read = self.take(param);
-        if read.is_none() && param.required && !self.given(param.name) {
-            let example = param.value.as_ref().map(|v| format!("{} = {}", param.name, v.to_toml()));
-            self.report.fault(ValueFault {
-                span: self.node.span,
-                message: format!("{} lacks the key `{}`: {}", self.title(), param.name, param.doc),
-                label: format!("no `{}` here", param.name),
-                help: example.map(|e| format!("add, for example, `{e}`")),
-            });
-        }
-        if let Some(value) = &read {
-            self.read.effective.insert(param.name.to_owned(), value.to_toml());
+        let read = self.optional(param);
+        if read.is_none() && self.lacks(&param.spec) {
+            self.report_lack(&param.spec, param.value.as_ref().map(T::to_toml));
         }
         read
     }
 
     /// Returns the value of an optional key.
     pub fn optional<T: Readable>(&mut self, param: &Param<T>) -> Option<T> {
-        let read = self.take(param);
-        if let Some(value) = &read {
-            self.read.effective.insert(param.name.to_owned(), value.to_toml());
+        self.known.push(param.spec.name);
+        if !matches!(self.recorded, Recorded::Nothing) {
+            self.read.keys.push(param.describe(param.spec.name));
         }
-        read
+        let node = self.value_of(param.spec.name)?;
+        let read = T::read(node).and_then(|value| {
+            self.within_bounds(&param.spec, node, &value.numbers())?;
+            Ok(value)
+        });
+        match read {
+            Ok(value) => {
+                self.record(param.spec.name, value.to_toml());
+                Some(value)
+            }
+            Err(fault) => {
+                self.refuse(param.spec.name, node, fault);
+                None
+            }
+        }
     }
 
-    fn take<T: Readable>(&mut self, param: &Param<T>) -> Option<T> {
-        self.known.push(param.name);
-        if !matches!(self.recorded, Recorded::Nothing) {
-            self.read.keys.push(param.describe(param.name));
-        }
-        let node = self.entries()?.get(param.name).map(|entry| &entry.node)?;
-        let path = self.path_of(param.name);
-        let value = T::read(node).map_err(|mut fault| {
-            fault.message = fault.message.replace("{key}", &format!("`{path}`"));
-            if let TomlValue::String(word) = &node.value {
-                fault.help = renamed_word(&path, word).or(fault.help);
-            }
-            self.report.fault(fault);
+    fn lacks(&self, key: &KeySpec) -> bool {
+        key.required && !self.given(key.name)
+    }
+
+    fn report_lack(&mut self, key: &KeySpec, example: Option<toml::Value>) {
+        self.report.fault(ValueFault {
+            span: self.node.span,
+            message: format!("{} lacks the key `{}`: {}", self.title(), key.name, key.doc),
+            label: format!("no `{}` here", key.name),
+            help: example.map(|value| format!("add, for example, `{} = {value}`", key.name)),
         });
-        let value = value.ok()?;
-        if !param.is_finite(&value.numbers()) {
-            let message = format!("`{path}` must be finite");
-            self.report.fault(ValueFault::new(node, message, "endless"));
-            return None;
+    }
+
+    /// Keeps a value for the effective scenario.
+    fn record(&mut self, name: &str, value: toml::Value) {
+        self.read.effective.insert(name.to_owned(), value);
+    }
+
+    /// Checks the numbers of a value.
+    fn within_bounds(&self, key: &KeySpec, node: &Node, numbers: &[f64]) -> Result<(), ValueFault> {
+        if !key.is_finite(numbers) {
+            return Err(ValueFault::new(node, "{key} must be finite", "endless"));
         }
-        if !param.admits(&value.numbers()) {
-            let range = param.range().unwrap_or_default();
-            let message = format!("`{path}` must be {range}");
-            self.report.fault(ValueFault::new(node, message, "out of range"));
-            return None;
+        if !key.bounds.admits(numbers) {
+            let range = key.bounds.range().unwrap_or_default();
+            return Err(ValueFault::new(node, format!("{{key}} must be {range}"), "out of range"));
         }
-        Some(value)
+        Ok(())
+    }
+
+    /// Reports the reason why a value cannot be read.
+    fn refuse(&mut self, name: &str, node: &Node, mut fault: ValueFault) {
+        let path = self.path_of(name);
+        fault.message = fault.message.replace("{key}", &format!("`{path}`"));
+        if let TomlValue::String(word) = &node.value {
+            fault.help = renamed_word(&path, word).or(fault.help);
+        }
+        self.report.fault(fault);
     }
 
     /// Reads a table inside this one; if it is absent, `read` gets an empty one.
@@ -189,30 +217,32 @@ impl<'a> TableReader<'a> {
     ) -> C {
         self.known.push(name);
         let absent = Node { span: self.node.span, ..Node::empty_table() };
-        let written = self.entries().and_then(|t| t.get(name)).map(|entry| &entry.node);
-        let (value, readout) = match written {
-            Some(node) if node.as_table().is_none() => {
-                let path = self.path_of(name);
-                // Its keys are not missing, they are unreadable: say nothing more.
-                let place = self.place_of(name);
-                let (value, readout) =
-                    TableReader::nested(&absent, place, &mut ReadingReport::default(), read);
-                let mut fault = ValueFault::wrong_type(node, "a table");
-                fault.message = format!("`{path}` must be a table");
-                let below = format!("write `[{path}]` and its keys below it");
-                self.report.fault(fault.help(match leading_key(node, &readout.keys) {
-                    Some(key) => format!("did you mean `{path}.{key}`? Or {below}"),
-                    None => below,
-                }));
-                (value, readout)
-            }
-            written => {
-                let place = self.place_of(name);
-                TableReader::nested(written.unwrap_or(&absent), place, self.report, read)
-            }
+        let (written, place) = (self.value_of(name), self.place_of(name));
+        let table = written.filter(|node| node.as_table().is_some());
+        // Keys of a value that is no table are not missing, they are unreadable: say nothing more.
+        let mut unsaid = ReadingReport::default();
+        let report = match written.is_some() && table.is_none() {
+            true => &mut unsaid,
+            false => &mut *self.report,
         };
+        let (value, readout) = TableReader::nested(table.unwrap_or(&absent), place, report, read);
+        if let (Some(node), None) = (written, table) {
+            self.refuse_no_table(name, node, &readout.keys);
+        }
         self.keep(name, readout);
         value
+    }
+
+    /// Reports a value that should be a table with these keys.
+    fn refuse_no_table(&mut self, name: &str, node: &Node, keys: &[KeyDoc]) {
+        let path = self.path_of(name);
+        let mut fault = ValueFault::wrong_type(node, "a table");
+        fault.message = format!("`{path}` must be a table");
+        let below = format!("write `[{path}]` and its keys below it");
+        self.report.fault(fault.help(match leading_key(node, keys) {
+            Some(key) => format!("did you mean `{path}.{key}`? Or {below}"),
+            None => below,
+        }));
     }
 
     /// Reads a list of tables, `[[name]]`; returns `absent` if it is not written.
@@ -231,9 +261,7 @@ impl<'a> TableReader<'a> {
             &mut read,
         );
         self.know(name, true, readout);
-        let Some(node) = self.entries().and_then(|t| t.get(name)).map(|entry| &entry.node) else {
-            return absent;
-        };
+        let Some(node) = self.value_of(name) else { return absent };
         let items = match &node.value {
             TomlValue::Array(items) => items,
             _ => {
@@ -427,6 +455,10 @@ impl<'a> TableReader<'a> {
 
     fn entries(&self) -> Option<&'a Table> {
         self.node.as_table()
+    }
+
+    fn value_of(&self, name: &str) -> Option<&'a Node> {
+        self.entries()?.get(name).map(|entry| &entry.node)
     }
 
     fn path_of(&self, name: &str) -> String {
