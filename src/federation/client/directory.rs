@@ -43,8 +43,9 @@ struct LiveClient {
 }
 
 impl Directory {
-    /// Maximum number of idle actors of a run: a cohort that is sampled again finds its clients alive.
-    pub const LIVE: usize = 4_096;
+    /// Maximum number of idle actors of a run. A small cohort that is sampled again finds its clients alive; in a large
+    /// one an actor that is taken over costs less than another that is started.
+    pub const LIVE: usize = 256;
 
     pub fn new(
         simulation: Arc<SimulationContext>,

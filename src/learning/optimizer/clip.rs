@@ -6,6 +6,7 @@ use candle_core::{DType, Tensor, Var};
 use super::storage::lend;
 use crate::learning::LearningError;
 use crate::model::ops;
+use crate::numerics::wide::{WideWork, wide};
 
 /// Norm of all gradients of `vars` taken as one vector, summed in f64 in the order of `vars`.
 /// It is finite exactly when every entry is.
@@ -81,20 +82,37 @@ pub fn clip_factor(norm: f64, limit: f64) -> f64 {
     (limit / (norm + 1e-6)).min(1.0)
 }
 
-/// Sum of squares in f64: eight running sums, so that it vectorises, folded in fixed order.
+/// Returns the sum of squares in f64: eight running sums, added in fixed order.
 pub fn sum_of_squares(values: &[f32]) -> f64 {
-    let mut lanes = [0f64; 8];
-    let chunks = values.chunks_exact(8);
-    let rest = chunks.remainder();
-    for chunk in chunks {
-        for (lane, &v) in lanes.iter_mut().zip(chunk) {
-            *lane += f64::from(v) * f64::from(v);
+    wide(Squares(values))
+}
+
+struct Squares<'a>(&'a [f32]);
+
+impl WideWork for Squares<'_> {
+    type Answer = f64;
+
+    #[inline(always)]
+    fn run(self) -> f64 {
+        let mut sums = [0f64; 8];
+        let (chunks, rest) = self.0.as_chunks();
+        for chunk in chunks {
+            add_squares(&mut sums, chunk);
         }
+        // Zeros add nothing to sums that are not negative.
+        let mut last = [0f32; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        add_squares(&mut sums, &last);
+        sums.iter().sum()
     }
-    for (lane, &v) in lanes.iter_mut().zip(rest) {
-        *lane += f64::from(v) * f64::from(v);
+}
+
+#[inline(always)]
+fn add_squares(sums: &mut [f64; 8], values: &[f32; 8]) {
+    for at in 0..sums.len() {
+        let value = f64::from(values[at]);
+        sums[at] += value * value;
     }
-    lanes.iter().sum()
 }
 
 #[cfg(test)]
