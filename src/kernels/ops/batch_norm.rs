@@ -369,9 +369,12 @@ impl CustomOp3 for BatchNorm {
 #[cfg(test)]
 mod tests {
     use super::super::channel_moments::channel_moments;
-    use super::super::testing::{agree, agrees_everywhere, draw, finite_difference};
+    use super::super::testing::{
+        agree, agrees_everywhere, draw, finite_difference, values as values_of,
+    };
     use super::super::without_kernels;
     use super::*;
+    use crate::vectors::Vectors;
     use candle_core::Var;
 
     const EPS: f64 = 1e-5;
@@ -414,6 +417,34 @@ mod tests {
         let residual = draw("residual", (3, 2, 2, 5));
         let inputs = [&draw("x", (3, 2, 2, 5)), &draw("w", 5), &draw("b", 5), &residual];
         finite_difference(&inputs, |t| apply(t, Some(&fixed), false));
+    }
+
+    /// Over several blocks: the gradients are those without a rectifier, of the gradient below it.
+    #[test]
+    fn rectified_gradients_keep_their_bits() -> Result<()> {
+        let (rows, channels) = (700, 7);
+        let drawn = |name: &str| values_of(&draw(name, (rows, channels)));
+        let (x, y, g) = (drawn("x"), drawn("y"), drawn("g"));
+        let affine = values_of(&draw("affine", (2, channels)));
+        let moments = channel_moments(&draw("x", (rows, channels)))?;
+        let norm = |rectify| BatchNorm::of_batch(&moments, EPS, rectify);
+        let below: Vec<f32> =
+            y.iter().zip(&g).map(|(&y, &g)| if y > 0.0 { g } else { 0.0 }).collect();
+        let bits = |v: &[f32]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        for vectors in Vectors::ALL {
+            vectors.limit(|| -> Result<()> {
+                let wanted = norm(false)?.backward(&x, &affine, &y, &below, false);
+                for want_below in [false, true] {
+                    let found = norm(true)?.backward(&x, &affine, &y, &g, want_below);
+                    assert_eq!(bits(&found.input), bits(&wanted.input), "{vectors:?}");
+                    assert_eq!(bits(&found.affine), bits(&wanted.affine), "{vectors:?}");
+                    let expected = if want_below { &below[..] } else { &[] };
+                    assert_eq!(bits(&found.below), bits(expected), "{vectors:?}");
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     #[test]

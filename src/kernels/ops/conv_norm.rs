@@ -72,7 +72,7 @@ pub fn conv_norm(
     };
     let parameters = parameters.map(Tensor::clone);
     let result = Mutex::new(Some((y, shape)));
-    let op = ConvNorm { convolution, convolved, norm, scales, parameters, gradients, result };
+    let op = ConvNormOp { convolution, convolved, norm, scales, parameters, gradients, result };
     let y = match &residual {
         None => x.apply_op2(&operand, op),
         Some(residual) => x.apply_op3(&operand, residual, op),
@@ -80,7 +80,7 @@ pub fn conv_norm(
     Ok(Some((y?, moments)))
 }
 
-struct ConvNorm {
+struct ConvNormOp {
     convolution: Conv2d,
     /// Result of the convolution.
     convolved: Vec<f32>,
@@ -94,7 +94,7 @@ struct ConvNorm {
     result: Mutex<Option<(Vec<f32>, Shape)>>,
 }
 
-impl ConvNorm {
+impl ConvNormOp {
     fn take_result(&self) -> Result<(CpuStorage, Shape)> {
         match self.result.lock().take() {
             Some((y, shape)) => Ok((CpuStorage::F32(y), shape)),
@@ -130,7 +130,7 @@ impl ConvNorm {
     }
 }
 
-impl CustomOp2 for ConvNorm {
+impl CustomOp2 for ConvNormOp {
     fn name(&self) -> &'static str {
         "conv-norm"
     }
@@ -157,7 +157,7 @@ impl CustomOp2 for ConvNorm {
     }
 }
 
-impl CustomOp3 for ConvNorm {
+impl CustomOp3 for ConvNormOp {
     fn name(&self) -> &'static str {
         "conv-norm-residual"
     }

@@ -191,7 +191,9 @@ fn one_mut(all: &mut [f32], place: usize) -> &mut [f32] {
 mod tests {
     use super::super::testing::{draw, finite_difference, pass, values};
     use super::super::{conv2d, without_kernels};
+    use super::tiles::ToOutput;
     use super::*;
+    use crate::vectors::Vectors;
     use candle_core::{DType, Tensor};
 
     fn geometry(x: &[usize], outputs: usize, padding: usize) -> ConvolutionGeometry {
@@ -237,6 +239,64 @@ mod tests {
             .map(|wanted| tiles.backward(&x, &w, &x, wanted));
         assert_eq!((input.input, input.weight), (both.input, None));
         assert_eq!((weight.input, weight.weight), (None, both.weight));
+    }
+
+    /// Output and gradients of input and weight, in panels of one sum of the weight's gradient, added to zeros.
+    fn in_small_panels(of: &Winograd, x: &[f32], weight: &[f32], g: &[f32]) -> [Vec<f32>; 3] {
+        let ConvolutionGeometry { channels, outputs, .. } = of.0;
+        let (of_input, of_output) = (Tiles::of_input(&of.0), Tiles::of_output(&of.0));
+        let filters = filters(weight);
+        let (mut y, mut by_x) = (vec![0f32; g.len()], vec![0f32; x.len()]);
+        let mut of_filters = vec![0f32; PRODUCTS * (outputs * channels + APART)];
+        for panel in of.panels(of.few()) {
+            let rows = panel.len();
+            let (mut seen, mut products) = (Vec::new(), Vec::new());
+            let seen = room(&mut seen, rows * channels);
+            let products = room(&mut products, rows * outputs);
+            gather(&of_input, OfInput, panel.clone(), x, seen);
+            for place in 0..PRODUCTS {
+                let seen = Matrix::dense(one(seen, place), rows, channels);
+                let filter = Matrix::dense(one(&filters, place), outputs, channels).t();
+                MatrixMut::dense(one_mut(products, place), rows, outputs).set(1.0, seen, filter);
+            }
+            scatter(&of_output, ToOutput, panel.clone(), products, &mut y);
+            gather(&of_output, OfOutput, panel.clone(), g, products);
+            for place in 0..PRODUCTS {
+                let filter = Matrix::dense(one(&filters, place), outputs, channels);
+                let product = Matrix::dense(one(products, place), rows, outputs);
+                let tiles = Matrix::dense(one(seen, place), rows, channels);
+                let sum = one_mut(&mut of_filters, place);
+                MatrixMut::dense(sum, outputs, channels).add(1.0, product.t(), tiles);
+                MatrixMut::dense(one_mut(seen, place), rows, channels).set(1.0, product, filter);
+            }
+            scatter(&of_input, ToInput, panel, seen, &mut by_x);
+        }
+        [y, by_x, of_weight(&of_filters)]
+    }
+
+    #[test]
+    fn sizes_of_panels_do_not_show() {
+        let bits =
+            |all: [&[f32]; 3]| all.map(|v| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>());
+        // More tiles than a large panel of many channels, of odd and of even sizes; more panels than one of few.
+        for (shape, outputs) in [([9, 15, 16, 16], 496), ([40, 16, 17, 16], 16)] {
+            let geometry = geometry(&shape, outputs, 1);
+            let tiles = Winograd::of(geometry).unwrap();
+            let [height, width] = geometry.output();
+            let x = draw("x", shape.to_vec()).relu().unwrap();
+            let g = draw("g", (shape[0], height, width, outputs));
+            let (x, w, g) = (values(&x), values(&draw("w", (outputs, shape[3], 3, 3))), values(&g));
+            for vectors in Vectors::ALL {
+                vectors.limit(|| {
+                    let ConvolutionGradients { input, weight } =
+                        tiles.backward(&x, &w, &g, [true, true]);
+                    let (input, weight) = (input.unwrap(), weight.unwrap());
+                    let found = bits([&tiles.forward(&x, &w), &input, &weight]);
+                    let [y, by_x, by_w] = in_small_panels(&tiles, &x, &w, &g);
+                    assert!(found == bits([&y, &by_x, &by_w]), "{shape:?} {vectors:?}");
+                });
+            }
+        }
     }
 
     #[test]

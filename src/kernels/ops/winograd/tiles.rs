@@ -144,7 +144,7 @@ impl Change for ToInput {
 
 /// `A^T m A`, the pixels of the output.
 #[derive(Clone, Copy)]
-struct ToOutput;
+pub(super) struct ToOutput;
 
 impl Change for ToOutput {
     const SIDE: usize = 2;
