@@ -127,7 +127,7 @@ pub(super) struct BatchNormGradients {
 }
 
 impl BatchNorm {
-    /// Returns the norm of a batch with these moments of its own.
+    /// Returns the norm of a batch that has these moments.
     pub fn of_batch(moments: &ChannelMoments, eps: f64, rectify: bool) -> Result<BatchNorm> {
         let inverse_deviation = |v: f32| (1.0 / (f64::from(v) + eps).sqrt()) as f32;
         let rstd = moments.variance.to_vec1()?.into_iter().map(inverse_deviation).collect();

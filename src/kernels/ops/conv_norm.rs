@@ -1,9 +1,9 @@
 //! A convolution, the batch norm behind it, and what may follow that, as one op of a training pass.
 //!
-//! Bits of the value and of all gradients are those of [`conv2d`](super::conv2d()), [`channel_moments`](
-//! super::channel_moments()) and [`batch_norm`](super::batch_norm()). As one op the result of the convolution is no node
-//! of candle's graph, whose gradient would be zeros first and a sum then: four passes over the largest tensors of a
-//! network.
+//! Bits of the value and of all gradients are those of [`conv2d`](super::conv2d()),
+//! [`channel_moments`](super::channel_moments()) and [`batch_norm`](super::batch_norm()). As one op the result of the
+//! convolution is no node of candle's graph, whose gradient would be zeros first and a sum then: four passes over the
+//! largest tensors of a network.
 
 use parking_lot::Mutex;
 
@@ -29,9 +29,9 @@ pub struct ConvNormLayers<'a> {
     pub affine: ChannelAffine<'a>,
 }
 
-/// Convolves `x` `(b, h, w, c)`, normalizes by the batch's own moments, adds `residual`, and rectifies if `rectify`.
+/// Convolves and normalizes `x` `(b, h, w, c)`, adds `residual`, and rectifies if `rectify`.
 ///
-/// Returns the result `(b, h', w', out)` and the moments of the convolution's result; `None` where the kernels do not
+/// The norm is by the moments of this batch. Returns the result `(b, h', w', out)` and the moments of the convolution's result; `None` where the kernels do not
 /// serve an operand, no parameter trains, or shapes do not fit: the ops compute the same there, or say what is wrong.
 ///
 /// # Errors
@@ -102,7 +102,9 @@ impl ConvNormOp {
         }
     }
 
-    /// Returns the gradient of `x` and, where it is wanted, that below the rectifier; hands over those of parameters.
+    /// Returns the gradient of `x` and, where it is wanted, that below the rectifier.
+    ///
+    /// Hands over those of parameters.
     fn backward(
         &self,
         x: &Tensor,
@@ -222,7 +224,7 @@ mod tests {
         batch_norm(&x, affine, BatchNormStatistics::Batch(&own), t.get(4), rectify)
     }
 
-    /// Windows that go by tiles and others, with and without a residual and a rectifier, for every instruction set.
+    /// In tiles and not, with and without a residual and a rectifier, for every instruction set.
     #[test]
     fn bits_are_those_of_the_layers() {
         for (channels, outputs, kernel, stride) in [(16, 32, 3, 1), (3, 5, 3, 2), (4, 6, 1, 2)] {

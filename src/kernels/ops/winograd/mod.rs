@@ -241,7 +241,7 @@ mod tests {
         assert_eq!((weight.input, weight.weight), (None, both.weight));
     }
 
-    /// Output and gradients of input and weight, in panels of one sum of the weight's gradient, added to zeros.
+    /// Output and gradients of input and weight, in small panels and added to zeros.
     fn in_small_panels(of: &Winograd, x: &[f32], weight: &[f32], g: &[f32]) -> [Vec<f32>; 3] {
         let ConvolutionGeometry { channels, outputs, .. } = of.0;
         let (of_input, of_output) = (Tiles::of_input(&of.0), Tiles::of_output(&of.0));

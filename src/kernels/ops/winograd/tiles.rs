@@ -226,9 +226,9 @@ pub(super) fn scatter<C: Change>(
     wide(Scatter { tiles, change, range, places, images });
 }
 
-/// Changes 16 matrices `(tiles, channels)` and appends the lines of pixels that come out; the tiles fill whole lines.
+/// Changes 16 matrices `(tiles, channels)` and appends the lines of pixels that come out.
 ///
-/// Bits are those of adding to zeros, which have no sign.
+/// The tiles fill whole lines. Bits are those of adding to zeros, which have no sign.
 pub(super) fn append_lines(
     tiles: &Tiles,
     range: Range<usize>,
