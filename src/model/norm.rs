@@ -72,9 +72,19 @@ impl Norm {
         NormInput { input: input.clone(), running_mean, running_variance }
     }
 
+    /// Returns scale and shift.
+    pub fn affine(&self) -> ChannelAffine<'_> {
+        ChannelAffine { weight: &self.weight, bias: &self.bias, eps: self.eps }
+    }
+
+    /// Moves the running statistics by the moments of a batch.
+    pub fn update(&self, batch: &ChannelMoments) -> Result<()> {
+        self.running.lock().update(batch)
+    }
+
     /// Normalizes `x` `(.., c)`, adds the shortcut, and rectifies if asked to.
     pub fn forward(&self, x: &Tensor, shortcut: Option<&Tensor>, rectify: bool) -> Result<Tensor> {
-        let affine = ChannelAffine { weight: &self.weight, bias: &self.bias, eps: self.eps };
+        let affine = self.affine();
         let mut running = self.running.lock();
         if self.trains {
             let moments = ops::channel_moments(x)?;

@@ -10,9 +10,10 @@
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor, bail};
 
 use super::channel_moments::ChannelMoments;
-use super::relu::{below, relu};
+use super::relu::relu;
 use super::stock;
-use super::storage::{lend, served, tensor_like, values, wide_type};
+use super::storage::{lent, served, tensor_like, values, wide_type};
+use crate::wide::{WideWork, wide};
 
 /// Statistics that normalize `x`.
 #[derive(Clone, Copy, Debug)]
@@ -66,13 +67,8 @@ pub fn batch_norm(
     {
         return composition(x, affine, statistics, residual, rectify);
     }
-    let inverse_deviation = |v: f32| (1.0 / (f64::from(v) + eps).sqrt()) as f32;
-    let op = BatchNorm {
-        mean: moments.mean.to_vec1()?,
-        rstd: moments.variance.to_vec1()?.into_iter().map(inverse_deviation).collect(),
-        through_moments: matches!(statistics, BatchNormStatistics::Batch(_)),
-        rectify,
-    };
+    let through_moments = matches!(statistics, BatchNormStatistics::Batch(_));
+    let op = BatchNorm { through_moments, ..BatchNorm::of_batch(moments, eps, rectify)? };
     // One operand of both, since an op takes three.
     let affine = Tensor::stack(&[weight, bias], 0)?;
     let x = x.contiguous()?;
@@ -112,7 +108,7 @@ fn composition(
     if rectify { relu(&y) } else { Ok(y) }?.to_dtype(x.dtype())
 }
 
-struct BatchNorm {
+pub(super) struct BatchNorm {
     mean: Vec<f32>,
     rstd: Vec<f32>,
     /// True if the moments are the batch's own, so that the gradient goes through them.
@@ -121,18 +117,30 @@ struct BatchNorm {
 }
 
 /// The gradients of everything.
-struct BatchNormGradients {
+pub(super) struct BatchNormGradients {
     /// Gradient of the input, in the shape of `x`.
-    input: Vec<f32>,
+    pub input: Vec<f32>,
     /// Weight, then bias.
-    affine: Vec<f32>,
-    /// Gradient below the rectifier, which is the residual's. Empty without a rectifier, where it equals the incoming
-    /// gradient.
-    below: Vec<f32>,
+    pub affine: Vec<f32>,
+    /// Gradient below the rectifier, which is the residual's; empty where it is not wanted.
+    pub below: Vec<f32>,
 }
 
 impl BatchNorm {
-    fn forward(&self, x: &[f32], affine: &[f32], residual: Option<&[f32]>) -> Vec<f32> {
+    /// Returns the norm of a batch that has these moments.
+    pub fn of_batch(moments: &ChannelMoments, eps: f64, rectify: bool) -> Result<BatchNorm> {
+        let inverse_deviation = |v: f32| (1.0 / (f64::from(v) + eps).sqrt()) as f32;
+        let rstd = moments.variance.to_vec1()?.into_iter().map(inverse_deviation).collect();
+        Ok(BatchNorm { mean: moments.mean.to_vec1()?, rstd, through_moments: true, rectify })
+    }
+
+    /// Returns true if negative sums become zero.
+    pub fn rectifies(&self) -> bool {
+        self.rectify
+    }
+
+    /// Returns the result for rows of `x`; `affine` are all weights, then all biases.
+    pub fn forward(&self, x: &[f32], affine: &[f32], residual: Option<&[f32]>) -> Vec<f32> {
         let channels = self.mean.len();
         let (weight, bias) = affine.split_at(channels);
         let scale: Vec<f32> = weight.iter().zip(&self.rstd).map(|(w, r)| w * r).collect();
@@ -157,46 +165,87 @@ impl BatchNorm {
         if self.rectify && y < 0.0 { 0.0 } else { y }
     }
 
-    fn backward(&self, x: &[f32], affine: &[f32], y: &[f32], g: &[f32]) -> BatchNormGradients {
+    /// Returns the gradients of input and parameters, and that below the rectifier if it is wanted.
+    ///
+    /// It may be wanted only where there is a rectifier.
+    pub fn backward(
+        &self,
+        x: &[f32],
+        affine: &[f32],
+        y: &[f32],
+        g: &[f32],
+        want_below: bool,
+    ) -> BatchNormGradients {
         let channels = self.mean.len();
-        let below = if self.rectify { below(y, g) } else { Vec::new() };
-        let u = if self.rectify { &below[..] } else { g };
-        let mut input = Vec::with_capacity(x.len());
-        let sums = self.sums(x, u);
+        let mut below = Vec::with_capacity(if want_below { x.len() } else { 0 });
+        let sums = self.sums(x, y, g, want_below.then_some(&mut below));
         let (by_weight, by_bias) = sums.split_at(channels);
         let count = (x.len() / channels) as f32;
         let share = |sum: &f32| if self.through_moments { sum / count } else { 0.0 };
         let mean_u: Vec<f32> = by_bias.iter().map(share).collect();
         let mean_uz: Vec<f32> = by_weight.iter().map(share).collect();
         let scale: Vec<f32> = affine.iter().zip(&self.rstd).map(|(w, r)| w * r).collect();
-        for (x, u) in x.chunks_exact(channels).zip(u.chunks_exact(channels)) {
-            let moments = self.mean.iter().zip(&self.rstd);
-            let each = x.iter().zip(u).zip(moments).zip(&scale).zip(mean_u.iter().zip(&mean_uz));
-            input.extend(each.map(
-                |((((&x, &u), (&mean, &rstd)), &scale), (&mean_u, &mean_uz))| {
-                    scale * (u - mean_u - (x - mean) * rstd * mean_uz)
-                },
-            ));
+        let means = [&mean_u[..], &mean_uz];
+        let mut input = Vec::with_capacity(x.len());
+        if self.rectify && !want_below {
+            let rows = x.chunks_exact(channels).zip(g.chunks_exact(channels));
+            for ((x, g), y) in rows.zip(y.chunks_exact(channels)) {
+                let u = y.iter().zip(g).map(|(&y, &g)| if y > 0.0 { g } else { 0.0 });
+                self.append_by_x(&mut input, x, u, &scale, means);
+            }
+        } else {
+            let u = if want_below { &below[..] } else { g };
+            for (x, u) in x.chunks_exact(channels).zip(u.chunks_exact(channels)) {
+                self.append_by_x(&mut input, x, u.iter().copied(), &scale, means);
+            }
         }
         BatchNormGradients { input, affine: sums, below }
     }
 
+    /// Appends the gradient of a row of the input, from those below the rectifier.
+    #[inline(always)]
+    fn append_by_x(
+        &self,
+        to: &mut Vec<f32>,
+        x: &[f32],
+        u: impl Iterator<Item = f32>,
+        scale: &[f32],
+        [mean_u, mean_uz]: [&[f32]; 2],
+    ) {
+        let moments = self.mean.iter().zip(&self.rstd);
+        let each = x.iter().zip(u).zip(moments).zip(scale).zip(mean_u.iter().zip(mean_uz));
+        to.extend(each.map(|((((&x, u), (&mean, &rstd)), &scale), (&mean_u, &mean_uz))| {
+            scale * (u - mean_u - (x - mean) * rstd * mean_uz)
+        }));
+    }
+
     /// `sum u z` and `sum u` of every channel, in blocks, so that long sums lose no digits.
-    fn sums(&self, x: &[f32], u: &[f32]) -> Vec<f32> {
+    ///
+    /// Appends `u`, the gradient below the rectifier, to `below`.
+    fn sums(&self, x: &[f32], y: &[f32], g: &[f32], mut below: Option<&mut Vec<f32>>) -> Vec<f32> {
         const BLOCK: usize = 256;
         let channels = self.mean.len();
         let (mut by_weight, mut by_bias) = (vec![0f64; channels], vec![0f64; channels]);
         let (mut uz, mut all) = (vec![0f32; channels], vec![0f32; channels]);
-        for (x, u) in x.chunks(BLOCK * channels).zip(u.chunks(BLOCK * channels)) {
+        let mut block = Vec::new();
+        for start in (0..x.len()).step_by(BLOCK * channels) {
+            let range = start..(start + BLOCK * channels).min(x.len());
+            let (x, g) = (&x[range.clone()], &g[range.clone()]);
             uz.fill(0.0);
             all.fill(0.0);
-            for (x, u) in x.chunks_exact(channels).zip(u.chunks_exact(channels)) {
-                let sums = uz.iter_mut().zip(&mut all);
-                for (((&x, &u), &mean), (uz, all)) in x.iter().zip(u).zip(&self.mean).zip(sums) {
-                    *uz += u * (x - mean);
-                    *all += u;
-                }
-            }
+            let u = if self.rectify {
+                let to = below.as_deref_mut().unwrap_or_else(|| {
+                    block.clear();
+                    &mut block
+                });
+                let from = to.len();
+                let rectified = y[range].iter().zip(g);
+                to.extend(rectified.map(|(&y, &g)| if y > 0.0 { g } else { 0.0 }));
+                &to[from..]
+            } else {
+                g
+            };
+            wide(BlockSums { x, u, mean: &self.mean, uz: &mut uz, all: &mut all });
             for ((total, &uz), &rstd) in by_weight.iter_mut().zip(&uz).zip(&self.rstd) {
                 *total += f64::from(uz * rstd);
             }
@@ -212,9 +261,38 @@ impl BatchNorm {
         x: &Tensor,
         affine: &Tensor,
         y: &Tensor,
-        g: &Tensor,
+        (g, want_below): (&Tensor, bool),
     ) -> Result<BatchNormGradients> {
-        lend(x, |x| lend(affine, |a| lend(y, |y| lend(g, |g| Ok(self.backward(x, a, y, g))))))
+        let (x, affine, y, g) =
+            (x.contiguous()?, affine.contiguous()?, y.contiguous()?, g.contiguous()?);
+        let (x, affine, y, g) = (lent(&x)?, lent(&affine)?, lent(&y)?, lent(&g)?);
+        Ok(self.backward(&x, &affine, &y, &g, want_below))
+    }
+}
+
+/// `sum u (x - mean)` and `sum u` of every channel over the rows of a block.
+struct BlockSums<'a> {
+    x: &'a [f32],
+    u: &'a [f32],
+    mean: &'a [f32],
+    uz: &'a mut [f32],
+    all: &'a mut [f32],
+}
+
+impl WideWork for BlockSums<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let BlockSums { x, u, mean, uz, all } = self;
+        let channels = mean.len();
+        for (x, u) in x.chunks_exact(channels).zip(u.chunks_exact(channels)) {
+            let sums = uz.iter_mut().zip(all.iter_mut());
+            for (((&x, &u), &mean), (uz, all)) in x.iter().zip(u).zip(mean).zip(sums) {
+                *uz += u * (x - mean);
+                *all += u;
+            }
+        }
     }
 }
 
@@ -242,7 +320,7 @@ impl CustomOp2 for BatchNorm {
         g: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
         let BatchNormGradients { input, affine: of_affine, .. } =
-            self.gradients(x, affine, result, g)?;
+            self.gradients(x, affine, result, (g, false))?;
         let input = x.track_op().then(|| tensor_like(input, x)).transpose()?;
         Ok((input, affine.track_op().then(|| tensor_like(of_affine, affine)).transpose()?))
     }
@@ -276,7 +354,7 @@ impl CustomOp3 for BatchNorm {
         g: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let BatchNormGradients { input, affine: of_affine, below } =
-            self.gradients(x, affine, result, g)?;
+            self.gradients(x, affine, result, (g, self.rectify && residual.track_op()))?;
         let input = x.track_op().then(|| tensor_like(input, x)).transpose()?;
         let of_affine = affine.track_op().then(|| tensor_like(of_affine, affine)).transpose()?;
         let of_residual = match (residual.track_op(), self.rectify) {
@@ -291,9 +369,12 @@ impl CustomOp3 for BatchNorm {
 #[cfg(test)]
 mod tests {
     use super::super::channel_moments::channel_moments;
-    use super::super::testing::{agree, agrees_everywhere, draw, finite_difference};
+    use super::super::testing::{
+        agree, agrees_everywhere, draw, finite_difference, values as values_of,
+    };
     use super::super::without_kernels;
     use super::*;
+    use crate::vectors::Vectors;
     use candle_core::Var;
 
     const EPS: f64 = 1e-5;
@@ -336,6 +417,34 @@ mod tests {
         let residual = draw("residual", (3, 2, 2, 5));
         let inputs = [&draw("x", (3, 2, 2, 5)), &draw("w", 5), &draw("b", 5), &residual];
         finite_difference(&inputs, |t| apply(t, Some(&fixed), false));
+    }
+
+    /// Over several blocks: the gradients are those without a rectifier, of the gradient below it.
+    #[test]
+    fn rectified_gradients_keep_their_bits() -> Result<()> {
+        let (rows, channels) = (700, 7);
+        let drawn = |name: &str| values_of(&draw(name, (rows, channels)));
+        let (x, y, g) = (drawn("x"), drawn("y"), drawn("g"));
+        let affine = values_of(&draw("affine", (2, channels)));
+        let moments = channel_moments(&draw("x", (rows, channels)))?;
+        let norm = |rectify| BatchNorm::of_batch(&moments, EPS, rectify);
+        let below: Vec<f32> =
+            y.iter().zip(&g).map(|(&y, &g)| if y > 0.0 { g } else { 0.0 }).collect();
+        let bits = |v: &[f32]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        for vectors in Vectors::ALL {
+            vectors.limit(|| -> Result<()> {
+                let wanted = norm(false)?.backward(&x, &affine, &y, &below, false);
+                for want_below in [false, true] {
+                    let found = norm(true)?.backward(&x, &affine, &y, &g, want_below);
+                    assert_eq!(bits(&found.input), bits(&wanted.input), "{vectors:?}");
+                    assert_eq!(bits(&found.affine), bits(&wanted.affine), "{vectors:?}");
+                    let expected = if want_below { &below[..] } else { &[] };
+                    assert_eq!(bits(&found.below), bits(expected), "{vectors:?}");
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     #[test]

@@ -30,16 +30,7 @@ pub fn channel_moments(x: &Tensor) -> Result<ChannelMoments> {
         bail!("batch norm: the moments of an empty batch {:?} are not defined", x.shape());
     }
     let rows = x.elem_count() / channels;
-    if served(&[x]) {
-        let (mean, variance) = lend(x, |x| Ok(moments(x, channels)))?;
-        let tensor = |values: Vec<f64>| {
-            let values: Vec<f32> = values.into_iter().map(|v| v as f32).collect();
-            Tensor::from_vec(values, channels, &Device::Cpu)
-        };
-        Ok(ChannelMoments { mean: tensor(mean)?, variance: tensor(variance)?, rows })
-    } else {
-        composition(x, channels, rows)
-    }
+    if served(&[x]) { lend(x, |x| moments_of(x, channels)) } else { composition(x, channels, rows) }
 }
 
 /// Returns means and biased variances `(2, c)` of `x` `(.., c)`, with a gradient.
@@ -58,6 +49,20 @@ pub fn differentiable_moments(x: &Tensor) -> Result<Tensor> {
     }
     let (mean, variance) = composed_moments(x, channels)?;
     Tensor::stack(&[mean, variance], 0)
+}
+
+/// Returns the moments of rows of as many channels.
+pub(super) fn moments_of(x: &[f32], channels: usize) -> Result<ChannelMoments> {
+    let (mean, variance) = moments(x, channels);
+    let tensor = |values: Vec<f64>| {
+        let values: Vec<f32> = values.into_iter().map(|v| v as f32).collect();
+        Tensor::from_vec(values, channels, &Device::Cpu)
+    };
+    Ok(ChannelMoments {
+        mean: tensor(mean)?,
+        variance: tensor(variance)?,
+        rows: x.len() / channels,
+    })
 }
 
 fn composition(x: &Tensor, channels: usize, rows: usize) -> Result<ChannelMoments> {

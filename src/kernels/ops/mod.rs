@@ -76,6 +76,7 @@ mod bundle;
 mod by_row;
 mod channel_moments;
 mod conv2d;
+mod conv_norm;
 mod conv_transpose2d;
 mod cross_entropy;
 mod elementary;
@@ -116,6 +117,7 @@ pub use attention::{attention, attention_at, grouped_attention, grouped_attentio
 pub use batch_norm::{BatchNormStatistics, ChannelAffine, batch_norm};
 pub use by_row::{scale_rows, shift_rows};
 pub use channel_moments::{ChannelMoments, channel_moments, differentiable_moments};
+pub use conv_norm::{ConvNormLayers, conv_norm};
 pub use conv_transpose2d::conv_transpose2d;
 pub use conv2d::conv2d;
 pub use cross_entropy::{cross_entropy, grouped_cross_entropy};

@@ -11,10 +11,13 @@
 mod filters;
 mod tiles;
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use filters::{filters, of_weight};
-use tiles::{APART, LANES, OfInput, OfOutput, PRODUCTS, Tiles, ToInput, ToOutput, gather, scatter};
+use tiles::{
+    APART, LANES, OfInput, OfOutput, PRODUCTS, Tiles, ToInput, append_lines, gather, scatter,
+};
 
 use super::matrix::{Matrix, MatrixMut};
 use super::unfold::ConvolutionGeometry;
@@ -22,8 +25,20 @@ use super::unfold::ConvolutionGeometry;
 /// Values of transformed tiles held at a time, of the input and of the output together (4 MB).
 const PANEL: usize = 1 << 20;
 
-/// Tiles of a product at least, so that packing the weight is a small part of it.
+/// Tiles of a sum of the weight's gradient at least. How tiles are divided among sums shows in its bits.
 const FEW: usize = 128;
+
+/// Tiles of the other products at least, while their panel is no larger than [`LARGE`]: packing the weight is then a
+/// small part of the work.
+const MANY: usize = 512;
+
+/// Values of a panel of [`MANY`] tiles (16 MB).
+const LARGE: usize = 1 << 22;
+
+thread_local! {
+    /// Transformed tiles of the input and of the output, of any values.
+    static ROOM: RefCell<[Vec<f32>; 2]> = RefCell::default();
+}
 
 /// A convolution that is done in tiles.
 #[derive(Clone, Copy, Debug)]
@@ -55,22 +70,23 @@ impl Winograd {
         let [height, width] = self.0.output();
         let (of_input, of_output) = (Tiles::of_input(&self.0), Tiles::of_output(&self.0));
         let filters = filters(weight);
-        let mut y = vec![0f32; samples * height * width * outputs];
-        let (mut seen, mut products) = (Vec::new(), Vec::new());
-        for panel in self.panels() {
-            let rows = panel.len();
-            let seen = room(&mut seen, rows * channels);
-            let products = room(&mut products, rows * outputs);
-            gather(&of_input, OfInput, panel.clone(), x, seen);
-            for place in 0..PRODUCTS {
-                MatrixMut::dense(one_mut(products, place), rows, outputs).set(
-                    1.0,
-                    Matrix::dense(one(seen, place), rows, channels),
-                    Matrix::dense(one(&filters, place), outputs, channels).t(),
-                );
+        let mut y = Vec::with_capacity(samples * height * width * outputs);
+        ROOM.with_borrow_mut(|[seen, products]| {
+            for panel in self.panels(self.many().next_multiple_of(of_output.grid[1])) {
+                let rows = panel.len();
+                let seen = room(seen, rows * channels);
+                let products = room(products, rows * outputs);
+                gather(&of_input, OfInput, panel.clone(), x, seen);
+                for place in 0..PRODUCTS {
+                    MatrixMut::dense(one_mut(products, place), rows, outputs).set(
+                        1.0,
+                        Matrix::dense(one(seen, place), rows, channels),
+                        Matrix::dense(one(&filters, place), outputs, channels).t(),
+                    );
+                }
+                append_lines(&of_output, panel, products, &mut y);
             }
-            scatter(&of_output, ToOutput, panel, products, &mut y);
-        }
+        });
         y
     }
 
@@ -86,44 +102,66 @@ impl Winograd {
         let (of_input, of_output) = (Tiles::of_input(&self.0), Tiles::of_output(&self.0));
         let mut input = wanted[0].then(|| (filters(weight), vec![0f32; x.len()]));
         let mut of_filters = wanted[1].then(|| vec![0f32; PRODUCTS * (outputs * channels + APART)]);
-        let (mut seen, mut products) = (Vec::new(), Vec::new());
-        for panel in self.panels() {
-            let rows = panel.len();
-            let seen = room(&mut seen, rows * channels);
-            let products = room(&mut products, rows * outputs);
-            gather(&of_output, OfOutput, panel.clone(), g, products);
-            if let Some(of_filters) = &mut of_filters {
-                gather(&of_input, OfInput, panel.clone(), x, seen);
-                for place in 0..PRODUCTS {
-                    MatrixMut::dense(one_mut(of_filters, place), outputs, channels).add(
-                        1.0,
-                        Matrix::dense(one(products, place), rows, outputs).t(),
-                        Matrix::dense(one(seen, place), rows, channels),
-                    );
+        ROOM.with_borrow_mut(|[seen, products]| {
+            for panel in self.panels(self.many()) {
+                let rows = panel.len();
+                let seen = room(seen, rows * channels);
+                let products = room(products, rows * outputs);
+                gather(&of_output, OfOutput, panel.clone(), g, products);
+                if let Some(of_filters) = &mut of_filters {
+                    gather(&of_input, OfInput, panel.clone(), x, seen);
+                    self.add_of_filters(of_filters, products, seen, rows);
+                }
+                if let Some((filters, gradient)) = &mut input {
+                    for place in 0..PRODUCTS {
+                        MatrixMut::dense(one_mut(seen, place), rows, channels).set(
+                            1.0,
+                            Matrix::dense(one(products, place), rows, outputs),
+                            Matrix::dense(one(filters, place), outputs, channels),
+                        );
+                    }
+                    scatter(&of_input, ToInput, panel, seen, gradient);
                 }
             }
-            if let Some((filters, gradient)) = &mut input {
-                for place in 0..PRODUCTS {
-                    MatrixMut::dense(one_mut(seen, place), rows, channels).set(
-                        1.0,
-                        Matrix::dense(one(products, place), rows, outputs),
-                        Matrix::dense(one(filters, place), outputs, channels),
-                    );
-                }
-                scatter(&of_input, ToInput, panel, seen, gradient);
-            }
-        }
+        });
         ConvolutionGradients {
             input: input.map(|(_, gradient)| gradient),
             weight: of_filters.map(|gradient| of_weight(&gradient)),
         }
     }
 
-    /// Returns all tiles, in panels.
-    fn panels(&self) -> impl Iterator<Item = Range<usize>> {
+    /// Adds the sums over a panel of `rows` tiles to the gradient of the filters.
+    fn add_of_filters(&self, of_filters: &mut [f32], products: &[f32], seen: &[f32], rows: usize) {
+        let ConvolutionGeometry { channels, outputs, .. } = self.0;
+        for place in 0..PRODUCTS {
+            let (products, seen) = (one(products, place), one(seen, place));
+            for from in (0..rows).step_by(self.few()) {
+                let count = self.few().min(rows - from);
+                MatrixMut::dense(one_mut(of_filters, place), outputs, channels).add(
+                    1.0,
+                    Matrix::dense(&products[from * outputs..], count, outputs).t(),
+                    Matrix::dense(&seen[from * channels..], count, channels),
+                );
+            }
+        }
+    }
+
+    /// Returns the tiles of a sum of the weight's gradient.
+    fn few(&self) -> usize {
+        (PANEL / (PRODUCTS * (self.0.channels + self.0.outputs))).max(FEW)
+    }
+
+    /// Returns the tiles of a panel: those of one or of several sums.
+    fn many(&self) -> usize {
+        let few = self.few();
+        let largest = LARGE / (PRODUCTS * (self.0.channels + self.0.outputs));
+        few * (MANY.min(largest) / few).max(1)
+    }
+
+    /// Returns all tiles, in panels of `step`.
+    fn panels(&self, step: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let [down, across] = Tiles::of_output(&self.0).grid;
         let tiles = self.0.samples * down * across;
-        let step = (PANEL / (PRODUCTS * (self.0.channels + self.0.outputs))).max(FEW);
         (0..tiles).step_by(step).map(move |from| from..(from + step).min(tiles))
     }
 }
@@ -153,7 +191,9 @@ fn one_mut(all: &mut [f32], place: usize) -> &mut [f32] {
 mod tests {
     use super::super::testing::{draw, finite_difference, pass, values};
     use super::super::{conv2d, without_kernels};
+    use super::tiles::ToOutput;
     use super::*;
+    use crate::vectors::Vectors;
     use candle_core::{DType, Tensor};
 
     fn geometry(x: &[usize], outputs: usize, padding: usize) -> ConvolutionGeometry {
@@ -199,6 +239,64 @@ mod tests {
             .map(|wanted| tiles.backward(&x, &w, &x, wanted));
         assert_eq!((input.input, input.weight), (both.input, None));
         assert_eq!((weight.input, weight.weight), (None, both.weight));
+    }
+
+    /// Output and gradients of input and weight, in small panels and added to zeros.
+    fn in_small_panels(of: &Winograd, x: &[f32], weight: &[f32], g: &[f32]) -> [Vec<f32>; 3] {
+        let ConvolutionGeometry { channels, outputs, .. } = of.0;
+        let (of_input, of_output) = (Tiles::of_input(&of.0), Tiles::of_output(&of.0));
+        let filters = filters(weight);
+        let (mut y, mut by_x) = (vec![0f32; g.len()], vec![0f32; x.len()]);
+        let mut of_filters = vec![0f32; PRODUCTS * (outputs * channels + APART)];
+        for panel in of.panels(of.few()) {
+            let rows = panel.len();
+            let (mut seen, mut products) = (Vec::new(), Vec::new());
+            let seen = room(&mut seen, rows * channels);
+            let products = room(&mut products, rows * outputs);
+            gather(&of_input, OfInput, panel.clone(), x, seen);
+            for place in 0..PRODUCTS {
+                let seen = Matrix::dense(one(seen, place), rows, channels);
+                let filter = Matrix::dense(one(&filters, place), outputs, channels).t();
+                MatrixMut::dense(one_mut(products, place), rows, outputs).set(1.0, seen, filter);
+            }
+            scatter(&of_output, ToOutput, panel.clone(), products, &mut y);
+            gather(&of_output, OfOutput, panel.clone(), g, products);
+            for place in 0..PRODUCTS {
+                let filter = Matrix::dense(one(&filters, place), outputs, channels);
+                let product = Matrix::dense(one(products, place), rows, outputs);
+                let tiles = Matrix::dense(one(seen, place), rows, channels);
+                let sum = one_mut(&mut of_filters, place);
+                MatrixMut::dense(sum, outputs, channels).add(1.0, product.t(), tiles);
+                MatrixMut::dense(one_mut(seen, place), rows, channels).set(1.0, product, filter);
+            }
+            scatter(&of_input, ToInput, panel, seen, &mut by_x);
+        }
+        [y, by_x, of_weight(&of_filters)]
+    }
+
+    #[test]
+    fn sizes_of_panels_do_not_show() {
+        let bits =
+            |all: [&[f32]; 3]| all.map(|v| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>());
+        // More tiles than a large panel of many channels, of odd and of even sizes; more panels than one of few.
+        for (shape, outputs) in [([9, 15, 16, 16], 496), ([40, 16, 17, 16], 16)] {
+            let geometry = geometry(&shape, outputs, 1);
+            let tiles = Winograd::of(geometry).unwrap();
+            let [height, width] = geometry.output();
+            let x = draw("x", shape.to_vec()).relu().unwrap();
+            let g = draw("g", (shape[0], height, width, outputs));
+            let (x, w, g) = (values(&x), values(&draw("w", (outputs, shape[3], 3, 3))), values(&g));
+            for vectors in Vectors::ALL {
+                vectors.limit(|| {
+                    let ConvolutionGradients { input, weight } =
+                        tiles.backward(&x, &w, &g, [true, true]);
+                    let (input, weight) = (input.unwrap(), weight.unwrap());
+                    let found = bits([&tiles.forward(&x, &w), &input, &weight]);
+                    let [y, by_x, by_w] = in_small_panels(&tiles, &x, &w, &g);
+                    assert!(found == bits([&y, &by_x, &by_w]), "{shape:?} {vectors:?}");
+                });
+            }
+        }
     }
 
     #[test]

@@ -226,6 +226,71 @@ pub(super) fn scatter<C: Change>(
     wide(Scatter { tiles, change, range, places, images });
 }
 
+/// Changes 16 matrices `(tiles, channels)` and appends the lines of pixels that come out.
+///
+/// The tiles fill whole lines. Bits are those of adding to zeros, which have no sign.
+pub(super) fn append_lines(
+    tiles: &Tiles,
+    range: Range<usize>,
+    places: &[f32],
+    images: &mut Vec<f32>,
+) {
+    let [height, width, channels] = tiles.image;
+    let [down, across] = tiles.grid;
+    let mut lines = vec![0f32; 2 * 2 * across * channels];
+    let first = range.start;
+    for start in range.clone().step_by(across) {
+        let rows = start - first..start - first + across;
+        wide(TileLines {
+            rows,
+            apart: range.len() * channels + APART,
+            places,
+            channels,
+            lines: &mut lines,
+        });
+        let top = start / across % down * 2;
+        for line in lines.chunks_exact(2 * across * channels).take(height - top) {
+            images.extend_from_slice(&line[..width * channels]);
+        }
+    }
+}
+
+/// Two lines of pixels, from the matrices' rows of their tiles.
+struct TileLines<'a> {
+    rows: Range<usize>,
+    apart: usize,
+    places: &'a [f32],
+    channels: usize,
+    lines: &'a mut [f32],
+}
+
+impl WideWork for TileLines<'_> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let TileLines { rows, apart, places, channels, lines } = self;
+        let across = rows.len();
+        for (tile, row) in rows.enumerate() {
+            for channel in (0..channels).step_by(LANES) {
+                let mut held = [[0f32; LANES]; PRODUCTS];
+                for (place, held) in held.iter_mut().enumerate() {
+                    let at = place * apart + row * channels + channel;
+                    held.copy_from_slice(&places[at..][..LANES]);
+                }
+                let changed = ToOutput.change(&held);
+                for (at, values) in changed.iter().enumerate().take(4) {
+                    let pixel = at / 2 * 2 * across + 2 * tile + at % 2;
+                    let pixel = &mut lines[pixel * channels + channel..][..LANES];
+                    for (x, value) in pixel.iter_mut().zip(values) {
+                        *x = 0.0 + value;
+                    }
+                }
+            }
+        }
+    }
+}
+
 struct Scatter<'a, C> {
     tiles: &'a Tiles,
     change: C,
