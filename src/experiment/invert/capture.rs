@@ -135,13 +135,12 @@ impl Attacker {
         let class_of = |row: usize| ctx.task_sequence.order[row];
         let name_of = |row: usize| &*ctx.dataset.class_names[class_of(row) as usize];
         let InversionOptions { class, images, plan, .. } = &self.capture.options;
-        let meant =
-            |(row, _): &(usize, u64)| class.as_deref().is_none_or(|name| name == name_of(*row));
-        let described = disclosures.classes().into_iter().filter(meant);
-        let Some((row, count)) = described.min_by_key(|(row, samples)| (*samples, *row)) else {
-            return Ok(None);
-        };
-        let target = UploadTarget::of(&disclosures, row)?;
+        let meant = |row: usize| class.as_deref().is_none_or(|name| name == name_of(row));
+        let classes = disclosures.classes().into_iter().enumerate();
+        let described = classes.filter(|(_, (row, _))| meant(*row));
+        let smallest = described.min_by_key(|(_, (row, samples))| (*samples, *row));
+        let Some((place, (row, count))) = smallest else { return Ok(None) };
+        let Some(target) = UploadTarget::of(&disclosures, place) else { return Ok(None) };
         let labels = ctx.dataset.train.labels();
         let of_class = |sample: &&u32| labels[**sample as usize] == class_of(row);
         let samples: Vec<u32> =
