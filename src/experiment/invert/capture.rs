@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 use parking_lot::Mutex;
 
 use super::target::{TargetKind, UploadTarget};
@@ -159,12 +159,12 @@ impl Attacker {
             .zip(stacked.pixels.chunks(channels * height * width))
             .map(|(sample, pixels)| Original { sample: *sample, pixels: pixels.to_vec() })
             .collect();
-        let scale = PixelScale::new(&ctx.statistics_transform.normalise, channels, &ctx.device)?;
-        let vector = |pixels: &Tensor| target.vector(&scale.of(pixels)?);
+        let normalization = &ctx.statistics_transform.normalise;
+        let input = |pixels: &Tensor| Ok(normalization.normalized(pixels)?);
+        let vector = |pixels: &Tensor| target.vector(&input(pixels)?);
         let key = StreamKey::new(0, Domain::Attack).client(member.participant.client.0);
-        let search = |vector: &Tensor, at: u32| {
-            target.search(vector, shape, |pixels| scale.of(pixels), *plan, key.round(at))
-        };
+        let search =
+            |vector: &Tensor, at: u32| target.search(vector, shape, input, *plan, key.round(at));
         let (mut of_features, mut sum) = (Vec::with_capacity(originals.len()), None);
         for (at, original) in (1..).zip(&originals) {
             let image =
@@ -212,30 +212,4 @@ fn rated(found: InvertedImage, originals: &[Original], shape: [usize; 3]) -> Rec
     let psnr = mean(&|original| psnr(&pixels, &original.pixels));
     let ssim = mean(&|original| ssim(&pixels, &original.pixels, shape));
     Reconstruction { pixels, first_loss, loss, psnr, ssim, lpips: None }
-}
-
-/// Normalization as a network's input has it, for images in `[0, 1]` on a device.
-struct PixelScale {
-    mean: Tensor,
-    deviation: Tensor,
-}
-
-impl PixelScale {
-    fn new(
-        normalise: &Normalization,
-        channels: usize,
-        device: &Device,
-    ) -> Result<PixelScale, PolicyError> {
-        let scales = normalise.channels(channels).unwrap_or_else(|| vec![(0.0, 1.0); channels]);
-        let (means, deviations): (Vec<f32>, Vec<f32>) = scales.into_iter().unzip();
-        let shape = (1, channels, 1, 1);
-        Ok(PixelScale {
-            mean: Tensor::from_vec(means, shape, device)?,
-            deviation: Tensor::from_vec(deviations, shape, device)?,
-        })
-    }
-
-    fn of(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
-        Ok(pixels.broadcast_sub(&self.mean)?.broadcast_div(&self.deviation)?)
-    }
 }
