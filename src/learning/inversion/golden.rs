@@ -6,7 +6,9 @@ use candle_core::{Device, Tensor, Var};
 use parking_lot::Mutex;
 
 use super::blur::kernel;
-use super::training::InversionLoss;
+use super::norm_distance::norm_distance;
+use super::student::student_loss;
+use super::training::{InversionLoss, InversionTerms};
 use super::*;
 use crate::golden::Golden;
 use crate::learning::OptimizerConfig;

@@ -51,11 +51,6 @@ impl ImagePool {
         self.bytes.len() / self.shape.iter().product::<usize>().max(1)
     }
 
-    /// Returns true if there is no image.
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
     /// Returns the bytes in channel, row, column order, image by image.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
