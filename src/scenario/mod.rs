@@ -66,7 +66,7 @@ pub mod migration;
 mod overrides;
 mod participation;
 mod partition;
-pub(crate) mod preset;
+pub mod preset;
 mod privacy;
 pub mod reader;
 mod record;
