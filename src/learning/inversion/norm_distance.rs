@@ -18,7 +18,7 @@ pub struct SmoothedMoments {
     /// `w`, the weight of what was kept.
     weight: f64,
     /// Means, then variances, of each norm; nothing before the first call ends.
-    kept: Option<Vec<Vec<f32>>>,
+    pub(super) kept: Option<Vec<Vec<f32>>>,
     /// Means, then variances, of the last batch.
     last: Vec<Vec<f32>>,
 }
