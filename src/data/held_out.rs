@@ -94,14 +94,14 @@ mod tests {
         let test = Arc::clone(&whole.test);
         let (sizes, all) = (whole.class_sizes(), origins(&whole.train));
         let train = Arc::clone(&whole.train);
-        let (learnt, validation) = whole.hold_out(|n| n / 5, (4, Purpose::Validation)).unwrap();
-        assert!(Arc::ptr_eq(&learnt.test, &test));
-        let (kept, held) = (origins(&learnt.train), origins(&validation));
+        let (rest, validation) = whole.hold_out(|n| n / 5, (4, Purpose::Validation)).unwrap();
+        assert!(Arc::ptr_eq(&rest.test, &test));
+        let (kept, held) = (origins(&rest.train), origins(&validation));
         assert!(kept.is_disjoint(&held));
         assert_eq!(kept.union(&held).copied().collect::<BTreeSet<_>>(), all);
         for (class, size) in sizes.iter().enumerate() {
             assert_eq!(validation.by_class()[class].len(), size / 5);
-            assert_eq!(learnt.train.by_class()[class].len(), size - size / 5);
+            assert_eq!(rest.train.by_class()[class].len(), size - size / 5);
         }
         for sample in 0..validation.len() {
             let origin = validation.origin(sample as u32) as usize;

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use super::numpy::{ImageValues, NamedArrays, broken};
-use super::part_files::{self, FileForms, PartFiles, has_ending};
+use super::part_files::{FileForms, PartFiles, PartPlaces, has_ending};
 use super::parts::{DatasetParts, Part, PartFile};
 use super::store::Store;
 use super::{Cause, DataError, Dataset, TestFraction};
@@ -67,21 +67,19 @@ pub fn open(
     let name = path.file_stem().map_or("arrays".into(), |name| name.to_string_lossy().into_owned());
     // Owners of a test part are not requested.
     let tested = ImageArrays { client: None, ..options.clone() };
-    let packed = has_ending(path, "npz").then(|| NamedArrays::both(path, &options.input));
-    if let Some((train, test)) = packed.transpose()?.flatten() {
-        let part = |of, options| part([(path.to_owned(), of)], options);
-        let (train, test) = (part(train, options)?, Some(part(test, &tested)?));
-        return DatasetParts { name, train, test, notes: Vec::new() }.into_dataset(share);
-    }
-    let PartFiles { train, test, notes } = match path.is_dir() {
-        true => part_files::find(path, FORMS)?,
-        false => part_files::single(path)?,
+    let (train, test, notes) = match PartPlaces::at(path, &options.input, FORMS)? {
+        PartPlaces::Packed { train, test } => {
+            let part = |of, options| part([(path.to_owned(), of)], options);
+            (part(train, options)?, Some(part(test, &tested)?), Vec::new())
+        }
+        PartPlaces::Files(PartFiles { train, test, notes }) => {
+            let part = |files: Vec<PathBuf>, options| {
+                let arrays = files.into_iter().map(|file| Ok((file.clone(), arrays_at(&file)?)));
+                part(arrays.collect::<Result<Vec<_>, DataError>>()?, options)
+            };
+            (part(train, options)?, test.map(|test| part(test, &tested)).transpose()?, notes)
+        }
     };
-    let part = |files: Vec<PathBuf>, options| {
-        let arrays = files.into_iter().map(|file| Ok((file.clone(), arrays_at(&file)?)));
-        part(arrays.collect::<Result<Vec<_>, DataError>>()?, options)
-    };
-    let (train, test) = (part(train, options)?, test.map(|test| part(test, &tested)).transpose()?);
     DatasetParts { name, train, test, notes }.into_dataset(share)
 }
 

@@ -9,6 +9,7 @@ use numbered::{numbered, several, whole};
 
 use super::DataError;
 use super::folder::entries;
+use super::numpy::NamedArrays;
 use super::saved_folder::{SavedFolder, is_all_meant};
 
 /// Forms of files that a source reads.
@@ -30,6 +31,33 @@ pub(super) struct PartFiles {
     pub test: Option<Vec<PathBuf>>,
     /// Notes for the user.
     pub notes: Vec<String>,
+}
+
+/// Place of both parts of a data set.
+#[derive(Debug)]
+pub(super) enum PartPlaces {
+    /// Arrays of both parts in one `.npz`.
+    Packed {
+        train: NamedArrays,
+        test: NamedArrays,
+    },
+    Files(PartFiles),
+}
+
+impl PartPlaces {
+    /// Finds both parts at a path: a `.npz` with an array of inputs for each, a folder, or a single file, which is a
+    /// training part.
+    ///
+    /// # Errors
+    /// As [`find`] and [`single`]; a `.npz` that cannot be read.
+    pub fn at(path: &Path, input: &str, forms: FileForms) -> Result<PartPlaces, DataError> {
+        let packed = has_ending(path, "npz").then(|| NamedArrays::both(path, input)).transpose()?;
+        Ok(match packed.flatten() {
+            Some((train, test)) => PartPlaces::Packed { train, test },
+            None if path.is_dir() => PartPlaces::Files(find(path, forms)?),
+            None => PartPlaces::Files(single(path)?),
+        })
+    }
 }
 
 /// Expected form of a folder that cannot be listed.

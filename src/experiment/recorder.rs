@@ -123,7 +123,7 @@ impl EventSink for Recorder {
         recording.readers.iter_mut().try_for_each(|reader| reader.confused(task, counts))
     }
 
-    fn learnt(&mut self, task: TaskId, state: &Body) -> Result<(), SinkError> {
+    fn save_model(&mut self, task: TaskId, state: &Body) -> Result<(), SinkError> {
         match &self.lock().models {
             Some(models) => Ok(models.put(task, state)?),
             None => Ok(()),

@@ -4,7 +4,7 @@
 //! case when no more can arrive.
 //!
 //! Waiting for all, deadlines, quorums and k of n are settings of it. An upload that arrives after its round has closed
-//! is late: charged, and discarded, or [aggregated](LatePolicy::Fold) into a later round with the weight that its
+//! is late: charged, and discarded, or [aggregated](LatePolicy::Aggregate) into a later round with the weight that its
 //! staleness leaves.
 //!
 //! With [`ClosingGoal::Buffer`] rounds do not wait for a cohort: they close when a given number of updates have
@@ -30,7 +30,7 @@ pub enum LatePolicy {
     #[default]
     Drop,
     /// Aggregated into the open round of its phase.
-    Fold(Staleness),
+    Aggregate(Staleness),
 }
 
 /// Discount of an update by the number of aggregations since its download was sent.
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_buffer_takes_updates_of_any_round_and_the_old_count_less() {
-        let late = LatePolicy::Fold(Staleness { power: 0.5, most: 8 });
+        let late = LatePolicy::Aggregate(Staleness { power: 0.5, most: 8 });
         let enough = ClosingGoal::Buffer(3);
         let rules = ClosingRules { enough, late, least: 0.5, ..ClosingRules::default() };
         let mut closing = rules.of(2, 1.0);

@@ -188,8 +188,8 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
             fault,
         };
         let forged = faults.lies(seed, victim).map(|(malice, _)| malice.to_string());
-        let learnt = ClientUpdate { up: upload, forged, metrics: BTreeMap::new(), kept: 0 };
-        Ok(SuppliedTraining { samples, result: Ok(learnt) })
+        let update = ClientUpdate { up: upload, forged, metrics: BTreeMap::new(), kept: 0 };
+        Ok(SuppliedTraining { samples, result: Ok(update) })
     }
 
     fn closing(&self, round: Round) -> Result<SuppliedClosing, FederationError> {

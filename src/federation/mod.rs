@@ -53,7 +53,7 @@ mod participants;
 pub mod participation;
 mod permutation;
 pub mod privacy;
-pub mod queue;
+pub(crate) mod queue;
 mod recorded_run;
 mod recorder;
 pub mod remote;

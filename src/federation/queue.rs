@@ -82,16 +82,6 @@ impl<T> EventQueue<T> {
     pub fn next(&self) -> Option<VirtualTime> {
         self.heap.peek().map(|Reverse((place, _))| place.at)
     }
-
-    /// Returns the number of pending events.
-    pub fn len(&self) -> usize {
-        self.heap.len()
-    }
-
-    /// Returns true if no event is pending.
-    pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
-    }
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ impl Handler<RecordModel> for RecorderActor {
 
     fn handle(&mut self, message: RecordModel, _: &mut Context<Self>) -> Self::Result {
         let RecordModel(task, state) = message;
-        self.0.borrow_mut().learnt(task, &state)
+        self.0.borrow_mut().save_model(task, &state)
     }
 }
 

@@ -145,7 +145,7 @@ pub struct Rules {
     /// Arrival of tasks at clients.
     pub arrivals: ArrivalRules,
     /// Mean of uploads that the server takes.
-    pub fold: AggregationRule,
+    pub aggregation: AggregationRule,
     /// Availability of clients.
     pub availability: AvailabilityRules,
     /// Time of local work.
@@ -199,7 +199,7 @@ impl Rules {
             restarts: self.faults.restarts(),
             late: self.closing.late != LatePolicy::Drop,
             mixed: self.arrivals != ArrivalRules::Global,
-            robust: !self.fold.is_mean(),
+            robust: !self.aggregation.is_mean(),
             fresh: self.participation.population == Population::Fresh,
         }
     }
@@ -240,7 +240,7 @@ impl Default for Rules {
             participation: ParticipationSection::default(),
             closing: ClosingRules::default(),
             arrivals: ArrivalRules::default(),
-            fold: AggregationRule::default(),
+            aggregation: AggregationRule::default(),
             availability: AvailabilityRules::default(),
             compute: ComputeRules::IDEAL,
             links: LinkRules::IDEAL,

@@ -91,7 +91,7 @@ impl SimulationContext {
         let lies = |fault: &Fault| matches!(fault.kind, FaultKind::Malicious { .. });
         for (asked, service, what) in [
             (rules.privacy.secure.is_some(), Capability::SecureAggregation, "be added in secret"),
-            (!rules.fold.is_mean(), Capability::RobustAggregation, "be aggregated robustly"),
+            (!rules.aggregation.is_mean(), Capability::RobustAggregation, "be aggregated robustly"),
             (rules.faults.entries.iter().any(lies), Capability::MaliciousClients, "be malicious"),
             (
                 rules.arrivals != ArrivalRules::Global,

@@ -33,7 +33,7 @@ pub trait EventSink: Send {
     /// Takes the server's state after a task.
     ///
     /// Called if the rules ask for it ([`Rules::models`](super::Rules::models)).
-    fn learnt(&mut self, task: TaskId, state: &Body) -> Result<(), SinkError> {
+    fn save_model(&mut self, task: TaskId, state: &Body) -> Result<(), SinkError> {
         let _ = (task, state);
         Ok(())
     }

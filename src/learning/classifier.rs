@@ -22,11 +22,11 @@
 //! on the one frozen backbone.
 
 mod head_rows;
-mod learnt;
 mod making;
 mod packs;
 mod pairs;
 mod prompt;
+mod trained;
 
 use parking_lot::Mutex;
 use std::ops::Range;

@@ -213,7 +213,7 @@ impl HeadGradient {
             let label = label as usize - rows.start;
             total += match loss {
                 HeadLoss::Plain => cross_entropy(z, label, scale),
-                HeadLoss::Normalized { tau } => normalised_cross_entropy(z, label, scale, tau),
+                HeadLoss::Normalized { tau } => normalized_cross_entropy(z, label, scale, tau),
             };
         }
         let slopes = Matrix::dense(&self.logits, n, columns);
@@ -265,7 +265,7 @@ impl WideWork for Softmax<'_> {
 ///
 /// With `g` the gradient at `u / tau`: `dL/dz = (g - u (u . g)) / (|z| tau)`, orthogonal to `z` (Euler). At
 /// `z = 0` the loss is `ln K` and no direction is better than another: the gradient is zero.
-fn normalised_cross_entropy(z: &mut [f32], label: usize, scale: f32, tau: f32) -> f64 {
+fn normalized_cross_entropy(z: &mut [f32], label: usize, scale: f32, tau: f32) -> f64 {
     let length = sum_of(z, |v| v * v).sqrt();
     if length == 0.0 {
         return libm::log(z.len() as f64);

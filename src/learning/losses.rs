@@ -3,7 +3,7 @@
 //! [`closed_form`] makes a differentiable scalar from any function of the values that returns
 //! `(loss, gradient)`; distillation losses below use it. The masked cross-entropy of local training
 //! is [`model::ops::cross_entropy`](crate::model::ops::cross_entropy); losses of a linear head on given features live in
-//! [`head_training`](super::head_training).
+//! `head_training`.
 //!
 //! ```
 //! use candle_core::{Device, Var};

@@ -29,7 +29,7 @@
 //! # }
 //! ```
 
-pub mod acgan;
+pub(crate) mod acgan;
 mod adaptation;
 mod adapter;
 mod adjustment;
@@ -45,11 +45,11 @@ mod device;
 mod device_spec;
 mod embedded;
 mod error;
-pub mod footprint;
+pub(crate) mod footprint;
 mod from_scenario;
 mod frozen;
 mod frozen_weights;
-pub mod generator;
+pub(crate) mod generator;
 mod gpu_memory;
 mod head;
 mod input_hook;
@@ -60,7 +60,7 @@ mod parameters;
 mod prompt_tokens;
 pub mod prompts;
 mod prototype_head;
-pub mod resnet;
+pub(crate) mod resnet;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod vit;

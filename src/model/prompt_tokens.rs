@@ -21,7 +21,7 @@ pub struct PromptTokens {
 /// The position embeddings of prompt tokens.
 #[derive(Clone, Debug)]
 pub enum PromptPosition {
-    /// All carry that of CLS (the centralised port of L2P).
+    /// All carry that of CLS (the centralized port of L2P).
     ClsCopy,
     /// No position: tokens are inserted as they are.
     None,

@@ -221,16 +221,16 @@ pub fn map_averaged(
     change: &mut dyn FnMut(f32, f32) -> f32,
 ) -> Result<Message, PolicyError> {
     let mut parameters = update.parameters.clone();
-    for (name, learnt) in update.parameters.iter() {
+    for (name, trained) in update.parameters.iter() {
         let Some(place) = upload.parameter(name).filter(|place| place.aggregation.mean.is_some())
         else {
             continue;
         };
-        let (from, start) = base_of(sent, download, place, learnt)?;
-        let before = &from.values[start..start + learnt.values.len()];
-        let values = before.iter().zip(learnt.values.iter());
+        let (from, start) = base_of(sent, download, place, trained)?;
+        let before = &from.values[start..start + trained.values.len()];
+        let values = before.iter().zip(trained.values.iter());
         let values = values.map(|(before, after)| change(*before, *after)).collect();
-        parameters.insert(Arc::clone(name), Parameter { shape: learnt.shape.clone(), values });
+        parameters.insert(Arc::clone(name), Parameter { shape: trained.shape.clone(), values });
     }
     Ok(Message { parameters, ..update.clone() })
 }
@@ -263,11 +263,11 @@ fn moved(
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(WeightedDelta::by(weight_of(update, &mean.weight)?)),
         };
-        let Some(learnt) = update.parameters.get(&place.name) else { continue };
-        let (from, start) = base_of(sent, download, place, learnt)?;
+        let Some(trained) = update.parameters.get(&place.name) else { continue };
+        let (from, start) = base_of(sent, download, place, trained)?;
         let around = around(place, download.parameter(&place.name));
-        let base = &from.values[start..start + learnt.values.len()];
-        let sum = ParameterAverage::weighted(group.weight, base, &learnt.values, around);
+        let base = &from.values[start..start + trained.values.len()];
+        let sum = ParameterAverage::weighted(group.weight, base, &trained.values, around);
         group.sums.push((Arc::clone(&place.name), sum));
     }
     Ok(groups)
@@ -286,13 +286,13 @@ fn numbered(
     let mut average = ElementwiseAverage::default();
     for place in &upload.parameters {
         let Some(weights) = place.weights() else { continue };
-        let Some(learnt) = update.parameters.get(&place.name) else { continue };
-        let (from, start) = base_of(sent, download, place, learnt)?;
-        let base = &from.values[start..start + learnt.values.len()];
+        let Some(trained) = update.parameters.get(&place.name) else { continue };
+        let (from, start) = base_of(sent, download, place, trained)?;
+        let base = &from.values[start..start + trained.values.len()];
         let weights =
-            update.tensor(weights.kind, &weights.name)?.shaped(&learnt.shape)?.as_f32()?;
+            update.tensor(weights.kind, &weights.name)?.shaped(&trained.shape)?.as_f32()?;
         let before = place.first_row * width(&place.shape);
-        average.insert(&place.name, before, (base, &learnt.values, weights));
+        average.insert(&place.name, before, (base, &trained.values, weights));
     }
     Ok(average)
 }
@@ -304,20 +304,20 @@ fn base_of<'m>(
     sent: &'m Message,
     download: &MessageSpec,
     place: &TensorSpec,
-    learnt: &Parameter,
+    trained: &Parameter,
 ) -> Result<(&'m Parameter, usize), PolicyError> {
     let misfit = || {
         PolicyError::Unsupported(format!(
             "an upload holds `{}` of shape {:?} from row {}, which its receiver was not sent",
-            place.name, learnt.shape, place.first_row
+            place.name, trained.shape, place.first_row
         ))
     };
     let from = sent.parameters.get(&place.name).ok_or_else(misfit)?;
     let first = download.parameter(&place.name).map_or(0, |place| place.first_row);
-    let start = place.first_row.checked_sub(first).ok_or_else(misfit)? * width(&learnt.shape);
-    let alike = from.shape.len() == learnt.shape.len()
-        && from.shape.get(1..) == learnt.shape.get(1..)
-        && start + learnt.values.len() <= from.values.len();
+    let start = place.first_row.checked_sub(first).ok_or_else(misfit)? * width(&trained.shape);
+    let alike = from.shape.len() == trained.shape.len()
+        && from.shape.get(1..) == trained.shape.get(1..)
+        && start + trained.values.len() <= from.values.len();
     alike.then_some((from, start)).ok_or_else(misfit)
 }
 

@@ -29,7 +29,7 @@ pub enum Disclosures {
 }
 
 impl Disclosures {
-    /// Returns head row and number of samples of every class.
+    /// Returns head row and number of samples of every class, in the order of its list.
     pub fn classes(&self) -> Vec<(usize, u64)> {
         match self {
             Disclosures::Means { classes, .. } => {

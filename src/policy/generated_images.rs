@@ -44,20 +44,14 @@ impl GeneratedImages {
     /// Values beyond black and white are cut off.
     ///
     /// # Errors
-    /// A tensor of other dimensions, or what the device reports.
+    /// A tensor of other dimensions, a normalization of another number of channels, or what the device reports.
     pub fn normalized(
         images: &Tensor,
         normalization: &Normalization,
     ) -> Result<GeneratedImages, PolicyError> {
         let (_, channels, height, width) = images.dims4()?;
-        let scales = normalization.channels(channels).unwrap_or_else(|| vec![(0.0, 1.0); channels]);
-        let mut pixels = images.flatten_all()?.to_vec1::<f32>()?;
-        let planes = pixels.chunks_exact_mut((height * width).max(1));
-        for (plane, (mean, deviation)) in planes.zip(scales.iter().cycle()) {
-            for value in plane {
-                *value = (*value * deviation + mean).clamp(0.0, 1.0);
-            }
-        }
+        let mut pixels = normalization.restored(images)?.flatten_all()?.to_vec1::<f32>()?;
+        pixels.iter_mut().for_each(|value| *value = value.clamp(0.0, 1.0));
         Ok(GeneratedImages { shape: [channels, height, width], pixels })
     }
 

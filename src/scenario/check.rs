@@ -324,7 +324,7 @@ impl Scenario {
         // Exact for balanced sets only; others are judged by the partitioner.
         let balanced = matches!(self.data.source, DataSource::Cifar10 | DataSource::Cifar100);
         let of_class = (sizes.train / sizes.classes) as usize;
-        let of_class = self.data.learnt(of_class) as u64;
+        let of_class = self.data.trained_samples(of_class) as u64;
         let samples = of_class * u64::from(smallest);
         let (clients, least) = (self.federation.clients, self.partition.min_samples);
         let needed = u64::from(clients) * u64::from(least);

@@ -166,7 +166,7 @@ impl DataSection {
 
     /// Returns the number of a class's training samples that clients train on. Auxiliary and held-out samples are not
     /// among them.
-    pub fn learnt(&self, samples: usize) -> usize {
+    pub fn trained_samples(&self, samples: usize) -> usize {
         let nobodys = self.auxiliary.as_ref().map_or(0, |section| section.of_class(samples));
         let left = samples - nobodys;
         left - self.held_out(left)

@@ -33,7 +33,7 @@
 //! ```
 
 mod arrival;
-pub mod auxiliary;
+pub(crate) mod auxiliary;
 mod availability;
 mod backbone;
 mod cache;
@@ -48,7 +48,7 @@ mod csv;
 mod data;
 mod device_name;
 mod devices;
-pub mod distribution;
+pub(crate) mod distribution;
 mod dummy_clients;
 mod effective;
 mod error;
@@ -70,7 +70,7 @@ pub mod preset;
 mod privacy;
 pub mod reader;
 mod record;
-pub mod round;
+pub(crate) mod round;
 mod sections;
 mod seeds;
 mod single_task;

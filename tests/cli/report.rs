@@ -407,6 +407,22 @@ fn inverted_images_are_next_to_their_originals_on_the_page() {
     }
     let table = table(section, &caption.replace("</figcaption>", ""));
     assert_eq!(rows(table).len(), all.len() + 1);
+    // A record of an early version: the search by the upload had left the finite numbers.
+    let record = folder.join("runs/sums/inversion/inversion.json");
+    let mut early: Value = serde_json::from_str(&read(&record)).unwrap();
+    for key in ["first_loss", "loss", "psnr", "ssim"] {
+        early["upload"][key] = Value::Null;
+    }
+    fs::write(&record, early.to_string()).unwrap();
+    let text = page(folder, &["runs"]);
+    let section = between(&text, "<h2 id=\"inversions\">", "</section>")[0];
+    let items = between(section, "<li>", "</li>");
+    let (of_upload, of_samples) = items.split_last().unwrap();
+    assert!(
+        of_upload.contains("no likeness, as the search left the finite numbers"),
+        "{of_upload}"
+    );
+    assert!(of_samples.iter().all(|item| item.contains("PSNR") && !item.contains("NaN")));
     // Images of a run that was replaced are not of this one.
     fs::rename(folder.join("runs/sums/inversion"), folder.join("runs/sums/kept")).unwrap();
     assert_eq!(pictures(&page(folder, &["runs/sums"])).len(), wanted.len());

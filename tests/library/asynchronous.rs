@@ -15,7 +15,7 @@ use fedcast::quantity::{ClientId, ParticipantId, Round, VirtualTime};
 const HALVING: Staleness = Staleness { power: 1.0, most: u32::MAX };
 
 fn buffered(size: u32, at_work: u32, staleness: Staleness) -> Rules {
-    let (enough, late) = (ClosingGoal::Buffer(size), LatePolicy::Fold(staleness));
+    let (enough, late) = (ClosingGoal::Buffer(size), LatePolicy::Aggregate(staleness));
     Rules {
         rounds: 6,
         closing: ClosingRules { enough, late, ..ClosingRules::default() },
@@ -53,7 +53,7 @@ fn staleness(ran: &Ran) -> Vec<u32> {
 #[test]
 fn digests_do_not_depend_on_workers_or_on_when_they_finish() {
     let faults = FaultRules { lose_down: 0.05, lose_up: 0.05, ..FaultRules::crashing(0.1) };
-    for rules in [buffered(2, 4, HALVING), semi(LatePolicy::Fold(HALVING))] {
+    for rules in [buffered(2, 4, HALVING), semi(LatePolicy::Aggregate(HALVING))] {
         let rules = Rules { faults: faults.clone(), ..rules };
         for make in [setup::<()>, setup::<Visits>] {
             let base = run(make(rules.clone(), Mischief::None));
@@ -112,7 +112,7 @@ fn every_update_is_folded_once_or_late() {
     for rules in [
         buffered(2, 5, HALVING),
         buffered(1, 6, Staleness { most: 2, ..HALVING }),
-        semi(LatePolicy::Fold(HALVING)),
+        semi(LatePolicy::Aggregate(HALVING)),
         semi(LatePolicy::Drop),
     ] {
         let ran = ran(&rules);
@@ -143,9 +143,9 @@ fn every_update_is_folded_once_or_late() {
         let delivered = fate.values().filter(|fate| **fate == FrameOutcome::Delivered).count();
         assert_eq!((delivered as u32, stale), (aggregated, told));
         assert_eq!(fate.len(), ran.count("client_trained"), "everybody who trained was heard");
-        let fold = matches!(rules.closing.late, LatePolicy::Fold(_));
+        let fold = matches!(rules.closing.late, LatePolicy::Aggregate(_));
         assert_eq!(fold, stale > 0);
-        if let LatePolicy::Fold(rule) = rules.closing.late {
+        if let LatePolicy::Aggregate(rule) = rules.closing.late {
             assert!(staleness(&ran).iter().all(|rounds| *rounds <= rule.most));
         }
     }
@@ -164,7 +164,7 @@ fn a_buffer_of_all_on_equal_clients_is_synchronous() {
 #[test]
 fn staleness_takes_weight() {
     let numbers = |power| {
-        let ran = ran(&semi(LatePolicy::Fold(Staleness { power, ..HALVING })));
+        let ran = ran(&semi(LatePolicy::Aggregate(Staleness { power, ..HALVING })));
         (ran.digests.events, ran.digests.numbers)
     };
     let (full, half) = (numbers(0.0), numbers(1.0));

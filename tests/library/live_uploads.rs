@@ -4,22 +4,21 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, Weak};
 
-use candle_core::Tensor;
 use fedcast::data::{ClassPermutation, Shard, TaskSequence, TaskSizes, digits};
+use fedcast::federation::privacy::{FixedPoint, Modulus, PrivacyRules, SecureAggregation};
 use fedcast::federation::{
-    ClosingRules, ComputeRules, CrashTime, Curve, Digests, Direction, Fault, FaultKind, FaultRules,
-    Interrupt, LinkRules, MemorySink, Rules, Setup, Spoilage, simulate,
+    AggregationRule, ClosingRules, ComputeRules, CrashTime, Curve, Digests, Direction, Fault,
+    FaultKind, FaultRules, Interrupt, LinkRules, MemorySink, Rules, Setup, Spoilage, simulate,
 };
-use fedcast::model::{Backbone, Parameter, PixelShape};
-use fedcast::numerics::streams::StreamKey;
-use fedcast::policy::*;
+use fedcast::learning::{OptimizerConfig, TrainingPlan};
+use fedcast::model::{Backbone, LinearHead, PixelShape};
+use fedcast::policy::{ClientResult, Failure, Member, Method, MethodWrapper, RunContext, Wrapped};
 use fedcast::quantity::VirtualTime;
-use fedcast::wire::{Body, Dtype, Kind, NamedTensor, Section, WireError};
+
+use crate::softmax::{Mischief, Remember, Softmax, Visits};
 
 const CLIENTS: u32 = 64;
-const NUMBERS: usize = 16;
-const MODEL: &str = "head.bias";
-const COUNT: &str = "count";
+const ROUNDS: usize = 2;
 
 /// Uploads made so far, as long as anything holds their values.
 #[derive(Default)]
@@ -39,121 +38,83 @@ impl UploadWatch {
     }
 }
 
-/// Every client moves the model by a value of its own, and the server takes the mean.
-struct Moving {
+/// Softmax regression whose uploads are watched.
+struct Watched<S> {
+    inner: Softmax<S>,
     watch: Arc<Mutex<UploadWatch>>,
 }
 
-struct Mean(Parameter);
-
-struct Blind;
-
-fn model(values: Arc<[f32]>) -> Message {
-    let parameter = Parameter { shape: vec![values.len()], values };
-    Message::of([(MODEL, parameter)].into_iter().collect())
-}
-
-impl Method for Moving {
-    fn server(&self, _: &RunContext, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        Ok(Box::new(Mean(Parameter { shape: vec![NUMBERS], values: vec![0.5; NUMBERS].into() })))
+impl<S: Remember> MethodWrapper for Watched<S> {
+    fn inner(&self) -> &dyn Method {
+        &self.inner
     }
-    fn profile(&self) -> MethodProfile {
-        MethodProfile::default()
-    }
-    fn message_spec(&self, message: MessageKind, _: &ExchangeFacts<'_>) -> MessageSpec {
-        let place = TensorSpec::parameter(MODEL, &[NUMBERS]);
-        if message == MessageKind::Download {
-            return MessageSpec::of(vec![place]);
-        }
-        MessageSpec {
-            extra: vec![TensorSpec::new(Kind::Statistics, COUNT, &[1], Dtype::F32)],
-            ..MessageSpec::of(vec![place.averaged(AveragingGroup::All, Weight::Sum(COUNT))])
-        }
-    }
-    fn train(&self, members: &mut [Member], _: &RunContext) -> Vec<Result<ClientResult, Failure>> {
-        let answer = |member: &Member| {
-            let moved = 1.0 / (3.0 + member.participant.client.0 as f32);
-            let values: Arc<[f32]> = vec![moved; NUMBERS].into();
-            let mut watch = self.watch.lock().unwrap();
-            watch.note(&values);
+
+    fn train(
+        &self,
+        members: &mut [Member],
+        ctx: &RunContext,
+    ) -> Vec<Result<ClientResult, Failure>> {
+        let results = self.inner.train(members, ctx);
+        let mut watch = self.watch.lock().expect("no holder panics");
+        for (member, result) in members.iter().zip(&results) {
+            let upload = &result.as_ref().expect("trains").upload;
+            watch.note(&upload.parameters.get(LinearHead::WEIGHT).expect("a head").values);
             watch.order.push(member.participant.id.0);
-            let count = vec![1.0 + (member.participant.client.0 % 7) as f32];
-            let count = NamedTensor::f32(COUNT, [1], count).expect("fills its shape");
-            let extra = vec![Section::new(Kind::Statistics, vec![count])];
-            Ok(ClientResult { upload: Message { extra, ..model(values) }, metrics: vec![] })
-        };
-        members.iter().map(answer).collect()
-    }
-}
-
-impl Server for Mean {
-    fn broadcast(
-        &mut self,
-        _: &RoundContext,
-        participants: &[Participant],
-        _: &RunContext,
-    ) -> Result<Vec<Arc<Message>>, PolicyError> {
-        Ok(shared(model(Arc::clone(&self.0.values)), participants))
-    }
-    fn end_round(
-        &mut self,
-        _: &RoundContext,
-        aggregate: Option<Aggregate>,
-        _: &RunContext,
-    ) -> Result<(), PolicyError> {
-        let before = [(MODEL, self.0.clone())].into_iter().collect();
-        let after = aggregate.map(|aggregate| aggregate.apply(&before));
-        self.0 = after.and_then(|after| after.get(MODEL).cloned()).unwrap_or(self.0.clone());
-        Ok(())
-    }
-    fn predictor(&self, _: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
-        Ok(Arc::new(Blind))
-    }
-    fn save(&self) -> Body {
-        model(Arc::clone(&self.0.values)).body()
-    }
-    fn load(&mut self, _: &Body) -> Result<(), WireError> {
-        Ok(())
-    }
-}
-
-impl Predictor for Blind {
-    fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
-        Ok(pixels.clone())
-    }
-    fn scores(&self, pixels: &Tensor, _: &Scope) -> Result<Tensor, PolicyError> {
-        Ok(pixels.clone())
+        }
+        results
     }
 }
 
 /// Clients of phones: the slowest takes many times as long as the fastest.
 fn rules(links: LinkRules) -> Rules {
     let (clients, compute) = (CLIENTS, ComputeRules::MOBILE);
-    Rules { clients, rounds: 2, curve: Curve::Never, compute, links, ..Rules::default() }
+    Rules {
+        clients,
+        rounds: ROUNDS as u32,
+        curve: Curve::Never,
+        compute,
+        links,
+        ..Rules::default()
+    }
 }
 
 /// Runs a federation with these workers; returns its digests and what was seen of its uploads.
-fn ran(rules: Rules, workers: usize) -> (Digests, UploadWatch) {
+///
+/// Clients have other samples each, and more the later they are numbered, so that uploads and their weights differ.
+fn ran<S: Remember>(rules: Rules, workers: usize) -> (Digests, UploadWatch) {
     let dataset = digits::embedded().expect("embedded");
     let tasks = TaskSizes::Even(1);
     let tasks = TaskSequence::new(10, &ClassPermutation::Native, &tasks).expect("divides");
     let backbone = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
-    let ctx = RunContext::new(backbone, dataset, tasks);
-    let shard: Shard = (0..10).collect();
+    let optimizer = OptimizerConfig::sgd(0.1);
+    let ctx = RunContext {
+        training: TrainingPlan { epochs: 1, batch: 8, optimizer, ..TrainingPlan::default() },
+        ..RunContext::new(backbone, dataset, tasks)
+    };
+    let shard = |client: u32| -> Shard { (10 * client..11 * client + 1).collect() };
     let watch = Arc::<Mutex<UploadWatch>>::default();
-    let method = Arc::new(Moving { watch: Arc::clone(&watch) });
-    let shards = vec![vec![shard; CLIENTS as usize]];
-    let setup = Setup::new("moving", method, ctx, shards, rules);
+    let inner = Softmax::<S> { fault: Mischief::Anonymous, state: std::marker::PhantomData };
+    let method = Arc::new(Wrapped(Watched { inner, watch: Arc::clone(&watch) }));
+    let shards = vec![(0..CLIENTS).map(shard).collect()];
+    let setup = Setup::new("softmax", method, ctx, shards, rules);
     let setup = Setup { workers: workers.into(), ..setup };
     let memory = MemorySink::default();
     simulate(setup, Box::new(memory.clone()), Box::new(()), Interrupt::default()).expect("ends");
-    let watch = std::mem::take(&mut *watch.lock().unwrap());
+    let watch = std::mem::take(&mut *watch.lock().expect("no holder panics"));
     (memory.digests(), watch)
 }
 
 /// A deadline that no client misses: the round cannot know, so that uploads are aggregated when they arrive.
 fn late_deadline() -> ClosingRules {
     ClosingRules { deadline: Some(VirtualTime::from_seconds(1e6)), ..ClosingRules::default() }
+}
+
+/// Returns the digests of a run that aggregates uploads at once, which are those of one that does so on arrival.
+fn digests_either_way<S: Remember>(rules: Rules, case: &str) -> Digests {
+    let (at_once, _) = ran::<S>(rules.clone(), 2);
+    let (on_arrival, _) = ran::<S>(Rules { closing: late_deadline(), ..rules }, 2);
+    assert_eq!(at_once, on_arrival, "{case}");
+    at_once
 }
 
 #[test]
@@ -163,7 +124,7 @@ fn live_uploads_are_those_of_workers() {
             let faults = FaultRules { lose_up: 0.4, ..FaultRules::default() };
             for faults in [FaultRules::default(), faults] {
                 let rules = Rules { faults, ..rules(links.clone()) };
-                let (_, UploadWatch { most, .. }) = ran(rules, workers);
+                let (_, UploadWatch { most, .. }) = ran::<()>(rules, workers);
                 assert!((1..=workers).contains(&most), "{most} alive with {workers} workers");
             }
         }
@@ -174,9 +135,9 @@ fn live_uploads_are_those_of_workers() {
 #[test]
 fn participants_train_in_their_order_over_any_links() {
     for links in [LinkRules::IDEAL, LinkRules::MOBILE] {
-        let (_, UploadWatch { order, .. }) = ran(rules(links), 1);
+        let (_, UploadWatch { order, .. }) = ran::<()>(rules(links), 1);
         let rounds: Vec<&[u32]> = order.chunks(CLIENTS as usize).collect();
-        assert_eq!(rounds.len(), 2);
+        assert_eq!(rounds.len(), ROUNDS);
         assert!(rounds.iter().all(|round| round.iter().copied().eq(0..CLIENTS)), "{rounds:?}");
     }
 }
@@ -197,10 +158,37 @@ fn aggregation_at_once_changes_no_digest() {
     for entries in &faults {
         let faults = FaultRules { entries: entries.clone(), ..FaultRules::default() };
         let rules = Rules { faults, ..rules(LinkRules::MOBILE) };
-        let (at_once, _) = ran(rules.clone(), 2);
-        let (on_arrival, _) = ran(Rules { closing: late_deadline(), ..rules }, 2);
-        assert_eq!(at_once, on_arrival, "{entries:?}");
-        seen.insert(at_once.events);
+        seen.insert(digests_either_way::<()>(rules, &format!("{entries:?}")).events);
     }
     assert_eq!(seen.len(), faults.len(), "every fault strikes");
+}
+
+/// Whatever becomes of uploads, whether clients keep a state, alone and in packs; some uploads are lost.
+///
+/// The method's server keeps its head in double precision, so that uploads of another order or another owner show.
+#[test]
+fn rules_and_states_aggregate_at_once_alike() {
+    let numbers = FixedPoint { modulus: Modulus::Bits64, bits: 24 };
+    let secure = Some(SecureAggregation { numbers, threshold: 0.5 });
+    let services: [(&str, AggregationRule, Option<SecureAggregation>); 4] = [
+        ("secure aggregation", AggregationRule::Mean, secure),
+        ("a median", AggregationRule::Median, None),
+        ("a trimmed mean", AggregationRule::TrimmedMean { trim_fraction: 0.1 }, None),
+        ("clipped norms", AggregationRule::NormClipped { norm: 0.05 }, None),
+    ];
+    let lost = Fault { rate: 0.2, ..Fault::of(FaultKind::Lose { direction: Direction::Up }) };
+    let mut numbers = BTreeSet::new();
+    for (name, aggregation, secure) in services {
+        for pack in [1, 4] {
+            let faults = FaultRules { entries: vec![lost.clone()], ..FaultRules::default() };
+            let privacy = PrivacyRules { secure, ..PrivacyRules::default() };
+            let rules = Rules { faults, aggregation, privacy, pack, ..rules(LinkRules::MOBILE) };
+            let case = format!("{name}, packs of {pack}");
+            let alone = digests_either_way::<()>(rules.clone(), &case);
+            let state = digests_either_way::<Visits>(rules, &format!("{case}, with states"));
+            assert_ne!(alone.numbers, state.numbers, "{case}: metrics count visits");
+            numbers.insert(alone.numbers);
+        }
+    }
+    assert_eq!(numbers.len(), services.len(), "packs change nothing, services do");
 }

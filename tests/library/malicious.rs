@@ -171,5 +171,5 @@ fn a_setup_whose_method_folds_no_mean_is_refused() {
         let is = |error: &FederationError| error.to_string().contains("`stsa`");
         assert!(refused.as_ref().is_err_and(is), "{refused:?}");
     }
-    assert_eq!(setup(&[]).rules.fold, AggregationRule::Mean);
+    assert_eq!(setup(&[]).rules.aggregation, AggregationRule::Mean);
 }

@@ -114,7 +114,7 @@ fn a_server_that_is_lost_in_every_round_still_ends() {
 
 #[test]
 fn the_digests_are_those_of_any_workers_and_buffers_are_lost() {
-    let late = LatePolicy::Fold(Staleness { power: 1.0, most: u32::MAX });
+    let late = LatePolicy::Aggregate(Staleness { power: 1.0, most: u32::MAX });
     let buffer = ClosingRules { enough: ClosingGoal::Buffer(3), late, ..ClosingRules::default() };
     let participation = ParticipationSection {
         participants: CohortSize::Count { count: 4 },

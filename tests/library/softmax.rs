@@ -41,6 +41,8 @@ pub enum Mischief {
     LiftPanic,
     /// Every download names an asset of 1000 floats.
     Asset,
+    /// No fault: uploads do not say whose they are, so that they can be added in secret.
+    Anonymous,
 }
 
 /// The method; `S` says whether clients remember anything.
@@ -143,7 +145,7 @@ impl<S: Remember> Method for Softmax<S> {
         }
         MessageSpec {
             // Who it is.
-            control: vec![0],
+            control: if self.fault == Mischief::Anonymous { vec![] } else { vec![0] },
             extra: vec![TensorSpec::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)],
             ..MessageSpec::of(vec![head.averaged(AveragingGroup::All, Weight::Sum(SAMPLES))])
         }
@@ -268,7 +270,9 @@ impl<S: Remember> Softmax<S> {
         let samples = NamedTensor::u32(SAMPLES, [], vec![member.shard.len() as u32]);
         let samples = samples.map_err(|error| failed(error.into()))?;
         let mut control = MetaWriter::new();
-        control.u64(u64::from(client));
+        if self.fault != Mischief::Anonymous {
+            control.u64(u64::from(client));
+        }
         let upload = Message {
             control: control.finish(),
             parameters: weights(rows, values.into()),

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use candle_core::{Device, Tensor};
 use fedcast::data::{Shard, TaskView};
-use fedcast::learning::{Classifier, OptimizerConfig};
+use fedcast::learning::{Classifier, OptimizerConfig, TrainingPlan};
 use fedcast::methods::fedavg::FedAvg;
 use fedcast::methods::lorm::{Factors, Lorm};
 use fedcast::methods::parts::AveragingMethod;
@@ -13,9 +14,11 @@ use fedcast::model::{
     Factor, LinearHead, LinearLayer, LoraPlace, Parameter, ParameterSet, is_lora, lora_name,
 };
 use fedcast::numerics::regression_mean::{SecondMoments, regression_mean};
+use fedcast::numerics::streams::{Domain, StreamKey};
 use fedcast::numerics::symmetric::Symmetric;
 use fedcast::policy::{
-    ClassCounts, ExchangeFacts, Message, MessageKind, Method, Predictor, parameters_of,
+    ClassCounts, Disclosures, ExchangeFacts, Member, Message, MessageKind, Method, Predictor,
+    parameters_of,
 };
 use fedcast::wire::{Body, Kind};
 
@@ -243,6 +246,75 @@ fn lorm_trains_one_factor_a_round() {
     let b = start.filter(|name| Factor::of(name) == Some(Factor::B));
     assert_eq!(far(&b, &only(Factors::A)), 0.0);
     assert!(b.iter().all(|(_, b)| b.values.iter().all(|value| *value == 0.0)));
+}
+
+/// One step by one image: an upload moves along the gradient of that image by the factor of its round and the head, with
+/// the other factor left out; a gradient by the factor that stayed would be 0, or point elsewhere.
+#[test]
+fn lorm_discloses_the_factor_that_its_round_trained() {
+    let mut run = engine(built(lorm(|own| own.b_lr = 4.0), &facts()), 3);
+    let sgd = TrainingPlan { clip: None, epochs: 1, ..plan(OptimizerConfig::sgd(0.1)) };
+    run.lab.training = sgd;
+    let view = run.view(0);
+    let class = view.classes[1];
+    let sample = run.lab.dataset.train.by_class()[class as usize][3];
+    let shard: Shard = [sample].into();
+    run.task(0, std::slice::from_ref(&shard), 2);
+    let trained: Vec<&Exchange> =
+        run.exchanges.iter().filter(|exchange| exchange.phase == "train").collect();
+    assert_eq!(trained.len(), 2);
+    let transform = &run.lab.statistics_transform;
+    let stacked = run.lab.dataset.train.pixels(transform, &[sample]).unwrap();
+    let pixels = Tensor::from_vec(stacked.pixels, &stacked.shape, &Device::Cpu).unwrap();
+    for (exchange, factor) in trained.into_iter().zip([Factor::B, Factor::A]) {
+        let member = Member {
+            participant: exchange.participant.clone(),
+            phase: 0,
+            download: Arc::new(Message::from_body(&exchange.down, &exchange.assets).unwrap()),
+            state: Body::default(),
+            shard: shard.clone(),
+            key: StreamKey::new(0, Domain::Method),
+            missed: Vec::new(),
+        };
+        let upload = Message::from_body(exchange.up.as_ref().unwrap(), &[]).unwrap();
+        let found = run.method.disclosures(&member, &upload, &run.lab).unwrap();
+        let Some(Disclosures::Update { matching, classes }) = found else {
+            panic!("nothing of round {factor:?}: {found:?}")
+        };
+        assert_eq!(classes.len(), 1);
+        assert_eq!((classes[0].row, classes[0].samples), (1, 1));
+        let values = |tensor: &Tensor| tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        let update = values(matching.update());
+        let gradient = values(&matching.gradient(&pixels, classes[0].label).unwrap());
+        let product = |a: &[f32], b: &[f32]| {
+            a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>()
+        };
+        let lengths = product(&update, &update) * product(&gradient, &gradient);
+        let cosine = product(&update, &gradient) / lengths.sqrt();
+        assert!(cosine > 0.999, "{factor:?}: {cosine}");
+        // What moved is the factor of the round and the head.
+        let sent = upload.parameters;
+        let received = parameters_of(&exchange.down).unwrap();
+        let moved = |name: &str, parameter: &Parameter| {
+            let before = &received.get(name).unwrap().values;
+            let moves = parameter.values.iter().zip(before.iter());
+            let all = moves.map(|(after, before)| f64::from(before - after).powi(2)).sum::<f64>();
+            all / if Factor::of(name) == Some(Factor::B) { 16.0 } else { 1.0 }
+        };
+        let of_factor: f64 = sent
+            .iter()
+            .filter(|(name, _)| Factor::of(name) == Some(factor))
+            .map(|(name, parameter)| moved(name, parameter))
+            .sum();
+        let of_head: f64 = sent
+            .iter()
+            .filter(|(name, _)| Factor::of(name).is_none())
+            .map(|(name, parameter)| moved(name, parameter))
+            .sum();
+        let length = product(&update, &update);
+        assert!(of_factor > 1e-9 * length, "{factor:?} moved");
+        assert!((of_factor + of_head - length).abs() < 1e-3 * length, "{factor:?}: {length}");
+    }
 }
 
 /// The linear layers of both blocks, with their pairs' places.

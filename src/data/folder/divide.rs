@@ -41,20 +41,20 @@ fn by_folders(root: &Path, layout: FolderLayout) -> Result<Division, DataError> 
         return Err(undivided(root));
     }
     let mut census = Census::default();
-    let learnt = classes(&train, layout, &mut census)?;
-    let (test, mut notes) = measured(root, &learnt)?;
+    let train_classes = classes(&train, layout, &mut census)?;
+    let (test, mut notes) = measured(root, &train_classes)?;
     let tested = classes(&test, layout, &mut census)?;
-    trained_on(&tested, &learnt, &train)?;
+    trained_on(&tested, &train_classes, &train)?;
     notes.extend(census.notes()?);
-    let class_names: Vec<String> = learnt.keys().cloned().collect();
+    let class_names: Vec<String> = train_classes.keys().cloned().collect();
     let test = numbered(tested, &class_names);
-    Ok(Division { train: numbered(learnt, &class_names), test, class_names, notes })
+    Ok(Division { train: numbered(train_classes, &class_names), test, class_names, notes })
 }
 
 /// Returns the folder that accuracies are measured on, and notes on it.
-fn measured(root: &Path, learnt: &Classes) -> Result<(PathBuf, Vec<String>), DataError> {
+fn measured(root: &Path, train_classes: &Classes) -> Result<(PathBuf, Vec<String>), DataError> {
     let test = root.join("test");
-    let is_class = |name: &str| name != UNSORTED || learnt.contains_key(UNSORTED);
+    let is_class = |name: &str| name != UNSORTED || train_classes.contains_key(UNSORTED);
     let has_classes = test.is_dir() && folders_in(&test)?.iter().any(|f| is_class(&f.name));
     let other = VALIDATION.into_iter().find(|name| root.join(name).is_dir());
     let note = match (has_classes, other) {
@@ -104,12 +104,12 @@ fn undivided(root: &Path) -> DataError {
 }
 
 /// Checks that every tested class is a folder of the training part, `there`, which may have more.
-fn trained_on(tested: &Classes, learnt: &Classes, there: &Path) -> Result<(), DataError> {
-    match tested.keys().find(|class| !learnt.contains_key(*class)) {
+fn trained_on(tested: &Classes, train_classes: &Classes, there: &Path) -> Result<(), DataError> {
+    match tested.keys().find(|class| !train_classes.contains_key(*class)) {
         None => Ok(()),
         Some(class) => {
             let small = class.to_lowercase();
-            let alike = learnt.keys().find(|other| other.to_lowercase() == small);
+            let alike = train_classes.keys().find(|other| other.to_lowercase() == small);
             Err(DataError::Missing {
                 path: there.join(class),
                 expected: format!("images of class `{class}`, which is tested"),

@@ -248,7 +248,7 @@ fn path(section: &DataSection) -> Result<PathBuf, DataError> {
 /// do not get. `None` where no size is known.
 pub fn nominal_class_sizes(section: &DataSection) -> Option<Vec<usize>> {
     let sizes = whole_class_sizes(section)?;
-    Some(sizes.into_iter().map(|whole| section.learnt(whole)).collect())
+    Some(sizes.into_iter().map(|whole| section.trained_samples(whole)).collect())
 }
 
 /// Returns all training samples of every class.

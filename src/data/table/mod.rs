@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use super::columnar::is_arrow;
 use super::foreign::foreign;
 use super::numpy::NamedArrays;
-use super::part_files::{self, FileForms, PartFiles, has_ending};
+use super::part_files::{FileForms, PartFiles, PartPlaces, has_ending};
 use super::parts::{DatasetParts, Part, PartFile, Reference};
 use super::store::Store;
 use super::{Cause, DataError, Dataset, TestFraction};
@@ -53,20 +53,15 @@ pub fn open(
 ) -> Result<Dataset, DataError> {
     let name = path.file_stem().map_or("table".into(), |name| name.to_string_lossy().into_owned());
     let mut notes = Vec::new();
-    let packed = has_ending(path, "npz").then(|| NamedArrays::both(path, &names.input));
-    let (train, test) = match packed.transpose()?.flatten() {
-        Some((train, test)) => {
+    let (train, test) = match PartPlaces::at(path, &names.input, FORMS)? {
+        PartPlaces::Packed { train, test } => {
             let part = |of: &NamedArrays, role| {
                 let rows = arrays::rows(of, names, role)?;
                 part(vec![(path.to_owned(), rows)], names, &mut Vec::new())
             };
             (part(&train, PartRole::Train)?, Some(part(&test, PartRole::Test)?))
         }
-        None => {
-            let PartFiles { train, test, notes: found } = match path.is_dir() {
-                true => part_files::find(path, FORMS)?,
-                false => part_files::single(path)?,
-            };
+        PartPlaces::Files(PartFiles { train, test, notes: found }) => {
             notes.extend(found);
             let mut reference = None;
             let mut part_of = |files, role| {

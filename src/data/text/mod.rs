@@ -1,6 +1,6 @@
 //! Text: plays as labelled windows of characters, and how characters become tokens.
 
-pub mod play;
+pub(crate) mod play;
 mod tokeniser;
 mod word_pieces;
 

@@ -168,12 +168,7 @@ impl Workspace {
                 "only gray images can be repeated; leave the channels as they are",
             ));
         }
-        let Some(scales) = normalise.channels(channels) else {
-            return Err(DataError::unfit(
-                format!("this normalization does not fit images of {channels} channels"),
-                "use \"half\" or \"none\", one mean and standard deviation for all channels, or one per channel",
-            ));
-        };
+        let scales = normalise.channels(channels)?;
         self.widen();
         let plane = self.height * self.width;
         for (c, (mean, deviation)) in scales.into_iter().enumerate() {

@@ -28,6 +28,7 @@ mod resize;
 pub use canvas::Workspace;
 pub(crate) use canvas::shorter_to;
 pub use jitter::Jitter;
+pub(crate) use normalize::ChannelScales;
 pub use normalize::Normalization;
 pub use resize::Kernel;
 pub(crate) use resize::{ResizeWeights, resize_f32, resize_u8};

@@ -1,5 +1,9 @@
 //! Mean and deviation per channel that a backbone was trained with.
 
+use candle_core::{Device, Tensor};
+
+use crate::data::DataError;
+
 /// `(value - mean) / deviation`, per channel, of values in `[0, 1]`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Normalization {
@@ -24,8 +28,11 @@ pub enum Normalization {
 }
 
 impl Normalization {
-    /// `(mean, deviation)` of every channel; `None` when the numbers are not for this many.
-    pub fn channels(&self, channels: usize) -> Option<Vec<(f32, f32)>> {
+    /// Returns `(mean, deviation)` of every channel.
+    ///
+    /// # Errors
+    /// Numbers for another number of channels.
+    pub fn channels(&self, channels: usize) -> Result<Vec<(f32, f32)>, DataError> {
         let per_channel = |mean: &[f32], deviation: &[f32]| {
             let one_for_all = mean.len() == 1 && deviation.len() == 1;
             let fits = mean.len() == channels && deviation.len() == channels;
@@ -33,7 +40,7 @@ impl Normalization {
             (one_for_all || fits)
                 .then(|| (0..channels).map(|c| (mean[at(c)], deviation[at(c)])).collect())
         };
-        match self {
+        let moments = match self {
             Normalization::None => per_channel(&[0.0], &[1.0]),
             Normalization::Half => per_channel(&[0.5], &[0.5]),
             Normalization::ImageNet => per_channel(&[0.485, 0.456, 0.406], &[0.229, 0.224, 0.225]),
@@ -45,6 +52,79 @@ impl Normalization {
                 per_channel(&[0.5071, 0.4865, 0.4409], &[0.2673, 0.2564, 0.2762])
             }
             Normalization::Explicit { mean, deviation } => per_channel(mean, deviation),
-        }
+        };
+        moments.ok_or_else(|| {
+            DataError::unfit(
+                format!("this normalization does not fit images of {channels} channels"),
+                "use \"half\" or \"none\", one mean and standard deviation for all channels, or one per channel",
+            )
+        })
+    }
+
+    /// Returns images `(n, channels, height, width)` of values in `[0, 1]` as a network reads them.
+    ///
+    /// # Errors
+    /// A normalization of another number of channels, or what the device reports.
+    pub fn normalized(&self, images: &Tensor) -> Result<Tensor, DataError> {
+        Ok(self.moments_of(images)?.normalized(images)?)
+    }
+
+    /// Returns the images that [`normalized`](Normalization::normalized) made into these.
+    ///
+    /// # Errors
+    /// A normalization of another number of channels, or what the device reports.
+    pub fn restored(&self, images: &Tensor) -> Result<Tensor, DataError> {
+        Ok(self.moments_of(images)?.restored(images)?)
+    }
+
+    fn moments_of(&self, images: &Tensor) -> Result<ChannelScales, DataError> {
+        let (_, channels, _, _) = images.dims4()?;
+        Ok(ChannelScales::new(&self.channels(channels)?, images.device())?)
+    }
+}
+
+/// Means and deviations of channels on a device.
+pub(crate) struct ChannelScales {
+    /// `(1, channels, 1, 1)`, as are deviations.
+    mean: Tensor,
+    deviation: Tensor,
+}
+
+impl ChannelScales {
+    /// Returns `(mean, deviation)` of every channel as tensors.
+    pub fn new(channels: &[(f32, f32)], device: &Device) -> candle_core::Result<ChannelScales> {
+        let on_device =
+            |values: Vec<f32>| Tensor::from_vec(values, (1, channels.len(), 1, 1), device);
+        let (mean, deviation) = channels.iter().copied().unzip();
+        Ok(ChannelScales { mean: on_device(mean)?, deviation: on_device(deviation)? })
+    }
+
+    /// Returns `(x - mean) / deviation` of images `(n, channels, height, width)`.
+    pub fn normalized(&self, images: &Tensor) -> candle_core::Result<Tensor> {
+        images.broadcast_sub(&self.mean)?.broadcast_div(&self.deviation)
+    }
+
+    /// Returns `x * deviation + mean`.
+    fn restored(&self, images: &Tensor) -> candle_core::Result<Tensor> {
+        images.broadcast_mul(&self.deviation)?.broadcast_add(&self.mean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restored_images_are_those_before_normalization() {
+        let images = [0.0f32, 1.0, 0.5, 0.25, 1.0, 0.0, 0.5, 0.75];
+        let images = Tensor::from_slice(&images, (2, 2, 1, 2), &Device::Cpu).unwrap();
+        let normalization =
+            Normalization::Explicit { mean: vec![0.25, 0.5], deviation: vec![0.25, 0.125] };
+        let normalized = normalization.normalized(&images).unwrap();
+        let values = |images: &Tensor| images.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        assert_eq!(values(&normalized), [-1.0, 3.0, 0.0, -2.0, 3.0, -1.0, 0.0, 2.0]);
+        assert_eq!(values(&normalization.restored(&normalized).unwrap()), values(&images));
+        let problem = Normalization::Cifar100.restored(&images).unwrap_err().to_string();
+        assert!(problem.contains("does not fit images of 2 channels"), "{problem}");
     }
 }

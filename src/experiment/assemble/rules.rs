@@ -27,7 +27,7 @@ pub fn rules(scenario: &Scenario, task_sequence: &TaskSequence) -> Rules {
         rounds: scenario.federation.rounds,
         participation: scenario.participation.clone(),
         closing: closing(&scenario.round),
-        fold: scenario.federation.aggregation,
+        aggregation: scenario.federation.aggregation,
         arrivals: match &task_sequence.client_tasks {
             Some(client_tasks) => ArrivalRules::ClientTasks(Arc::clone(client_tasks)),
             None => arrivals(&scenario.tasks.arrival),
@@ -103,7 +103,10 @@ fn closing(section: &RoundSection) -> ClosingRules {
         deadline: section.deadline_s.map(VirtualTime::from_seconds),
         least: section.min_fraction.unwrap_or(0.0),
         late: section.staleness_exponent.map_or(LatePolicy::Drop, |power| {
-            LatePolicy::Fold(Staleness { power, most: section.max_staleness.unwrap_or(u32::MAX) })
+            LatePolicy::Aggregate(Staleness {
+                power,
+                most: section.max_staleness.unwrap_or(u32::MAX),
+            })
         }),
         train_stragglers: section.stragglers == Some(Stragglers::Train),
     }

@@ -46,7 +46,7 @@ pub(super) fn merged(
     let mut tensors = Vec::new();
     for (name, parameter) in backbone.iter().filter(|(name, _)| !name.starts_with("head.")) {
         tensors.push(match own.get(&**name) {
-            Some(learnt) => (*learnt).clone(),
+            Some(own) => (*own).clone(),
             None => NamedTensor::f32(&**name, parameter.shape.clone(), parameter.values.to_vec())
                 .map_err(broken)?,
         });

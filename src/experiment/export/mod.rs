@@ -207,7 +207,7 @@ pub fn export(
     same_inputs(&manifest.data, &assembly.data)?;
     same_inputs(&manifest.backbone, &assembly.backbone)?;
     let mut said = about(&manifest, &assembly.setup);
-    let (method, lab) = (Arc::clone(&assembly.setup.method), assembly.setup.lab.clone());
+    let (method, ctx) = (Arc::clone(&assembly.setup.method), assembly.setup.lab.clone());
     let facts = assembly.setup.facts.clone();
     let kept = kept.map(|(_, state)| (state, ModelOrigin::File(folder)));
     let found = match kept {
@@ -240,7 +240,7 @@ pub fn export(
     };
     let state = match options.form {
         ExportForm::Images(count) => {
-            let made = picture((&*method, &facts), &lab, (&state, end.task), count);
+            let made = picture((&*method, &facts), &ctx, (&state, end.task), count);
             let unreadable = |why| ExportError::Unreadable { path: path.to_path_buf(), why };
             let Some(GeneratedPicture { bytes, images }) = made.map_err(unreadable)? else {
                 return Err(ExportError::NoImages { method: manifest.method, task: number });
@@ -250,7 +250,7 @@ pub fn export(
         }
         ExportForm::Merged => {
             said.insert("merged".to_string(), "true".to_string());
-            merged(&state, &lab.backbone.parameters()?, &manifest.method)?
+            merged(&state, &ctx.backbone.parameters()?, &manifest.method)?
         }
         ExportForm::State => state,
     };

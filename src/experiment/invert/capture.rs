@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 use parking_lot::Mutex;
 
 use super::target::{TargetKind, UploadTarget};
@@ -135,13 +135,12 @@ impl Attacker {
         let class_of = |row: usize| ctx.task_sequence.order[row];
         let name_of = |row: usize| &*ctx.dataset.class_names[class_of(row) as usize];
         let InversionOptions { class, images, plan, .. } = &self.capture.options;
-        let meant =
-            |(row, _): &(usize, u64)| class.as_deref().is_none_or(|name| name == name_of(*row));
-        let described = disclosures.classes().into_iter().filter(meant);
-        let Some((row, count)) = described.min_by_key(|(row, samples)| (*samples, *row)) else {
-            return Ok(None);
-        };
-        let target = UploadTarget::of(&disclosures, row)?;
+        let meant = |row: usize| class.as_deref().is_none_or(|name| name == name_of(row));
+        let classes = disclosures.classes().into_iter().enumerate();
+        let described = classes.filter(|(_, (row, _))| meant(*row));
+        let smallest = described.min_by_key(|(_, (row, samples))| (*samples, *row));
+        let Some((place, (row, count))) = smallest else { return Ok(None) };
+        let Some(target) = UploadTarget::of(&disclosures, place) else { return Ok(None) };
         let labels = ctx.dataset.train.labels();
         let of_class = |sample: &&u32| labels[**sample as usize] == class_of(row);
         let samples: Vec<u32> =
@@ -160,12 +159,12 @@ impl Attacker {
             .zip(stacked.pixels.chunks(channels * height * width))
             .map(|(sample, pixels)| Original { sample: *sample, pixels: pixels.to_vec() })
             .collect();
-        let scale = PixelScale::new(&ctx.statistics_transform.normalise, channels, &ctx.device)?;
-        let vector = |pixels: &Tensor| target.vector(&scale.of(pixels)?);
+        let normalization = &ctx.statistics_transform.normalise;
+        let input = |pixels: &Tensor| Ok(normalization.normalized(pixels)?);
+        let vector = |pixels: &Tensor| target.vector(&input(pixels)?);
         let key = StreamKey::new(0, Domain::Attack).client(member.participant.client.0);
-        let search = |vector: &Tensor, at: u32| {
-            target.search(vector, shape, |pixels| scale.of(pixels), *plan, key.round(at))
-        };
+        let search =
+            |vector: &Tensor, at: u32| target.search(vector, shape, input, *plan, key.round(at));
         let (mut of_features, mut sum) = (Vec::with_capacity(originals.len()), None);
         for (at, original) in (1..).zip(&originals) {
             let image =
@@ -213,30 +212,4 @@ fn rated(found: InvertedImage, originals: &[Original], shape: [usize; 3]) -> Rec
     let psnr = mean(&|original| psnr(&pixels, &original.pixels));
     let ssim = mean(&|original| ssim(&pixels, &original.pixels, shape));
     Reconstruction { pixels, first_loss, loss, psnr, ssim, lpips: None }
-}
-
-/// Normalization as a network's input has it, for images in `[0, 1]` on a device.
-struct PixelScale {
-    mean: Tensor,
-    deviation: Tensor,
-}
-
-impl PixelScale {
-    fn new(
-        normalise: &Normalization,
-        channels: usize,
-        device: &Device,
-    ) -> Result<PixelScale, PolicyError> {
-        let scales = normalise.channels(channels).unwrap_or_else(|| vec![(0.0, 1.0); channels]);
-        let (means, deviations): (Vec<f32>, Vec<f32>) = scales.into_iter().unzip();
-        let shape = (1, channels, 1, 1);
-        Ok(PixelScale {
-            mean: Tensor::from_vec(means, shape, device)?,
-            deviation: Tensor::from_vec(deviations, shape, device)?,
-        })
-    }
-
-    fn of(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
-        Ok(pixels.broadcast_sub(&self.mean)?.broadcast_div(&self.deviation)?)
-    }
 }

@@ -59,14 +59,17 @@ pub struct FoundImage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<u32>,
     /// Mean squared error of the features at the start; 1 less the cosine of gradients.
+    #[serde(deserialize_with = "finite_or_nan")]
     pub first_loss: f64,
     /// Mean squared error of the features at the end; 1 less the cosine of gradients.
+    #[serde(deserialize_with = "finite_or_nan")]
     pub loss: f64,
     /// Peak signal-to-noise ratio.
     #[document(unit = "dB")]
     #[serde(deserialize_with = "finite_or_infinite")]
     pub psnr: f64,
     /// Structural similarity.
+    #[serde(deserialize_with = "finite_or_nan")]
     pub ssim: f64,
     /// Perceptual distance LPIPS, with `--lpips`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,6 +111,18 @@ impl FoundImage {
         let Reconstruction { first_loss, loss, psnr, ssim, lpips, .. } = *found;
         FoundImage { sample, first_loss, loss, psnr, ssim, lpips }
     }
+
+    /// Returns true if its search found an image of finite numbers.
+    ///
+    /// Others are in records of early versions alone: today such a search is an error.
+    pub fn is_finite(&self) -> bool {
+        self.loss.is_finite() && self.ssim.is_finite()
+    }
+}
+
+/// Reads a number; JSON has `null` for one that is not finite.
+fn finite_or_nan<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 /// Reads a number; JSON has `null` for that of equal images, which is infinite.

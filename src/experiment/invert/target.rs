@@ -27,22 +27,16 @@ pub(super) enum UploadTarget<'a> {
 }
 
 impl<'a> UploadTarget<'a> {
-    /// Returns what an upload shows of the class at a head row.
-    ///
-    /// # Errors
-    /// A row that it does not describe.
-    pub fn of(disclosures: &'a Disclosures, row: usize) -> Result<UploadTarget<'a>, PolicyError> {
-        let missing = || PolicyError::Unsupported(format!("nothing is known of head row {row}"));
-        match disclosures {
+    /// Returns what an upload shows of the class at a place of the list of its classes, if that has so many.
+    pub fn of(disclosures: &'a Disclosures, place: usize) -> Option<UploadTarget<'a>> {
+        Some(match disclosures {
             Disclosures::Means { map, classes } => {
-                let class = classes.iter().find(|class| class.row == row).ok_or_else(missing)?;
-                Ok(UploadTarget::Means { map, class })
+                UploadTarget::Means { map, class: classes.get(place)? }
             }
             Disclosures::Update { matching, classes } => {
-                let class = classes.iter().find(|class| class.row == row).ok_or_else(missing)?;
-                Ok(UploadTarget::Update { matching, label: class.label })
+                UploadTarget::Update { matching, label: classes.get(place)?.label }
             }
-        }
+        })
     }
 
     /// Returns the kind of the target.

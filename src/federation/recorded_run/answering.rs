@@ -136,7 +136,7 @@ impl ResultSource for RecordedRun {
         let nothing =
             || missing(format!("{participant} of {round} was not trained in the recorded run"));
         let past = self.participants.get(&(round, participant)).ok_or_else(nothing)?;
-        let Some(learnt) = &past.trained else {
+        let Some(training) = &past.trained else {
             let (reason, detail) = past.failed.clone().ok_or_else(nothing)?;
             let failure = failure(&reason, detail).ok_or_else(nothing)?;
             return Ok(SuppliedTraining { samples: 0, result: Err(failure) });
@@ -146,16 +146,16 @@ impl ResultSource for RecordedRun {
             own: None,
             exchange: None,
             bytes: past.upload.clone().unwrap_or_default(),
-            digest: learnt.digest,
+            digest: training.digest,
             fault: past
                 .rejected
                 .as_ref()
                 .filter(|_| !self.was_lifted(round, participant))
                 .map(|r| r.0.clone()),
         };
-        let (forged, metrics) = (past.forged.clone(), learnt.metrics.clone());
-        let result = Ok(ClientUpdate { up: upload, forged, metrics, kept: learnt.kept });
-        Ok(SuppliedTraining { samples: learnt.samples as usize, result })
+        let (forged, metrics) = (past.forged.clone(), training.metrics.clone());
+        let result = Ok(ClientUpdate { up: upload, forged, metrics, kept: training.kept });
+        Ok(SuppliedTraining { samples: training.samples as usize, result })
     }
 
     fn damage(&self, at: &ParticipantRef<'_>) -> Option<String> {

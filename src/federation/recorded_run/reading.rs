@@ -36,8 +36,8 @@ impl RecordedRun {
             Event::ClientTrained { round, participant, samples, state_bytes: kept, .. } => {
                 let digest = digest(&numbers);
                 let (samples, kept, metrics) = (*samples, *kept, numbers.metrics);
-                let learnt = RecordedTraining { samples, digest, metrics, kept };
-                self.seat(*round, *participant).trained = Some(learnt);
+                let training = RecordedTraining { samples, digest, metrics, kept };
+                self.seat(*round, *participant).trained = Some(training);
             }
             Event::UpdatePoisoned { round, participant, attack: how, .. } => {
                 self.seat(*round, *participant).forged = Some(how.clone());

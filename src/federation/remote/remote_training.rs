@@ -90,7 +90,7 @@ impl<B> AssetOf<B> {
 /// Answer of a rank for one member.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct RemoteTrainingResult {
-    learnt: Result<RemoteUpload, Failure>,
+    outcome: Result<RemoteUpload, Failure>,
     /// The frame of its state after a success.
     state: Option<usize>,
 }
@@ -143,11 +143,11 @@ impl RemoteJob for RemoteTraining {
         }
         let (places, mut members) = members(&self.simulation, self.jobs);
         let saved = saved_states(&self.simulation, &members);
-        let (learnt, states): (Vec<_>, Vec<_>) = read.into_iter().unzip();
+        let (outcome, states): (Vec<_>, Vec<_>) = read.into_iter().unzip();
         for (member, state) in members.iter_mut().zip(states) {
             member.state = state.unwrap_or_default();
         }
-        seal_all(&self.simulation, places, members, learnt, &saved);
+        seal_all(&self.simulation, places, members, outcome, &saved);
         Ok(())
     }
 
@@ -191,7 +191,7 @@ fn seated(
 impl RemoteTrainingResult {
     /// Creates the answer for a member after training, with the frames of its upload and state.
     fn new(
-        learnt: Result<Learning, Failure>,
+        outcome: Result<Learning, Failure>,
         state: Option<&Body>,
         out: &mut Vec<Body>,
     ) -> RemoteTrainingResult {
@@ -199,8 +199,8 @@ impl RemoteTrainingResult {
             out.push(body);
             out.len() - 1
         };
-        let state = state.filter(|_| learnt.is_ok()).map(|state| frame(state.clone()));
-        let learnt = learnt.map(|Learning { upload, metrics }| RemoteUpload {
+        let state = state.filter(|_| outcome.is_ok()).map(|state| frame(state.clone()));
+        let outcome = outcome.map(|Learning { upload, metrics }| RemoteUpload {
             body: frame(upload.body()),
             assets: upload
                 .assets
@@ -209,7 +209,7 @@ impl RemoteTrainingResult {
                 .collect(),
             metrics,
         });
-        RemoteTrainingResult { learnt, state }
+        RemoteTrainingResult { outcome, state }
     }
 
     /// Reads a member's result and state; `None` if a frame is missing.
@@ -218,7 +218,7 @@ impl RemoteTrainingResult {
             Some(frame) => Some(bodies.get(frame)?.clone()),
             None => None,
         };
-        let RemoteUpload { body, assets, metrics } = match self.learnt {
+        let RemoteUpload { body, assets, metrics } = match self.outcome {
             Ok(upload) => upload,
             Err(failure) => return Some((Err(failure), state)),
         };
@@ -329,11 +329,11 @@ impl RemotePack {
     ) -> (JobResponse, Vec<Body>) {
         let ctx = ctx.at_round(self.round_in_phase, self.rounds_in_phase);
         let saved = saved_states(simulation, &self.members);
-        let learnt = learn_together(simulation, &ctx, &mut self.members, &saved);
+        let outcome = learn_together(simulation, &ctx, &mut self.members, &saved);
         let mut bodies = Vec::new();
         let remembers = !simulation.stateless;
-        let trained = learnt.into_iter().zip(&self.members).map(|(learnt, member)| {
-            RemoteTrainingResult::new(learnt, remembers.then_some(&member.state), &mut bodies)
+        let trained = outcome.into_iter().zip(&self.members).map(|(outcome, member)| {
+            RemoteTrainingResult::new(outcome, remembers.then_some(&member.state), &mut bodies)
         });
         (JobResponse::Trained(trained.collect()), bodies)
     }

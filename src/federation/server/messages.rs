@@ -49,7 +49,7 @@ pub(crate) enum ToServer {
     /// The members of secure aggregation know each other, or there are too few.
     Introduced(Round, KeyExchange),
     /// All uploads of the round are merged.
-    Folded(Result<AggregationResult, String>),
+    Aggregated(Result<AggregationResult, String>),
     /// Client models were compared.
     Compared(Result<BiasMeasurement, FederationError>),
     /// The policy closed the round.

@@ -92,9 +92,9 @@ mod tests {
         let whole = head(3, 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 0.1, 0.2, 0.3]);
         let middle = head_rows(&whole, 1..2).unwrap();
         assert_eq!(middle, head(1, 2, &[3.0, 4.0, 0.2]));
-        let learnt = head(1, 2, &[7.0, 8.0, 0.9]);
+        let trained = head(1, 2, &[7.0, 8.0, 0.9]);
         let expected = head(3, 2, &[1.0, 2.0, 7.0, 8.0, 5.0, 6.0, 0.1, 0.9, 0.3]);
-        assert_eq!(with_head_rows(&whole, &learnt, 1).unwrap(), expected);
+        assert_eq!(with_head_rows(&whole, &trained, 1).unwrap(), expected);
         assert!(head_rows(&whole, 2..4).is_err());
     }
 

@@ -3,7 +3,7 @@ use crate::golden::Golden;
 use crate::numerics::distributions::{below, fill_normal};
 use crate::numerics::streams::{Domain, StreamKey};
 
-const NORMALISED: HeadLoss = HeadLoss::Normalized { tau: 0.1 };
+const NORMALIZED: HeadLoss = HeadLoss::Normalized { tau: 0.1 };
 
 fn normal(step: u64, len: usize) -> Vec<f32> {
     let mut out = vec![0.0; len];
@@ -65,7 +65,7 @@ fn gradients_are_finite_differences() {
     let (head, h, rows) = (head(7, 5), normal(3, 6 * 5), 2..6);
     let y = labels(6, rows.clone());
     let wide = |v: &[f32]| v.iter().map(|&v| f64::from(v)).collect::<Vec<_>>();
-    for l in [HeadLoss::Plain, NORMALISED] {
+    for l in [HeadLoss::Plain, NORMALIZED] {
         let mut work = HeadGradient::new(6, 4, 5);
         let value = work.compute(&head, rows.clone(), &h, &y, l);
         let at = |w: &[f64], b: &[f64]| loss(w, b, &h, &y, &rows, l);
@@ -93,11 +93,11 @@ fn gradients_are_finite_differences() {
 /// HGP's invariant 5: the normalized loss does not change when the head is scaled, so its
 /// gradient is orthogonal to the head (Euler).
 #[test]
-fn the_normalised_loss_is_blind_to_the_length_of_the_head() {
+fn the_normalized_loss_is_blind_to_the_length_of_the_head() {
     let (head, h) = (head(8, 16), normal(3, 32 * 16));
     let y = labels(32, 0..6);
     let mut work = HeadGradient::new(32, 6, 16);
-    let value = work.compute(&head, 0..6, &h, &y, NORMALISED);
+    let value = work.compute(&head, 0..6, &h, &y, NORMALIZED);
     let dot = |a: &[f32], b: &[f32]| -> f64 {
         a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
     };
@@ -109,7 +109,7 @@ fn the_normalised_loss_is_blind_to_the_length_of_the_head() {
         weight: head.weight.iter().map(|v| v * 2.0).collect(),
         bias: head.bias.iter().map(|v| v * 2.0).collect(),
     };
-    assert_eq!(work.compute(&doubled, 0..6, &h, &y, NORMALISED), value);
+    assert_eq!(work.compute(&doubled, 0..6, &h, &y, NORMALIZED), value);
     assert_ne!(work.compute(&doubled, 0..6, &h, &y, HeadLoss::Plain), value);
 }
 
@@ -136,7 +136,7 @@ fn rows_outside_the_range_keep_their_bits() {
 }
 
 #[test]
-fn a_zero_head_has_no_direction_under_the_normalised_loss() {
+fn a_zero_head_has_no_direction_under_the_normalized_loss() {
     let mut head = Head::zeros(3, 2);
     let losses = HeadTraining::default().run(&mut head, 0..3, 1, 2, |_, _, h, y| {
         h.fill(1.0);
@@ -168,7 +168,7 @@ fn golden_losses_of_the_head() {
     let head = Head { weight: narrow(golden.f64("nh.W")), bias: narrow(golden.f64("nh.b")) };
     let h = narrow(golden.f64("nh.h"));
     let y: Vec<u32> = golden.i64("nh.y").into_iter().map(|y| y as u32).collect();
-    for (name, loss) in [("norm_ce", NORMALISED), ("plain_ce", HeadLoss::Plain)] {
+    for (name, loss) in [("norm_ce", NORMALIZED), ("plain_ce", HeadLoss::Plain)] {
         let mut work = HeadGradient::new(y.len(), 8, head.dim());
         let value = work.compute(&head, 0..8, &h, &y, loss);
         golden.assert_close_f32(name, &[value]);
@@ -197,7 +197,7 @@ fn golden_optimisers_rebalancing() {
         });
         (head, losses.unwrap())
     };
-    let (head, losses) = run(NORMALISED);
+    let (head, losses) = run(NORMALIZED);
     golden.assert_close_f32("rebalance.W", &head.weight);
     golden.assert_close_f32("rebalance.b", &head.bias);
     golden.assert_close_f32("rebalance.losses", &losses);
@@ -209,7 +209,7 @@ fn golden_own_gradients_of_the_head() {
     let golden = Golden::own("losses");
     let head = Head { weight: golden.f32("head.weight"), bias: golden.f32("head.bias") };
     let (h, y) = (golden.f32("head.h"), golden.labels("head.labels"));
-    for (name, loss) in [("head.plain", HeadLoss::Plain), ("head.normalised", NORMALISED)] {
+    for (name, loss) in [("head.plain", HeadLoss::Plain), ("head.normalised", NORMALIZED)] {
         let mut work = HeadGradient::new(y.len(), 4, 5);
         golden.assert_close(name, &[work.compute(&head, 1..5, &h, &y, loss)]);
         golden.assert_close(&format!("{name}.grad_weight"), &work.weight);

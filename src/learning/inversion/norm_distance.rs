@@ -18,7 +18,7 @@ pub struct SmoothedMoments {
     /// `w`, the weight of what was kept.
     weight: f64,
     /// Means, then variances, of each norm; nothing before the first call ends.
-    kept: Option<Vec<Vec<f32>>>,
+    pub(super) kept: Option<Vec<Vec<f32>>>,
     /// Means, then variances, of the last batch.
     last: Vec<Vec<f32>>,
 }
@@ -67,11 +67,6 @@ impl SmoothedMoments {
                 pairs.map(|(kept, last)| kept.iter().zip(last).map(mix).collect()).collect()
             }
         });
-    }
-
-    /// Returns what is kept of each norm: means, then variances.
-    pub fn kept(&self) -> Option<&[Vec<f32>]> {
-        self.kept.as_deref()
     }
 }
 
@@ -175,14 +170,18 @@ mod tests {
         let first = moments.distance(&[input(5.0)?])?.expect("a norm").to_scalar::<f32>()?;
         let again = moments.distance(&[input(1.0)?])?.expect("a norm").to_scalar::<f32>()?;
         assert_ne!(first, again);
-        assert!(moments.kept().is_none());
+        assert!(moments.kept.is_none());
         moments.end_call();
-        assert_eq!(moments.kept().expect("kept")[0], [1.0, 2.0, 1.0, 1.0], "the last batch's");
+        assert_eq!(
+            moments.kept.as_ref().expect("kept")[0],
+            [1.0, 2.0, 1.0, 1.0],
+            "the last batch's"
+        );
         let smooth = moments.distance(&[input(1.0)?])?.expect("a norm").to_scalar::<f32>()?;
         assert!((smooth - again).abs() < 1e-6, "the same moments");
         moments.distance(&[input(3.0)?])?;
         moments.end_call();
-        let kept = &moments.kept().expect("kept")[0];
+        let kept = &moments.kept.as_ref().expect("kept")[0];
         for (got, wanted) in kept.iter().zip([1.2, 2.4, 1.8, 1.8]) {
             assert!((got - wanted).abs() < 1e-5, "{kept:?}");
         }

@@ -60,7 +60,7 @@ impl C2Prompt {
             Ok(company) => company,
             Err(error) => return Failure::of_all(learners.len(), error),
         };
-        let learnt = self.powder.learn(&learners, ctx, &mut company);
+        let results = self.powder.learn(&learners, ctx, &mut company);
         let beside = |(member, outcome): (usize, Result<ClientResult, Failure>)| {
             let mut outcome = outcome?;
             outcome.metrics.push(("compensated_steps", company.compensated[member].steps as f64));
@@ -68,7 +68,7 @@ impl C2Prompt {
             outcome.upload.extra.extend(company.matched(member).map_err(PolicyError::from)?);
             Ok(outcome)
         };
-        learnt.into_iter().enumerate().map(beside).collect()
+        results.into_iter().enumerate().map(beside).collect()
     }
 
     /// Handles every other exchange, one client at a time.

@@ -137,8 +137,8 @@ impl CfedStudent<'_> {
                 let told = told.copied();
                 method.distilled(&logits, &told.collect::<Vec<f32>>())
             })?;
-        let learnt = network.pack_parameters()?.into_iter().next().unwrap_or(received);
-        Ok((learnt, report))
+        let trained = network.pack_parameters()?.into_iter().next().unwrap_or(received);
+        Ok((trained, report))
     }
 }
 

@@ -232,11 +232,11 @@ impl LocalUpdate<OwnImportance> for Ewc {
         training: &LocalTraining<'_, OwnImportance>,
         pack: &mut [PackClient<'_, OwnImportance>],
     ) -> Result<PackResult, PolicyError> {
-        let learnt = training.train(pack)?;
+        let results = training.train(pack)?;
         if self.at_server() {
-            return Ok(learnt);
+            return Ok(results);
         }
-        for (member, trained) in pack.iter_mut().zip(&learnt) {
+        for (member, trained) in pack.iter_mut().zip(&results) {
             let (Ok(trained), view) = (trained, &member.participant.view) else { continue };
             let there = (&trained.parameters, self.fisher_rows(view));
             let form = self.fisher_of(view);
@@ -245,7 +245,7 @@ impl LocalUpdate<OwnImportance> for Ewc {
             let fisher = sum.scaled(mean, self.clip(), &trained.parameters);
             member.state.overwrite(&trained.parameters, fisher, view);
         }
-        Ok(learnt)
+        Ok(results)
     }
 
     fn objective(

@@ -50,19 +50,14 @@ impl FedCil {
         let seen: Vec<u32> = (0..view.seen() as u32).collect();
         let round = ctx.training.round.map_or(0, |(round, _)| round);
         let weights = self.consistency.weights(round);
+        let key = member.key.domain(Domain::Method);
         let steps = GanSteps {
-            config,
-            gan: &gan,
-            device,
-            dropout: self.dropout,
-            new_weight: self.new_weight,
-            classes: &classes,
-            key: member.key.domain(Domain::Method),
             consistency: weights.map(|weights| Consistency {
                 generator: &sent,
                 classes: &seen,
                 weights,
             }),
+            ..self.gan_steps((config, &gan), &classes, key, device)
         };
         let plan = self.plan(&ctx.training);
         let rule = &plan.optimizer;

@@ -11,7 +11,7 @@ use rand::Rng;
 use super::labels::ClientClasses;
 use super::losses::LabeledImages;
 use super::moments::NetworkMoments;
-use super::steps::{GanSteps, drawn_images};
+use super::steps::drawn_images;
 use super::{FedCil, FedCilMemory, LastGenerator};
 use crate::learning::LearningError;
 use crate::methods::averaging::ClosedRound;
@@ -131,16 +131,7 @@ impl FedCil {
         let gan = AcGan::trainable(config, theta, device)?;
         let classes: Vec<u32> = memory.known.iter().copied().collect();
         let key = closing.round.key(Domain::Method);
-        let steps = GanSteps {
-            config,
-            gan: &gan,
-            device,
-            dropout: self.dropout,
-            new_weight: self.new_weight,
-            classes: &classes,
-            key,
-            consistency: None,
-        };
+        let steps = self.gan_steps((config, &gan), &classes, key, device);
         let rule = self.server.optimizer();
         let mut optimizers = memory.moments().optimizers(&rule, &gan)?;
         let (count, rate) = (self.server.batch as usize, self.server.rate);

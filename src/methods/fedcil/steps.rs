@@ -2,6 +2,7 @@
 
 use candle_core::{Device, Tensor};
 
+use super::FedCil;
 use super::losses::{ConsistencyWeights, LabeledImages, auxiliary, divergence};
 use crate::learning::LearningError;
 use crate::model::{AcGan, AcGanConfig, AcGenerator, GanAnswer, GanDropout, MaskPlace};
@@ -61,6 +62,22 @@ pub(super) fn drawn_images(
     let labels = drawn_labels(classes, count, key.named(&format!("labels/{purpose}")));
     let noise = config.noise_of(&labels, key.named(&format!("noise/{purpose}")), device)?;
     Ok(LabeledImages { images: generator.images(&noise)?.detach(), labels })
+}
+
+impl FedCil {
+    /// Returns steps of these networks without agreement with the server's generator.
+    ///
+    /// `classes` are the head rows that the generator draws, `key` is the address of all draws.
+    pub(super) fn gan_steps<'a>(
+        &self,
+        (config, gan): (AcGanConfig, &'a AcGan),
+        classes: &'a [u32],
+        key: StreamKey,
+        device: &'a Device,
+    ) -> GanSteps<'a> {
+        let (dropout, new_weight) = (self.dropout, self.new_weight);
+        GanSteps { config, gan, device, dropout, new_weight, classes, key, consistency: None }
+    }
 }
 
 impl GanSteps<'_> {
@@ -207,6 +224,12 @@ mod tests {
         LabeledImages { images: draw(name, (labels.len(), 1, 8, 8)), labels: labels.to_vec() }
     }
 
+    /// Returns steps as a method with this dropout and weight takes them, without a server's generator.
+    fn steps_of<'a>(gan: &'a AcGan, classes: &'a [u32]) -> GanSteps<'a> {
+        let method = FedCil { dropout: 0.5, new_weight: 0.5, ..FedCil::default() };
+        method.gan_steps((config(), gan), classes, key(), &Device::Cpu)
+    }
+
     fn value(tensor: &Tensor) -> f64 {
         f64::from(tensor.to_scalar::<f32>().unwrap())
     }
@@ -220,16 +243,8 @@ mod tests {
             classes: &[0, 1, 2, 3],
             weights: ConsistencyWeights { real, generated, labels },
         };
-        let steps = GanSteps {
-            config: config(),
-            gan: &gan,
-            device: &Device::Cpu,
-            dropout: 0.5,
-            new_weight,
-            classes: &[0, 2],
-            key: key(),
-            consistency: weights.map(weigh),
-        };
+        let consistency = weights.map(weigh);
+        let steps = GanSteps { new_weight, consistency, ..steps_of(&gan, &[0, 2]) };
         value(&steps.discriminator_loss(3, &batch("new", &[2, 2, 0]), replayed).unwrap())
     }
 
@@ -282,16 +297,7 @@ mod tests {
             let [real, generated, labels] = weights;
             let weights = ConsistencyWeights { real, generated, labels };
             let consistency = Consistency { generator: &sent, classes: &[1, 3], weights };
-            let steps = GanSteps {
-                config: config(),
-                gan: &gan,
-                device: &Device::Cpu,
-                dropout: 0.0,
-                new_weight: 0.5,
-                classes: &[0, 2],
-                key: key(),
-                consistency: None,
-            };
+            let steps = GanSteps { dropout: 0.0, ..steps_of(&gan, &[0, 2]) };
             let seen = gan.discriminator.answer(&new.images).unwrap();
             let found = value(&steps.agreement(&consistency, 3, &new, &seen).unwrap());
             assert!((found - expected).abs() < 1e-6, "K{}: {found} {expected}", at + 1);
@@ -302,16 +308,7 @@ mod tests {
     #[test]
     fn each_network_steps_alone() {
         let gan = AcGan::trainable(config(), &set(1), &Device::Cpu).unwrap();
-        let steps = GanSteps {
-            config: config(),
-            gan: &gan,
-            device: &Device::Cpu,
-            dropout: 0.5,
-            new_weight: 0.5,
-            classes: &[0, 2],
-            key: key(),
-            consistency: None,
-        };
+        let steps = steps_of(&gan, &[0, 2]);
         let generator = steps.generator_loss(0, 4).unwrap().backward().unwrap();
         assert!(gan.generator.vars().iter().all(|var| generator.get(var).is_some()));
         assert!(gan.discriminator.vars().iter().all(|var| generator.get(var).is_none()));
@@ -326,16 +323,7 @@ mod tests {
     #[test]
     fn a_generator_is_to_be_taken_for_real() {
         let gan = AcGan::trainable(config(), &set(1), &Device::Cpu).unwrap();
-        let steps = GanSteps {
-            config: config(),
-            gan: &gan,
-            device: &Device::Cpu,
-            dropout: 0.0,
-            new_weight: 0.5,
-            classes: &[3],
-            key: key(),
-            consistency: None,
-        };
+        let steps = GanSteps { dropout: 0.0, ..steps_of(&gan, &[3]) };
         let noise = config().noise_of(&[3; 4], key().named("noise/generator.6"), &Device::Cpu);
         let images = gan.generator.images(&noise.unwrap()).unwrap();
         let answer = gan.discriminator.answer(&images).unwrap();

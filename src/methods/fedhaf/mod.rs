@@ -181,9 +181,9 @@ impl FedHaf {
             TrainingPart::all(self, previous.is_some(), !old.is_empty(), ctx.training.epochs)
         {
             let from = (&loader, &parameters);
-            let (learnt, report) =
+            let (trained, report) =
                 stage.train((self, shape), member, from, previous.as_ref(), ctx)?;
-            parameters = learnt;
+            parameters = trained;
             match stage.parts {
                 (true, _) => metrics.extend(report.metrics()),
                 (false, _) => {

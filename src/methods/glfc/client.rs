@@ -85,8 +85,8 @@ impl Glfc {
         let mut trained = take_single(trained)?;
         trained.samples = member.shard.len();
         if signalled && self.has_proxy() && !member.shard.is_empty() {
-            let learnt = (&trained.parameters, view.seen());
-            let sent = gradients(&self.proxy, model, learnt, member.shard, &ctx)?;
+            let sent_model = (&trained.parameters, view.seen());
+            let sent = gradients(&self.proxy, model, sent_model, member.shard, &ctx)?;
             trained.vectors.insert(GRADIENTS, sent);
         }
         trained.metrics.push(("signal", f64::from(u8::from(signalled))));

@@ -189,15 +189,15 @@ impl LocalUpdate<VectorStore> for GradMa {
             };
             pack.iter_mut().for_each(begin);
         }
-        let learnt = training.in_lab(&RunContext { training: plan, ..ctx.clone() }).train(pack)?;
+        let results = training.in_lab(&RunContext { training: plan, ..ctx.clone() }).train(pack)?;
         if self.keeps_last() {
-            for (member, trained) in pack.iter_mut().zip(&learnt) {
+            for (member, trained) in pack.iter_mut().zip(&results) {
                 if let Ok(trained) = trained {
                     member.state.set(LAST, trained.parameters.clone());
                 }
             }
         }
-        Ok(learnt)
+        Ok(results)
     }
 
     fn max_pack(&self, _usual: usize) -> usize {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::learning::inversion::ImagePool;
-use crate::policy::{Asset, AssetSpec, ExchangeFacts, GeneratedImages, Message, PolicyError};
+use crate::policy::{
+    Asset, AssetSpec, ExchangeFacts, GeneratedImages, ImageRequest, Message, PolicyError,
+};
 use crate::wire::{
     Body, BodyShape, Dtype, Kind, NamedTensor, Section, SectionShape, TensorShape, TensorValues,
     WireError,
@@ -11,6 +13,8 @@ use crate::wire::{
 
 /// Name of the asset and of its tensor.
 const IMAGES: &str = "images";
+/// Tensor of a saved server: the task as whose end its images were made.
+pub(in crate::methods) const IMAGES_TASK: &str = "images_task";
 
 /// Returns images that were made as this task ended, as an asset.
 ///
@@ -75,27 +79,27 @@ pub(in crate::methods) fn received_images(
     batch: usize,
 ) -> Result<Option<ImagePool>, WireError> {
     let Some(asset) = download.asset(IMAGES) else { return Ok(None) };
-    let (shape, bytes) = images_in(asset)?;
+    let (shape, bytes) = images_in(&asset.body)?;
     Ok(Some(ImagePool::of(shape, batch, bytes.to_vec())))
 }
 
-/// Returns a number of an asset's images for a user to look at.
+/// Returns the images of a saved server that a user asks for; `None` if it has none.
 ///
 /// # Errors
 /// A tensor of another kind or shape.
-pub(in crate::methods) fn shown_images(
-    asset: Option<&Asset>,
-    count: usize,
+pub(in crate::methods) fn saved_images(
+    saved: &Body,
+    request: &ImageRequest<'_>,
 ) -> Result<Option<GeneratedImages>, PolicyError> {
-    let show = |asset| -> Result<GeneratedImages, WireError> {
-        let (shape, bytes) = images_in(asset)?;
-        Ok(GeneratedImages::spread(shape, bytes, count))
-    };
-    Ok(asset.map(show).transpose()?)
+    if saved.of_kind(Kind::SyntheticData).next().is_none() {
+        return Ok(None);
+    }
+    let (shape, bytes) = images_in(saved)?;
+    Ok(Some(GeneratedImages::spread(shape, bytes, request.count)))
 }
 
-fn images_in(asset: &Asset) -> Result<([usize; 3], &[u8]), WireError> {
-    let tensor = asset.body.tensor(Kind::SyntheticData, IMAGES)?;
+fn images_in(body: &Body) -> Result<([usize; 3], &[u8]), WireError> {
+    let tensor = body.tensor(Kind::SyntheticData, IMAGES)?;
     match (tensor.shape(), tensor.values()) {
         (&[_, channels, height, width], TensorValues::U8(bytes)) => {
             Ok(([channels, height, width], bytes))

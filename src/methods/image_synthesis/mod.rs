@@ -11,7 +11,7 @@ mod replay;
 pub(super) mod testing;
 
 pub(super) use self::asset::{
-    image_asset, image_asset_specs, image_sections, received_images, shown_images,
+    IMAGES_TASK, image_asset, image_asset_specs, image_sections, received_images, saved_images,
 };
 pub use self::keys::ImageSynthesis;
 pub(super) use self::replay::{OldModelReplay, old_rows_distilled, replay_work, sample_channels};

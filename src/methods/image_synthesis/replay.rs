@@ -95,10 +95,7 @@ pub(in crate::methods) fn sample_channels(
     ctx: &RunContext,
     channels: usize,
 ) -> Result<Vec<(f32, f32)>, DataError> {
-    let unfit = || {
-        DataError::unfit("a normalization of other channels", "normalize as images have channels")
-    };
-    ctx.train_transform.normalise.channels(channels).ok_or_else(unfit)
+    ctx.train_transform.normalise.channels(channels)
 }
 
 /// Returns `- mean sum softmax(old / 2) log softmax(new / 2)` over old rows.

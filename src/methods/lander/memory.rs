@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use crate::methods::averaging::ServerState;
-use crate::methods::image_synthesis::image_sections;
+use crate::methods::image_synthesis::{IMAGES_TASK, image_sections};
 use crate::model::ParameterSet;
 use crate::policy::{Asset, vector_section, vectors_of};
 use crate::quantity::TaskId;
 use crate::wire::{Body, Kind, NamedTensor, Saved, Section, WireError};
 
-/// Tensors of a saved memory: the task as whose end images were made, that of the selection, and its loss.
-const TASK: &str = "images_task";
+/// Tensors of a saved memory: the task of the selection, and its loss.
 const SELECTING: &str = "selection_task";
 const LOWEST: &str = "selection_loss";
 /// Set of the parameters with the lowest loss.
@@ -64,7 +63,7 @@ impl Saved for LanderMemory {
         notes.extend(self.task.map(|task| single(SELECTING, u32::from(task.0))));
         if let Some(asset) = &self.images {
             sections.extend(asset.body.sections.iter().cloned());
-            notes.push(single(TASK, asset.version));
+            notes.push(single(IMAGES_TASK, asset.version));
         }
         if let Some((loss, _)) = &self.best {
             notes.push(NamedTensor::f64(LOWEST, [], vec![*loss]).expect("one number"));
@@ -80,7 +79,7 @@ impl Saved for LanderMemory {
         let note = |name: &str| saved.of_kind(Kind::Settings).find(|note| &**note.name() == name);
         let cut = || WireError::Malformed("a saved server without its images' task".to_owned());
         let first = |note: &NamedTensor| note.as_u32()?.first().copied().ok_or_else(cut);
-        let task = || note(TASK).ok_or_else(cut).and_then(first);
+        let task = || note(IMAGES_TASK).ok_or_else(cut).and_then(first);
         let images = image_sections(saved, task)?;
         let task = note(SELECTING).map(first).transpose()?.map(|task| TaskId(task as u16));
         let lowest = note(LOWEST).map(|note| note.as_f64()).transpose()?;

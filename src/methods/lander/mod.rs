@@ -54,7 +54,7 @@ use super::averaging::{
 };
 use super::entry::MethodEntry;
 use super::image_synthesis::{
-    OldModelReplay, image_asset, image_asset_specs, replay_work, shown_images,
+    OldModelReplay, image_asset, image_asset_specs, replay_work, saved_images,
 };
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalUpdate, ModelAdaptation, Parts,
@@ -70,7 +70,7 @@ use crate::policy::{
     ModelFacts, Participant, PolicyError, Restriction, RoundContext, RunContext, StalenessRule,
     TensorSpec,
 };
-use crate::wire::{Body, Dtype, Kind, Saved, Section};
+use crate::wire::{Body, Dtype, Kind, Section};
 
 /// Step of start values of the map, apart from the head's.
 const MAPPING: u64 = 1;
@@ -307,7 +307,7 @@ impl ServerUpdate<LanderMemory> for Lander {
         saved: &Body,
         request: &ImageRequest<'_>,
     ) -> Result<Option<GeneratedImages>, PolicyError> {
-        shown_images(LanderMemory::load(saved)?.images.as_deref(), request.count)
+        saved_images(saved, request)
     }
 
     /// Returns the work of the generation of images, in the last round of every task but the last.

@@ -110,7 +110,7 @@ impl<'a, S> LocalTraining<'a, S> {
             let dropout = (rate > 0.0).then(|| Dropout { rate, places: places.collect() });
             objective.losses(&TrainingStep { model: &network, step, device: &ctx.device, dropout })
         })?;
-        let learnt = network.pack_parameters()?.into_iter().zip(reports).zip(&loaders);
+        let results = network.pack_parameters()?.into_iter().zip(reports).zip(&loaders);
         let trained = |(member, ((parameters, report), loader)): (&PackClient<'_, S>, _)| {
             let report: TrainingReport = report?;
             let (rates, mut metrics) = (report.rates, report.metrics());
@@ -119,6 +119,6 @@ impl<'a, S> LocalTraining<'a, S> {
             let vectors = ParameterSet::new();
             Ok(LocalTrainingResult { parameters, samples, rates, first_epoch, vectors, metrics })
         };
-        Ok(pack.iter().zip(learnt).map(trained).collect())
+        Ok(pack.iter().zip(results).map(trained).collect())
     }
 }

@@ -275,11 +275,11 @@ impl LocalUpdate<()> for PiLora {
         }
         let Some(first) = pack.first() else { return Ok(Vec::new()) };
         let mut met = vec![ClassFeatureSums::default(); pack.len()];
-        let learnt = training.train_with_objective(pack, |_| {
+        let results = training.train_with_objective(pack, |_| {
             Ok(Box::new(PiLoraObjective::new(self, first, &mut met, &ctx.device)?))
         })?;
         let dim = model.backbone.dim();
-        let told = pack.iter().zip(met).zip(learnt).map(|((member, met), trained)| {
+        let told = pack.iter().zip(met).zip(results).map(|((member, met), trained)| {
             let rows = described(&ctx.shard_label_counts(member.shard), 1);
             Ok(LocalTrainingResult { vectors: met.vectors(&rows, dim), ..trained? })
         });

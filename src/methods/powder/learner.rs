@@ -7,7 +7,7 @@ use candle_core::{Device, Tensor};
 
 use super::Powder;
 use super::distillation::{NotTrue, batch_shares};
-use super::messages::{ClientTaskDownload, SimilarityKeys, learnt};
+use super::messages::{ClientTaskDownload, SimilarityKeys, trained_client_task};
 use super::prompts::{ClientTaskPrompts, is_own};
 use super::similarity::Attention;
 use crate::data::{Batch, Loader, Shard};
@@ -159,7 +159,7 @@ impl Powder {
         let reports = train_pack(plan, &mut optimizer, student.variables(), &courses, |batch| {
             downloads.losses(batch, &loaders[0], companion)
         })?;
-        let layout = learnt(&self.shape, classes);
+        let layout = trained_client_task(&self.shape, classes);
         let outcome = |(all, report): (ParameterSet, Result<_, LearningError>)| {
             let metrics = TrainingReport::metrics(&report?);
             Ok(ClientResult { upload: Message::filling(&layout, all.filter(is_own), [])?, metrics })

@@ -145,7 +145,7 @@ impl ClientTaskDownload {
 }
 
 /// Returns a client task of this number of classes as its owner has trained it.
-pub fn learnt(shape: &ClientTaskShape, classes: usize) -> MessageSpec {
+pub fn trained_client_task(shape: &ClientTaskShape, classes: usize) -> MessageSpec {
     let mut control = MetaWriter::new();
     control.bool(false);
     let parameters = places(shape.own(classes)).into_iter().map(TensorSpec::kept).collect();

@@ -63,7 +63,7 @@ use std::sync::Arc;
 pub use config::{Downlink, PowderConfig, Similarity, SourceTasks};
 pub use distillation::{NotTrue, batch_shares};
 pub use learner::{Learner, LearnerStep, TrainingExtension};
-pub use messages::{ClientTaskDownload, SharedTable, SimilarityKeys, learnt};
+pub use messages::{ClientTaskDownload, SharedTable, SimilarityKeys, trained_client_task};
 pub use predictor::{ClientTaskModel, ClientTaskModels};
 pub use prompts::{ClientTaskPrompts, OWN_SHARE, OWN_TOKENS, is_own, others_name};
 pub use server::PowderServer;
@@ -202,7 +202,7 @@ impl Method for Powder {
                     table,
                 )
             }
-            (_, true) => learnt(&self.shape, classes),
+            (_, true) => trained_client_task(&self.shape, classes),
             (_, false) => Attention::layout(&self.shape, classes, &begun(facts)),
         }
     }

@@ -30,7 +30,7 @@ pub(super) struct Scorer {
 impl Scorer {
     pub fn new(layer: Arc<Projection>, mode: HeadMode, mut weights: Vec<f64>) -> Scorer {
         if mode == HeadMode::Cosine {
-            normalise(&mut weights, layer.width());
+            normalize(&mut weights, layer.width());
         }
         Scorer { layer, mode, weights }
     }
@@ -45,7 +45,7 @@ impl Scorer {
         let width = self.layer.width();
         let mut hidden = self.layer.apply(features);
         if self.mode == HeadMode::Cosine {
-            normalise(&mut hidden, width);
+            normalize(&mut hidden, width);
         }
         let (n, classes) = (hidden.len() / width, rows.len());
         let weights = &self.weights[rows.start * width..rows.end * width];
@@ -107,7 +107,7 @@ impl RidgeHead {
 }
 
 /// Scales rows to length one; rows of zeros stay.
-fn normalise(rows: &mut [f64], width: usize) {
+fn normalize(rows: &mut [f64], width: usize) {
     for row in rows.chunks_mut(width) {
         let norm = row.iter().map(|value| value * value).sum::<f64>().sqrt();
         if norm > 0.0 {

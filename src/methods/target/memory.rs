@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use crate::methods::averaging::ServerState;
-use crate::methods::image_synthesis::image_sections;
+use crate::methods::image_synthesis::{IMAGES_TASK, image_sections};
 use crate::policy::Asset;
 use crate::wire::{Body, Kind, NamedTensor, Saved, Section, WireError};
-
-/// Tensor of a saved memory: the task as whose end images were made.
-const TASK: &str = "images_task";
 
 /// Images from the end of the first task on.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +19,7 @@ impl ServerState for TargetMemory {}
 impl Saved for TargetMemory {
     fn save(&self) -> Body {
         let Some(asset) = &self.images else { return Body::default() };
-        let task = NamedTensor::u32(TASK, [], vec![asset.version]).expect("a single number");
+        let task = NamedTensor::u32(IMAGES_TASK, [], vec![asset.version]).expect("a single number");
         let mut sections = asset.body.sections.clone();
         sections.push(Section::new(Kind::Settings, vec![task]));
         Body::new(Vec::new(), sections)
@@ -31,7 +28,7 @@ impl Saved for TargetMemory {
     fn load(saved: &Body) -> Result<TargetMemory, WireError> {
         let cut = || WireError::Malformed("saved images without their task".to_owned());
         let task = || -> Result<u32, WireError> {
-            let task = saved.tensor(Kind::Settings, TASK)?.as_u32()?;
+            let task = saved.tensor(Kind::Settings, IMAGES_TASK)?.as_u32()?;
             task.first().copied().ok_or_else(cut)
         };
         Ok(TargetMemory { images: image_sections(saved, task)? })

@@ -42,7 +42,7 @@ use self::synthesis::TargetSynthesis;
 use super::averaging::{CrossEntropy, Objective, PackClient, PackResult, Requirement, first_of};
 use super::entry::MethodEntry;
 use super::image_synthesis::{
-    OldModelReplay, image_asset, image_asset_specs, replay_work, shown_images,
+    OldModelReplay, image_asset, image_asset_specs, replay_work, saved_images,
 };
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, Parts,
@@ -55,7 +55,7 @@ use crate::policy::{
     Asset, AssetSpec, Capability, ExchangeFacts, GeneratedImages, ImageRequest, ModelFacts,
     Participant, PolicyError, Restriction, RoundContext, RunContext,
 };
-use crate::wire::{Body, Saved};
+use crate::wire::Body;
 
 impl AveragingMethod for TargetMethod {
     type State = ();
@@ -174,7 +174,7 @@ impl ServerUpdate<TargetMemory> for TargetMethod {
         saved: &Body,
         request: &ImageRequest<'_>,
     ) -> Result<Option<GeneratedImages>, PolicyError> {
-        shown_images(TargetMemory::load(saved)?.images.as_deref(), request.count)
+        saved_images(saved, request)
     }
 
     /// Returns the work of the generation of images, in the last round of every task but the last.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use candle_core::{DType, Tensor, Var};
 
 use super::config::{AnswerRows, MetaStep, TargetMethod};
+use crate::data::ChannelScales;
 use crate::learning::inversion::{
     CropFlip, CropWindow, ImagePool, SmoothedMoments, StudentTraining, adversarial, student_start,
 };
@@ -43,42 +44,19 @@ fn drawn_labels(classes: usize, batch: usize, key: StreamKey) -> Vec<u32> {
     (0..batch).map(|_| below(&mut rng, classes.max(1) as u64) as u32).collect()
 }
 
-/// Normalization of pixels by channel, as the transform of samples has it.
-struct FixedNorm {
-    /// `(1, c, 1, 1)`.
-    mean: Tensor,
-    deviation: Tensor,
-}
-
-impl FixedNorm {
-    fn new(channels: &[(f32, f32)], ctx: &RunContext) -> candle_core::Result<FixedNorm> {
-        let of = |values: Vec<f32>| {
-            let shape = (1, values.len(), 1, 1);
-            Tensor::from_vec(values, shape, &ctx.device)
-        };
-        let (mean, deviation) = channels.iter().copied().unzip();
-        Ok(FixedNorm { mean: of(mean)?, deviation: of(deviation)? })
-    }
-
-    /// `(x - mean) / deviation` of images `(b, c, h, w)`.
-    fn apply(&self, images: &Tensor) -> candle_core::Result<Tensor> {
-        images.broadcast_sub(&self.mean)?.broadcast_div(&self.deviation)?.contiguous()
-    }
-}
-
 /// A copy of the generator in a call, its noise, and what the model sees.
 struct GeneratorCopy<'a> {
     images: ImageGenerator,
     noise: Var,
     crop: CropFlip,
-    norm: &'a FixedNorm,
+    norm: &'a ChannelScales,
 }
 
 impl GeneratorCopy<'_> {
     /// Returns generated images, and what the model sees of them at these windows.
     fn forward(&self, windows: &[CropWindow]) -> Result<(Tensor, Tensor), ModelError> {
         let images = self.images.images(&self.noise)?;
-        let seen = self.norm.apply(&self.crop.apply(&images, windows)?)?;
+        let seen = self.norm.normalized(&self.crop.apply(&images, windows)?)?;
         Ok((images, seen))
     }
 
@@ -202,7 +180,7 @@ impl TargetSynthesis<'_> {
         let settings = &method.synthesis;
         let (config, shape) = (settings.config(model), settings.image_shape(model));
         let channels = sample_channels(ctx, shape[0])?;
-        let norm = FixedNorm::new(&channels, ctx)?;
+        let norm = ChannelScales::new(&channels, &ctx.device)?;
         let start = ImageGenerator::initial_parameters(&config, key.unit(GENERATOR));
         let generator = ImageGenerator::trainable(config, &start, &ctx.device)?;
         let rate = settings.rate * f64::from(settings.steps);

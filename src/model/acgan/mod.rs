@@ -31,7 +31,7 @@
 mod config;
 mod discriminator;
 mod generator;
-mod initialise;
+mod initialize;
 mod layers;
 mod pair;
 

@@ -5,7 +5,7 @@ mod config;
 mod encoder;
 #[cfg(test)]
 mod golden;
-mod initialise;
+mod initialize;
 mod network;
 mod sequences;
 

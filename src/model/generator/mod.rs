@@ -31,7 +31,7 @@
 mod config;
 #[cfg(test)]
 pub(crate) mod golden;
-mod initialise;
+mod initialize;
 mod label_noise;
 mod network;
 

@@ -5,7 +5,7 @@ mod block;
 mod config;
 #[cfg(test)]
 mod golden;
-mod initialise;
+mod initialize;
 mod network;
 
 pub(super) use config::StemShape;

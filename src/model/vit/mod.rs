@@ -5,7 +5,7 @@ mod checkpoint;
 mod config;
 #[cfg(test)]
 pub(crate) mod golden;
-mod initialise;
+mod initialize;
 #[cfg(test)]
 mod namings;
 mod network;

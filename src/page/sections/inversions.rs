@@ -131,6 +131,10 @@ fn picture(inversion: &RunInversion, of: InversionPicture, alt: &str) -> Markup 
 }
 
 fn likeness(image: &FoundImage) -> String {
+    if !image.is_finite() {
+        return "no likeness, as the search left the finite numbers; repeat it with a lower --rate"
+            .to_owned();
+    }
     let lpips = image.lpips.map(|lpips| format!(", LPIPS {lpips:.3}")).unwrap_or_default();
     format!("PSNR {:.2} dB, SSIM {:.3}{lpips}", image.psnr, image.ssim)
 }
@@ -147,12 +151,13 @@ fn numbers(record: &InversionRecord) -> HtmlTable {
             None => "upload".to_owned(),
         };
         let FoundImage { first_loss, loss, psnr, ssim, lpips, .. } = image;
+        let likeness = |number: String| if image.is_finite() { number } else { "NaN".to_owned() };
         let cells = [
             source,
             format!("{first_loss:.3e}"),
             format!("{loss:.3e}"),
-            format!("{psnr:.2}"),
-            format!("{ssim:.3}"),
+            likeness(format!("{psnr:.2}")),
+            likeness(format!("{ssim:.3}")),
             lpips.map_or(String::new(), |lpips| format!("{lpips:.3}")),
         ];
         table.row(cells.into_iter().take(columns));

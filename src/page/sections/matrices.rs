@@ -40,8 +40,8 @@ fn matrix(arm: &Arm) -> Option<Matrix> {
     };
     let runs: Vec<Vec<Vec<Option<f64>>>> = arm.done().filter_map(of).collect();
     let tasks = runs.iter().map(Vec::len).max().filter(|tasks| (2..=MOST).contains(tasks))?;
-    let cell = |learnt: usize, tested: usize| {
-        let all: Vec<f64> = runs.iter().filter_map(|run| *run.get(learnt)?.get(tested)?).collect();
+    let cell = |trained: usize, tested: usize| {
+        let all: Vec<f64> = runs.iter().filter_map(|run| *run.get(trained)?.get(tested)?).collect();
         Spread::of(&all)
     };
     Some((0..tasks).map(|row| (0..=row).map(|column| cell(row, column)).collect()).collect())

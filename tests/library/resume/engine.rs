@@ -125,7 +125,7 @@ fn deadlines_leave_seats_out_whose_state_and_frames_still_count() {
 
 #[test]
 fn late_updates_and_buffers() {
-    let late = LatePolicy::Fold(Staleness { power: 1.0, most: u32::MAX });
+    let late = LatePolicy::Aggregate(Staleness { power: 1.0, most: u32::MAX });
     let deadline = Some(VirtualTime::from_seconds(1.5));
     let semi = ClosingRules { deadline, late, train_stragglers: true, ..ClosingRules::default() };
     assert!(both("semi-asynchronous", &Rules { closing: semi, rounds: 4, ..slow() }) > 0);
@@ -178,7 +178,7 @@ fn servers_that_restart() {
     let entries = vec![Fault { rate: 0.4, ..restart }];
     let faults = FaultRules { entries, lose_up: 0.05, ..FaultRules::default() };
     assert!(both("restart", &Rules { faults: faults.clone(), ..slow() }) > 0);
-    let late = LatePolicy::Fold(Staleness { power: 1.0, most: u32::MAX });
+    let late = LatePolicy::Aggregate(Staleness { power: 1.0, most: u32::MAX });
     let closing = ClosingRules { enough: ClosingGoal::Buffer(2), late, ..ClosingRules::default() };
     let participation = ParticipationSection {
         participants: CohortSize::Count { count: 4 },

@@ -270,7 +270,7 @@ fn late_updates_fold_into_the_rows_of_their_task() {
     let rules = Rules {
         closing: ClosingRules {
             enough: ClosingGoal::Buffer(2),
-            late: LatePolicy::Fold(halving),
+            late: LatePolicy::Aggregate(halving),
             ..ClosingRules::default()
         },
         participation: ParticipationSection {

@@ -119,22 +119,22 @@ proptest! {
     ) {
         let metrics = [("loss".to_owned(), MetricValue(loss))].into();
         let upload = Message::from_body(&body(Kind::Prototypes, &[1], &up), &[]).expect("is one");
-        let learnt = match fails {
+        let outcome = match fails {
             true => Err(Failure::NonFinite("the loss".into())),
             false => Ok(Learning { upload, metrics }),
         };
         let mut frames = Vec::new();
         let state = body(Kind::Statistics, &[], &state);
-        let trained = RemoteTrainingResult::new(learnt.clone(), Some(&state), &mut frames);
+        let trained = RemoteTrainingResult::new(outcome.clone(), Some(&state), &mut frames);
         let bytes = packet::seal(&[trained], &frames).expect("is small");
         let (mut trained, frames): (Vec<RemoteTrainingResult>, _) = packet::open(bytes).expect("is one");
         let bodies = frames.read().expect("are frames");
         let (read, kept) = trained.remove(0).read(&bodies).expect("is whole");
         prop_assert_eq!(kept.map(|kept| kept.digest()), (!fails).then(|| state.digest()));
-        let said = |learnt: Result<Learning, Failure>| {
-            learnt.map(|Learning { upload, metrics }| (upload.body().digest(), metrics))
+        let said = |outcome: Result<Learning, Failure>| {
+            outcome.map(|Learning { upload, metrics }| (upload.body().digest(), metrics))
         };
-        prop_assert_eq!(said(read), said(learnt));
+        prop_assert_eq!(said(read), said(outcome));
     }
 
     #[test]

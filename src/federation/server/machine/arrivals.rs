@@ -132,7 +132,7 @@ impl ServerMachine {
 
     /// Closes the open round if its rule is met.
     pub(super) fn close_when_complete(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
-        let late_counts = matches!(self.simulation.rules.closing.late, LatePolicy::Fold(_));
+        let late_counts = matches!(self.simulation.rules.closing.late, LatePolicy::Aggregate(_));
         let Some(round) = self.book.close_complete(late_counts) else { return };
         let Some(aggregate) = round.take_folded() else { return };
         let at = match &self.simulation.rules.privacy.secure {
@@ -141,7 +141,7 @@ impl ServerMachine {
         };
         self.doing = "waits for uploads to be merged";
         let aggregate = self.desk.aggregate(round.context.round, aggregate);
-        effects.extend(deliver_result(at, aggregate, ToServer::Folded));
+        effects.extend(deliver_result(at, aggregate, ToServer::Aggregated));
     }
 
     /// Aggregates an upload of a closed round into the open one, or holds it for the next.
@@ -151,7 +151,7 @@ impl ServerMachine {
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
         let open = self.book.current_mut().filter(|round| !round.is_closed());
-        let (Some(round), LatePolicy::Fold(rule)) = (open, self.simulation.rules.closing.late)
+        let (Some(round), LatePolicy::Aggregate(rule)) = (open, self.simulation.rules.closing.late)
         else {
             self.book.hold(upload);
             return Ok(());

@@ -83,7 +83,7 @@ impl ServerMachine {
         };
         let done = now + self.simulation.clock.server(work);
         let rules = &self.simulation.rules;
-        let aggregate = RoundAggregate { part: aggregate.part, masking, rule: rules.fold };
+        let aggregate = RoundAggregate { part: aggregate.part, masking, rule: rules.aggregation };
         self.doing = "waits for its policy to close a round";
         let test = rules.curve == Curve::Round;
         let state = self.desk.step(ClosingRequest { context, aggregate, test });

@@ -171,7 +171,7 @@ impl ServerMachine {
                 self.restarted(now, effects);
                 Ok(())
             }
-            ToServer::Folded(aggregate) => self.aggregate(now, aggregate, effects),
+            ToServer::Aggregated(aggregate) => self.aggregate(now, aggregate, effects),
             ToServer::Compared(comparison) => {
                 self.compared(comparison?, effects);
                 self.close(now, effects);

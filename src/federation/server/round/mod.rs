@@ -37,7 +37,7 @@ enum ParticipantStatus {
     /// Out: its download or upload is in transit, or it works.
     Out,
     /// Its upload is being aggregated.
-    Folded,
+    Aggregated,
     /// Missing: it sends nothing that counts.
     Missing,
 }
@@ -91,7 +91,7 @@ impl OpenRound {
         (now, computes): (VirtualTime, bool),
     ) -> OpenRound {
         let RoundOpening { participants, downs: downloads, first, .. } = opening;
-        let folding = match (&simulation.rules.privacy.secure, simulation.rules.fold) {
+        let folding = match (&simulation.rules.privacy.secure, simulation.rules.aggregation) {
             (Some(rules), _) => AggregationMode::Masked(rules.numbers.modulus),
             (None, AggregationRule::Mean) => AggregationMode::Plain(Arc::clone(&simulation.method)),
             (None, rule) => AggregationMode::Robust(Arc::clone(&simulation.method), rule),
@@ -158,7 +158,7 @@ impl OpenRound {
     pub fn forget(&mut self) -> (Vec<ParticipantId>, u32) {
         let mut lost = Vec::new();
         for (participant, status) in self.participants.iter().zip(&mut self.status) {
-            if *status == ParticipantStatus::Folded {
+            if *status == ParticipantStatus::Aggregated {
                 *status = ParticipantStatus::Missing;
                 lost.push(participant.id);
             }
@@ -307,7 +307,7 @@ impl OpenRound {
         keep_model: bool,
         desk: &PolicyDesk,
     ) -> Option<Effect> {
-        self.account(participant, ParticipantStatus::Folded);
+        self.account(participant, ParticipantStatus::Aggregated);
         let download = Arc::clone(&self.downloads[participant.index()]);
         let place = self.participants[participant.index()].clone();
         let SentUpload { body, own, exchange, .. } = upload;
@@ -372,7 +372,7 @@ impl OpenRound {
         );
         self.status[participant.index()] = status;
         self.out -= 1;
-        self.here += usize::from(status == ParticipantStatus::Folded);
+        self.here += usize::from(status == ParticipantStatus::Aggregated);
     }
 
     /// Returns the participants that are out.
@@ -424,14 +424,14 @@ impl OpenRound {
 
     /// Returns the clients of participants that were aggregated.
     pub fn folded_clients(&self) -> impl Iterator<Item = ClientId> {
-        self.seats_at(ParticipantStatus::Folded).map(|participant| participant.client)
+        self.seats_at(ParticipantStatus::Aggregated).map(|participant| participant.client)
     }
 
     /// Participants that should have been aggregated and were not.
     pub fn missing(&self) -> Vec<ParticipantId> {
         let pairs = self.participants.iter().zip(&self.status);
         let due = pairs.filter(|(participant, _)| participant.trains());
-        due.filter(|(_, s)| **s != ParticipantStatus::Folded)
+        due.filter(|(_, s)| **s != ParticipantStatus::Aggregated)
             .map(|(participant, _)| participant.id)
             .collect()
     }

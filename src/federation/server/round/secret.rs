@@ -80,8 +80,10 @@ impl OpenRound {
         effects: &mut Vec<Effect>,
     ) -> VirtualTime {
         let members = self.masking.as_ref().map_or(0, |masking| masking.members.len());
-        let arrived: Vec<ParticipantId> =
-            self.seats_at(ParticipantStatus::Folded).map(|participant| participant.id).collect();
+        let arrived: Vec<ParticipantId> = self
+            .seats_at(ParticipantStatus::Aggregated)
+            .map(|participant| participant.id)
+            .collect();
         let unmasking = unmask(&self.room(simulation, rules), members, &arrived, now);
         effects.extend(
             unmasking.frames.iter().map(|frame| self.arrives(frame, Missed::IsOnlyCharged)),

@@ -90,9 +90,9 @@ struct ConsolidationInputs {
 fn inputs(golden: &Golden, plain: bool) -> ConsolidationInputs {
     let rows = |name: &str| golden.i64(name).into_iter().map(|y| y as u32).collect::<Vec<u32>>();
     let counts: Vec<Vec<u32>> = rows("counts").chunks(6).map(<[u32]>::to_vec).collect();
-    let normalised = || omega(&counts, OmegaForm::Normalized);
-    let weights = if plain { vec![vec![1.0; 6]; 3] } else { normalised() };
-    let sum: f32 = normalised().iter().flatten().sum();
+    let normalized = || omega(&counts, OmegaForm::Normalized);
+    let weights = if plain { vec![vec![1.0; 6]; 3] } else { normalized() };
+    let sum: f32 = normalized().iter().flatten().sum();
     assert!((sum - 1.0).abs() < 1e-6, "invariant 5: {sum}");
     let teacher = |(i, weights)| ConsolidationTeacher {
         model: model(golden, &format!("client{i}")),

@@ -10,18 +10,14 @@ use crate::methods::image_synthesis::testing::{
     agreement, assert_part, generator, on_digits, small_resnet, windows,
 };
 use crate::methods::parts::AveragingMethod;
-use crate::model::{Backbone, HeadStart, PixelShape};
+use crate::model::HeadStart;
 use crate::numerics::streams::Domain;
 
 /// Mean and deviation of the vectors: CIFAR-100's as the release has them.
 const CHANNELS: [(f32, f32); 3] = [(0.5071, 0.2675), (0.4867, 0.2565), (0.4408, 0.2761)];
 
-fn pixels() -> RunContext {
-    on_digits(Backbone::Pixels(PixelShape { channels: 1, image: 8 }), 1)
-}
-
 /// The generator of the vectors with formula weights, and its noise.
-fn copy<'a>(golden: &Golden, norm: &'a FixedNorm) -> GeneratorCopy<'a> {
+fn copy<'a>(golden: &Golden, norm: &'a ChannelScales) -> GeneratorCopy<'a> {
     GeneratorCopy {
         images: generator(golden, "target"),
         noise: golden.variable("z"),
@@ -38,7 +34,7 @@ fn variable(copy: &GeneratorCopy<'_>, name: &str) -> Var {
 #[test]
 fn golden_images_and_what_the_model_sees() {
     let Some(golden) = Golden::open("inversion") else { return };
-    let norm = FixedNorm::new(&CHANNELS, &pixels()).unwrap();
+    let norm = ChannelScales::new(&CHANNELS, &Device::Cpu).unwrap();
     let copy = copy(&golden, &norm);
     let (images, seen) = copy.forward(&windows(&golden)).unwrap();
     golden.assert_tensor("target.image", &images);
@@ -80,7 +76,7 @@ fn golden_divergence_of_given_images() {
 #[test]
 fn golden_loss_steps_and_meta_gradient() {
     let Some(golden) = Golden::open("inversion") else { return };
-    let norm = FixedNorm::new(&CHANNELS, &pixels()).unwrap();
+    let norm = ChannelScales::new(&CHANNELS, &Device::Cpu).unwrap();
     let copy = copy(&golden, &norm);
     let (teacher, student) = (
         GoldenNetwork::new(&golden, "teacher", false),

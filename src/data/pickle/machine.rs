@@ -1,116 +1,17 @@
-//! Python's pickles, as far as data sets are kept in them: lists, dictionaries, texts, numbers and NumPy's arrays.
-//!
-//! A pickle is a program for a machine with a stack. This one only builds values: anything that a pickle asks to
-//! import or to call stays the name of it, so reading one from a stranger runs nothing. Only what it holds is copied,
-//! and a value that is remembered is shared. Opcodes of protocols 0 to 5 that such files use are known; any other is
-//! an error.
+//! Machine of pickles: a stack, marks in it, and remembered values.
 
 use std::collections::BTreeMap;
-use std::io::{Error, ErrorKind, Result};
+use std::io::Result;
 use std::rc::Rc;
 
-/// Value of a pickle.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum PickleValue {
-    /// `None`, a number with a fraction: nothing that data are made of.
-    Other,
-    Bool(bool),
-    Int(i64),
-    /// Text or bytes, which files of Python 2 do not distinguish.
-    Bytes(Rc<[u8]>),
-    List(Rc<Vec<PickleValue>>),
-    Tuple(Rc<Vec<PickleValue>>),
-    Dict(Rc<Vec<(PickleValue, PickleValue)>>),
-    /// `module name`.
-    Name(Rc<str>),
-    /// Result of calling a name with arguments, and the state that it was given.
-    Made {
-        name: Rc<str>,
-        state: Rc<PickleValue>,
-    },
-}
-
-impl PickleValue {
-    /// Returns the value of a key.
-    pub fn get(&self, key: &str) -> Option<&PickleValue> {
-        let PickleValue::Dict(pairs) = self else { return None };
-        let is_key = |(found, _): &&(PickleValue, PickleValue)| matches!(found, PickleValue::Bytes(text) if **text == *key.as_bytes());
-        pairs.iter().rev().find(is_key).map(|(_, value)| value)
-    }
-
-    /// Whole numbers of a list.
-    pub fn ints(&self) -> Option<Vec<i64>> {
-        let PickleValue::List(list) = self else { return None };
-        let int =
-            |value: &PickleValue| if let PickleValue::Int(int) = value { Some(*int) } else { None };
-        list.iter().map(int).collect()
-    }
-
-    /// Texts of a list.
-    pub fn texts(&self) -> Option<Vec<String>> {
-        let PickleValue::List(list) = self else { return None };
-        let text = |value: &PickleValue| match value {
-            PickleValue::Bytes(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-            _ => None,
-        };
-        list.iter().map(text).collect()
-    }
-
-    /// Shape and bytes of an array of bytes (`u1`) in rows.
-    pub fn byte_array(&self) -> Option<(Vec<usize>, &[u8])> {
-        // The state of an array: version, shape, type, whether by columns, bytes.
-        let PickleValue::Made { name, state } = self else { return None };
-        let PickleValue::Tuple(state) = state.as_ref() else { return None };
-        let [
-            _,
-            PickleValue::Tuple(shape),
-            PickleValue::Made { name: kind, .. },
-            by_column,
-            PickleValue::Bytes(bytes),
-        ] = state.as_slice()
-        else {
-            return None;
-        };
-        let is_array = name.ends_with(" _reconstruct") && &**kind == "numpy dtype u1";
-        let by_row = matches!(by_column, PickleValue::Bool(false) | PickleValue::Int(0));
-        let extent = |value: &PickleValue| match value {
-            PickleValue::Int(extent) => usize::try_from(*extent).ok(),
-            _ => None,
-        };
-        let shape: Vec<usize> = shape.iter().map(extent).collect::<Option<_>>()?;
-        (is_array && by_row).then_some((shape, bytes))
-    }
-}
-
-fn wrong(what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidData, what.into())
-}
-
-/// Returns the error for an opcode or a protocol that is not known, in a file that may be whole.
-fn unknown(what: String) -> Error {
-    Error::new(ErrorKind::Unsupported, what)
-}
-
-/// Reads the value of a pickle.
-///
-/// # Errors
-/// Bytes that end too early, a program that does not fit its stack; [`ErrorKind::Unsupported`] for an opcode that is
-/// not known.
-pub(super) fn read(bytes: &[u8]) -> Result<PickleValue> {
-    let (stack, marks, memo) = (Vec::new(), Vec::new(), BTreeMap::new());
-    let mut machine = PickleMachine { bytes, at: 0, stack, marks, memo, remembered: 0, nested: 0 };
-    loop {
-        if let Some(value) = machine.step()? {
-            return Ok(value);
-        }
-    }
-}
+use super::{PickleValue, unknown, wrong};
 
 /// Limit of how often a container is put into another. Each may be one level more, and values are freed level by
 /// level on the stack of the thread.
 const NESTED: usize = 1_000;
 
-struct PickleMachine<'a> {
+/// Machine that runs a pickle's program.
+pub(super) struct PickleMachine<'a> {
     bytes: &'a [u8],
     at: usize,
     stack: Vec<PickleValue>,
@@ -124,6 +25,12 @@ struct PickleMachine<'a> {
 }
 
 impl<'a> PickleMachine<'a> {
+    /// Creates a machine at the beginning of a program.
+    pub fn new(bytes: &'a [u8]) -> PickleMachine<'a> {
+        let (stack, marks, memo) = (Vec::new(), Vec::new(), BTreeMap::new());
+        PickleMachine { bytes, at: 0, stack, marks, memo, remembered: 0, nested: 0 }
+    }
+
     fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len());
         let end =
@@ -194,7 +101,7 @@ impl<'a> PickleMachine<'a> {
     }
 
     /// One opcode; the value at the end.
-    fn step(&mut self) -> Result<Option<PickleValue>> {
+    pub fn step(&mut self) -> Result<Option<PickleValue>> {
         let place = self.at;
         match self.take(1)?[0] {
             b'.' => return self.pop().map(Some),
@@ -435,177 +342,4 @@ fn made(called: &PickleValue, arguments: &PickleValue) -> Result<PickleValue> {
         }
         _ => PickleValue::Made { name: Rc::clone(name), state },
     })
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// Returns a text of Python 2.
-    fn text(text: &[u8]) -> Vec<u8> {
-        match u8::try_from(text.len()) {
-            Ok(length) => [b"U", [length].as_slice(), text].concat(),
-            Err(_) => [b"T", (text.len() as u32).to_le_bytes().as_slice(), text].concat(),
-        }
-    }
-
-    fn int(number: usize) -> Vec<u8> {
-        [b"M", (number as u16).to_le_bytes().as_slice()].concat()
-    }
-
-    /// Returns an array of bytes as Python 2 writes it.
-    pub fn array(rows: usize, columns: usize, bytes: &[u8]) -> Vec<u8> {
-        let mut pickle = b"cnumpy.core.multiarray\n_reconstruct\nq\x05cnumpy\nndarray\nq\x06K\x00\x85U\x01b\x87Rq\x07(K\x01".to_vec();
-        pickle.extend([int(rows), int(columns)].concat());
-        pickle.extend(b"\x86cnumpy\ndtype\nq\x08U\x02u1K\x00K\x01\x87Rq\x09(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89");
-        pickle.extend(text(bytes));
-        pickle.extend(b"tb");
-        pickle
-    }
-
-    pub fn ints(list: &[u8]) -> Vec<u8> {
-        let each: Vec<u8> = list.iter().flat_map(|number| [b'K', *number]).collect();
-        [b"]q\x04(", each.as_slice(), b"e"].concat()
-    }
-
-    pub fn texts(list: &[String]) -> Vec<u8> {
-        let each: Vec<u8> = list.iter().flat_map(|name| text(name.as_bytes())).collect();
-        [b"](", each.as_slice(), b"e"].concat()
-    }
-
-    /// Returns a dictionary of protocol 2.
-    pub fn dict(pairs: &[(&str, Vec<u8>)]) -> Vec<u8> {
-        let each: Vec<u8> = pairs
-            .iter()
-            .flat_map(|(key, value)| [text(key.as_bytes()), value.clone()].concat())
-            .collect();
-        [b"\x80\x02}q\x01(", each.as_slice(), b"u."].concat()
-    }
-
-    #[test]
-    fn dictionaries_of_lists_and_arrays_are_read() {
-        let bytes: Vec<u8> = (0..=255).chain(0..=43).collect();
-        let names = ["apple".to_owned(), "beaver".to_owned()];
-        let pickle = dict(&[
-            ("labels", ints(&[6, 9, 255])),
-            ("data", array(3, 100, &bytes)),
-            ("names", texts(&names)),
-        ]);
-        let value = read(&pickle).unwrap();
-        assert_eq!(value.get("labels").unwrap().ints(), Some(vec![6, 9, 255]));
-        assert_eq!(value.get("names").unwrap().texts().unwrap(), names);
-        let (shape, found) = value.get("data").unwrap().byte_array().unwrap();
-        assert_eq!((shape, found), (vec![3, 100], bytes.as_slice()));
-        assert_eq!(value.get("fine_labels"), None);
-        // An array by columns is none that is read.
-        let turned: Vec<u8> = array(3, 100, &bytes);
-        let place = turned.windows(3).position(|at| at == b"tb\x89").unwrap();
-        let turned = [&turned[..place], b"tb\x88", &turned[place + 3..]].concat();
-        assert!(read(&[turned.as_slice(), b"."].concat()).unwrap().byte_array().is_none());
-    }
-
-    #[test]
-    fn values_that_were_kept_are_looked_up_and_numbers_have_signs() {
-        let pickle = b"\x80\x02(U\x02abq\x03h\x03J\xfe\xff\xff\xff\x8a\x01\xffI12\nt.";
-        let PickleValue::Tuple(values) = read(pickle).unwrap() else { panic!() };
-        let text = PickleValue::Bytes(b"ab".as_slice().into());
-        assert_eq!(
-            *values,
-            [text.clone(), text, PickleValue::Int(-2), PickleValue::Int(-1), PickleValue::Int(12)]
-        );
-    }
-
-    #[test]
-    fn the_letters_of_protocol_0_are_read() {
-        let pickle =
-            b"(dp1\nS'label_names'\np2\n(lp3\nS'airplane'\np4\naS'cat'\nag4\nasS'size'\nI10000\ns.";
-        let value = read(pickle).unwrap();
-        assert_eq!(
-            value.get("label_names").unwrap().texts().unwrap(),
-            ["airplane", "cat", "airplane"]
-        );
-        assert_eq!(value.get("size"), Some(&PickleValue::Int(10_000)));
-        assert!(read(b"S'a\\x00'\n.").unwrap_err().to_string().contains("escapes"));
-    }
-
-    /// `{"labels": [3, 300], "data": [[0, 1, 2], [3, 4, 5]], "label_names": ["cat", "dog"], "more": [0, 1]}` as Python 3.13
-    /// with NumPy 2 writes it.
-    #[rustfmt::skip]
-    const FOUR: &[&[u8]] = &[
-        b"\x80\x04\x95\xf3\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x06labels\x94]\x94(K\x03M,\x01e\x8c\x04data\x94\x8c\x16numpy._",
-        b"core.multiarray\x94\x8c\x0c_reconstruct\x94\x93\x94\x8c\x05numpy\x94\x8c\x07ndarr",
-        b"ay\x94\x93\x94K\x00\x85\x94C\x01b\x94\x87\x94R\x94(K\x01K\x02K\x03\x86\x94h\x07\x8c\x05dtype\x94\x93\x94\x8c\x02u1\x94\x89\x88\x87\x94R",
-        b"\x94(K\x03\x8c\x01|\x94NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00t\x94b\x89C\x06\x00\x01\x02\x03\x04\x05\x94t\x94b\x8c\x0blabel_n",
-        b"ames\x94]\x94(\x8c\x03cat\x94\x8c\x03dog\x94e\x8c\x04more\x94h\x06h\x09K\x00\x85\x94h\x0b\x87\x94R\x94(K\x01K\x02\x85",
-        b"\x94h\x13\x89C\x02\x00\x01\x94t\x94bu.",
-    ];
-    #[rustfmt::skip]
-    const FIVE: &[&[u8]] = &[
-        b"\x80\x05\x95\xd9\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x06labels\x94]\x94(K\x03M,\x01e\x8c\x04data\x94\x8c\x13numpy._",
-        b"core.numeric\x94\x8c\x0b_frombuffer\x94\x93\x94(\x96\x06\x00\x00\x00\x00\x00\x00\x00\x00\x01\x02\x03\x04\x05\x94\x8c\x05",
-        b"numpy\x94\x8c\x05dtype\x94\x93\x94\x8c\x02u1\x94\x89\x88\x87\x94R\x94(K\x03\x8c\x01|\x94NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK",
-        b"\x00t\x94bK\x02K\x03\x86\x94\x8c\x01C\x94t\x94R\x94\x8c\x0blabel_names\x94]\x94(\x8c\x03cat\x94\x8c\x03dog\x94e",
-        b"\x8c\x04more\x94h\x06(\x96\x02\x00\x00\x00\x00\x00\x00\x00\x00\x01\x94h\x0dK\x02\x85\x94h\x11t\x94R\x94u.",
-    ];
-    /// `{"data": ..}`, the same array by columns.
-    #[rustfmt::skip]
-    const TURNED: &[&[u8]] = &[
-        b"\x80\x05\x95\x86\x00\x00\x00\x00\x00\x00\x00}\x94\x8c\x04data\x94\x8c\x13numpy._core.numeric\x94\x8c\x0b_fro",
-        b"mbuffer\x94\x93\x94(\x96\x06\x00\x00\x00\x00\x00\x00\x00\x00\x03\x01\x04\x02\x05\x94\x8c\x05numpy\x94\x8c\x05dtype\x94\x93\x94\x8c\x02u",
-        b"1\x94\x89\x88\x87\x94R\x94(K\x03\x8c\x01|\x94NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00t\x94bK\x02K\x03\x86\x94\x8c\x01F\x94t\x94R\x94s",
-        b".",
-    ];
-
-    #[test]
-    fn protocols_4_and_5_are_read_as_2_is() {
-        for pickle in [FOUR, FIVE] {
-            let value = read(&pickle.concat()).unwrap();
-            assert_eq!(value.get("labels").unwrap().ints(), Some(vec![3, 300]));
-            assert_eq!(value.get("label_names").unwrap().texts().unwrap(), ["cat", "dog"]);
-            let array = |key| value.get(key).unwrap().byte_array().unwrap();
-            assert_eq!(array("data"), (vec![2, 3], [0, 1, 2, 3, 4, 5].as_slice()));
-            assert_eq!(array("more"), (vec![2], [0, 1].as_slice()), "its type is looked up");
-            let whole = pickle.concat();
-            (0..whole.len()).for_each(|end| drop(read(&whole[..end]).unwrap_err()));
-        }
-        let turned = read(&TURNED.concat()).unwrap();
-        assert!(turned.get("data").unwrap().byte_array().is_none(), "by columns");
-    }
-
-    #[test]
-    fn containers_in_containers_are_not_endless() {
-        let (tuples, lists) = (
-            [b")".as_slice(), &b"\x85".repeat(1_000_000), b"."].concat(),
-            [b"]".repeat(1_000_000), b"a".repeat(999_999), b".".to_vec()].concat(),
-        );
-        for pickle in [tuples, lists] {
-            let error = read(&pickle).unwrap_err().to_string();
-            assert!(error.contains("more than 1000 containers"), "{error}");
-        }
-        // Names of files that Python 3 wrote for Python 2: a tuple and a call each.
-        let name = b"c_codecs\nencode\nU\x01aU\x06latin1\x86R";
-        let value = read(&[b"](", name.repeat(5_000).as_slice(), b"e."].concat()).unwrap();
-        assert_eq!(value.texts().unwrap().len(), 5_000);
-    }
-
-    #[test]
-    fn nothing_is_called_and_what_is_broken_is_refused() {
-        let error = |pickle: &[u8]| read(pickle).unwrap_err().to_string();
-        let harm = read(b"cposix\nsystem\n(U\x02lstR.").unwrap();
-        assert!(matches!(harm, PickleValue::Made { name, .. } if &*name == "posix system"));
-        let whole = dict(&[("labels", ints(&[1, 2]))]);
-        for end in 0..whole.len() {
-            read(&whole[..end]).unwrap_err();
-        }
-        assert!(error(b"\x80\x06.").contains("protocol 6"));
-        assert!(error(b"\x80\x02\x97.").contains("opcode 0x97 at byte 2"));
-        assert_eq!(read(b"\x80\x06.").unwrap_err().kind(), ErrorKind::Unsupported);
-        assert!(error(b"K\x01K\x02\x93.").contains("a name of no texts"));
-        assert!(error(b"e.").contains("no mark") && error(b"(0").contains("opcode 0x30"));
-        assert!(error(b"T\xff\xff\xff\xffabc").contains("breaks off behind 8 bytes"));
-        assert!(
-            error(b"K\x01b.").contains("empty stack") && error(b"h\x05.").contains("no value 5")
-        );
-        assert!(error(b"K\x01K\x02b.").contains("a state of nothing"));
-    }
 }
