@@ -68,7 +68,7 @@ pub struct Walked {
 
 pub struct World<C: AveragingMethod> {
     pub base: Averager<C>,
-    pub lab: RunContext,
+    pub ctx: RunContext,
     pub clients: Vec<Quadratic>,
     pub states: Vec<Body>,
     server: Box<dyn Server>,
@@ -114,7 +114,7 @@ impl<C: AveragingMethod> World<C> {
         sections.extend(saved.sections[sections.len()..].iter().cloned());
         server.load(&Body::new(saved.meta, sections)).unwrap();
         let states = vec![Body::default(); clients.len()];
-        World { base, lab: ctx, clients, states, server, round: 0 }
+        World { base, ctx, clients, states, server, round: 0 }
     }
 
     pub fn facts(&self) -> &ModelFacts {
@@ -122,7 +122,7 @@ impl<C: AveragingMethod> World<C> {
     }
 
     pub fn view(&self) -> Arc<TaskView> {
-        Arc::clone(&self.lab.task_sequence.tasks[0])
+        Arc::clone(&self.ctx.task_sequence.tasks[0])
     }
 
     /// Returns the global model.
@@ -158,7 +158,7 @@ impl<C: AveragingMethod> World<C> {
         self.round += 1;
         let cohort: Vec<ClientId> = present.iter().map(|id| ClientId(*id as u32)).collect();
         let participants = one_participant_per_client(&context.stage, &cohort);
-        let ctx = self.lab.clone();
+        let ctx = self.ctx.clone();
         let downloads = self.server.broadcast(&context, &participants, &ctx).unwrap();
         let (mut all, mut walked) = (None::<Aggregate>, Vec::new());
         for (participant, sent) in participants.iter().zip(downloads) {
@@ -198,7 +198,7 @@ impl<C: AveragingMethod> World<C> {
         };
         let (mut trained, walked) = self.walk(&member, id, &steps);
         after(self, &mut member, &mut trained);
-        let upload = self.base.upload(&member, trained, &self.lab).unwrap().upload;
+        let upload = self.base.upload(&member, trained, &self.ctx).unwrap().upload;
         self.states[id] = member.state.save();
         let facts = ExchangeFacts {
             model: self.facts(),
@@ -223,11 +223,11 @@ impl<C: AveragingMethod> World<C> {
         steps: &[QuadraticStep],
     ) -> (LocalTrainingResult, Walked) {
         let parts = self.base.parts();
-        let context = parts.context(self.facts(), &self.lab);
-        let network = Classifier::trainable(&self.lab.backbone, &member.received, 0..1).unwrap();
+        let context = parts.context(self.facts(), &self.ctx);
+        let network = Classifier::trainable(&self.ctx.backbone, &member.received, 0..1).unwrap();
         let pack = std::slice::from_ref(member);
         let mut objective = parts.local.objective(&context, pack, &network).unwrap();
-        let mut optimizer = self.lab.training.optimizer.clone().over(network.vars());
+        let mut optimizer = self.ctx.training.optimizer.clone().over(network.vars());
         let batch = Batch::Features {
             values: vec![0.0; 5],
             shape: vec![1, 5],
@@ -251,7 +251,7 @@ impl<C: AveragingMethod> World<C> {
             }
             let gradients = loss.backward().unwrap();
             let norm = global_norm(&gradients, &network.vars()).unwrap();
-            let scale = self.lab.training.clip.map_or(1.0, |limit| clip_factor(norm, limit));
+            let scale = self.ctx.training.clip.map_or(1.0, |limit| clip_factor(norm, limit));
             optimizer.step(&gradients, *rate, scale).unwrap();
             (rates, norms) = (rates + rate, [norms, vec![norm]].concat());
         }
@@ -299,7 +299,7 @@ fn uneven_clients_pull_fedavg_away_from_the_optimum() {
         ..Default::default()
     };
     let mut simulation = World::new(fedavg, uneven(), &[0.0; SIZE]);
-    simulation.lab.training.optimizer = crate::learning::OptimizerConfig::sgd(0.1);
+    simulation.ctx.training.optimizer = crate::learning::OptimizerConfig::sgd(0.1);
     let step = QuadraticStep { rate: 0.1, noise: vec![0.0; SIZE] };
     for _ in 0..400 {
         simulation.round(&[0, 1, 2], |_| vec![step.clone(); 5], |_, _, _| ());

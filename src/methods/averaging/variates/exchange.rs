@@ -59,15 +59,15 @@ impl<M: ControlVariates> LocalUpdate<VectorStore> for M {
         let VectorKeeping { reset, keeper } = self.keeping();
         let context = &training.context;
         pack.iter_mut().for_each(|member| member.state.begin(member.participant.view.task, reset));
-        let mut learnt = training.train(pack)?;
-        for (member, trained) in pack.iter_mut().zip(&mut learnt) {
+        let mut results = training.train(pack)?;
+        for (member, trained) in pack.iter_mut().zip(&mut results) {
             if let (Keeper::Client, Ok(trained)) = (keeper, trained) {
                 let reads = self.reads_gradient() && !member.shard.is_empty();
                 let gradient = reads.then(|| received_gradient(context, member)).transpose()?;
                 renew(self, context, member, (trained, gradient))?;
             }
         }
-        Ok(learnt)
+        Ok(results)
     }
 
     /// Training, and one pass more where gradients are read.
