@@ -72,6 +72,8 @@ pub use display::display_name;
 pub use entry::{MethodEntry, ReadRecipe};
 pub use family::MethodFamily;
 pub use head_form::HeadForm;
+pub use image_synthesis::ImageSynthesis;
+pub use low_rank::LowRank;
 pub use recipe::Recipe;
 pub use registry::{Registry, UnknownMethod};
 pub use requirement::Requirement;

@@ -165,7 +165,8 @@ fn aggregation_at_once_changes_no_digest() {
 
 /// Whatever becomes of uploads, whether clients keep a state, alone and in packs; some uploads are lost.
 ///
-/// The method's server keeps its head in double precision, so that uploads of another order or another owner show.
+/// The method's server keeps its head in double precision, so that uploads of another order or another owner show; but for
+/// the order under secure aggregation, whose sums are integers.
 #[test]
 fn rules_and_states_aggregate_at_once_alike() {
     let numbers = FixedPoint { modulus: Modulus::Bits64, bits: 24 };

@@ -27,7 +27,7 @@ pub(super) enum UploadTarget<'a> {
 }
 
 impl<'a> UploadTarget<'a> {
-    /// Returns what an upload shows of the class at a place of the list of its classes, if that has so many.
+    /// Returns what an upload shows of the class at this place of its list; `None` beyond it.
     pub fn of(disclosures: &'a Disclosures, place: usize) -> Option<UploadTarget<'a>> {
         Some(match disclosures {
             Disclosures::Means { map, classes } => {

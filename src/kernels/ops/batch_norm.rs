@@ -5,7 +5,7 @@
 //! (evaluation). With `u` the gradient below the rectifier, in training
 //! `dx = weight rstd (u - mean(u) - z mean(u z))` (Ioffe and Szegedy 2015). Sum and rectifier are
 //! part of the op because each would be two more passes over the largest tensors of a network. Passes are bound
-//! by memory: wider vectors than the baseline gain nothing here.
+//! by memory: wider vectors than the baseline gain nothing here, but for the sums of the backward pass.
 
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor, bail};
 

@@ -31,8 +31,9 @@ pub struct ConvNormLayers<'a> {
 
 /// Convolves and normalizes `x` `(b, h, w, c)`, adds `residual`, and rectifies if `rectify`.
 ///
-/// The norm is by the moments of this batch. Returns the result `(b, h', w', out)` and the moments of the convolution's result; `None` where the kernels do not
-/// serve an operand, no parameter trains, or shapes do not fit: the ops compute the same there, or say what is wrong.
+/// The norm is by the moments of this batch. Returns the result `(b, h', w', out)` and the moments of the convolution's
+/// result. `None` where the kernels do not serve an operand, a parameter is not contiguous, no parameter trains, the batch
+/// is empty or shapes do not fit: the ops compute the same there, or say what is wrong.
 ///
 /// # Errors
 /// Only what candle itself reports.

@@ -41,7 +41,8 @@
 //! [`frozen_attention()`] and [`frozen_perceptron()`] are the halves of a transformer block whose layers are frozen,
 //! each as one op with the bits of those above, on the CPU in `f32` only; [`Affine`] is what computes them elsewhere.
 //! [`trained_attention()`] and [`trained_perceptron()`] are the same halves where layers, or low-rank pairs parallel to
-//! them, train.
+//! them, train. [`conv_norm()`] is a convolution and the batch norm behind it as one op of training, on the CPU in `f32`
+//! only.
 //!
 //! The `_at` forms of linear layer and attention take a [`Precision`] of products.
 //!

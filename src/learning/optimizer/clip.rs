@@ -84,12 +84,12 @@ pub fn clip_factor(norm: f64, limit: f64) -> f64 {
 
 /// Returns the sum of squares in f64: eight running sums, added in fixed order.
 pub fn sum_of_squares(values: &[f32]) -> f64 {
-    wide(Squares(values))
+    wide(SumOfSquares(values))
 }
 
-struct Squares<'a>(&'a [f32]);
+struct SumOfSquares<'a>(&'a [f32]);
 
-impl WideWork for Squares<'_> {
+impl WideWork for SumOfSquares<'_> {
     type Answer = f64;
 
     #[inline(always)]

@@ -109,7 +109,8 @@ fn pair(inversion: &RunInversion, image: &FoundImage) -> Markup {
 /// Renders the image that the upload gave.
 fn upload(inversion: &RunInversion) -> Markup {
     let RunInversion { record, .. } = inversion;
-    let mean = if record.features.len() > 1 { ", means over the images" } else { "" };
+    let means = record.features.len() > 1 && record.upload.is_finite();
+    let mean = if means { ", means over the images" } else { "" };
     html! {
         li {
             (picture(inversion, InversionPicture::Upload, "image found by the upload"))

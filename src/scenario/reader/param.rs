@@ -15,7 +15,7 @@ pub struct Param<T> {
     pub(super) value: Option<T>,
 }
 
-/// What a key is, whatever the type of its value.
+/// Description of a key, whatever the type of its value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct KeySpec {
     pub name: &'static str,

@@ -22,17 +22,20 @@ use tiles::{
 use super::matrix::{Matrix, MatrixMut};
 use super::unfold::ConvolutionGeometry;
 
-/// Values of transformed tiles held at a time, of the input and of the output together (4 MB).
+/// Values of transformed tiles in a sum of the weight's gradient (4 MB).
+///
+/// They are those of the input and of the output together.
 const PANEL: usize = 1 << 20;
 
 /// Tiles of a sum of the weight's gradient at least. How tiles are divided among sums shows in its bits.
 const FEW: usize = 128;
 
-/// Tiles of the other products at least, while their panel is no larger than [`LARGE`]: packing the weight is then a
-/// small part of the work.
+/// Tiles of the other products at most, as whole sums, unless one sum has more.
+///
+/// Packing the weight is then a small part of the work.
 const MANY: usize = 512;
 
-/// Values of a panel of [`MANY`] tiles (16 MB).
+/// Values of a panel of several sums at most (16 MB), of the input and of the output together.
 const LARGE: usize = 1 << 22;
 
 thread_local! {
