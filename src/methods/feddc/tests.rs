@@ -24,7 +24,7 @@ fn after(
 ) {
     if simulation.base.method.keeping.keeper == Keeper::Client {
         let parts = simulation.base.parts();
-        let context = parts.context(simulation.facts(), &simulation.lab);
+        let context = parts.context(simulation.facts(), &simulation.ctx);
         renew(&simulation.base.method, &context, member, (trained, None)).unwrap();
     }
 }
@@ -62,7 +62,7 @@ fn golden_control_variates_of_feddc() {
             let [mut h, mut g_m] = [(); 2].map(|()| vec![0.0; 3 * SIZE]);
             let mut norms = Vec::new();
             for (round, cohort) in golden_cohorts(&golden).iter().enumerate() {
-                simulation.lab.training = TrainingPlan {
+                simulation.ctx.training = TrainingPlan {
                     epochs: golden.i64("feddc.K")[0] as u32,
                     batch: 1_000_000,
                     optimizer: OptimizerConfig::sgd(eta[round]).weight_decay(decay),
@@ -111,7 +111,7 @@ fn uneven_quadratics_end_where_nobody_drifts() {
         });
         let whole = cohorts.len() == 1;
         let mut simulation = World::new(method, uneven(), &[0.0; SIZE]);
-        simulation.lab.training = TrainingPlan {
+        simulation.ctx.training = TrainingPlan {
             epochs: 5,
             batch: 1_000,
             optimizer: OptimizerConfig::sgd(0.02),
@@ -160,7 +160,7 @@ fn the_variate_of_a_constant_gradient_is_that_gradient() {
         clients.iter_mut().for_each(|client| client.curvature = vec![0.0; SIZE * SIZE]);
         let mut simulation = World::new(method, clients, &[0.0; SIZE]);
         let rate = 0.1 * lowered;
-        simulation.lab.training = TrainingPlan {
+        simulation.ctx.training = TrainingPlan {
             epochs: 4,
             batch: 1_000,
             optimizer: OptimizerConfig::sgd(rate),
@@ -189,8 +189,8 @@ fn a_drifted_model_is_pulled_back() {
         clients[0].samples = 40;
         clients.iter_mut().for_each(|client| client.curvature = vec![0.0; SIZE * SIZE]);
         let mut simulation = World::new(feddc(|method| method.alpha = 0.5), clients, &[0.0; SIZE]);
-        simulation.lab.training.optimizer = OptimizerConfig::sgd(1.0);
-        simulation.lab.training.clip = None;
+        simulation.ctx.training.optimizer = OptimizerConfig::sgd(1.0);
+        simulation.ctx.training.clip = None;
         // It has drifted by 1, and nothing else is known of it.
         let like = simulation.memory();
         let like = like.get(DRIFT).unwrap();
@@ -212,7 +212,7 @@ fn a_single_client_has_nothing_to_correct() {
     let mut clients = uneven();
     clients.truncate(1);
     let mut simulation = World::new(feddc(|method| method.alpha = 0.5), clients, &[0.0; SIZE]);
-    simulation.lab.training = TrainingPlan {
+    simulation.ctx.training = TrainingPlan {
         epochs: 3,
         batch: 1_000,
         optimizer: OptimizerConfig::sgd(0.1),

@@ -283,7 +283,7 @@ fn updates_are_kept_by_client_whatever_its_place() {
     let (project, memory_decay) = (Project::Server, 1.0);
     let method = GradMa { fedavg, project, memory_decay, ..GradMa::default() };
     let mut simulation = World::new(method, uneven(), &[0.0; quadratics::SIZE]);
-    simulation.lab.training.optimizer = OptimizerConfig::sgd(0.1);
+    simulation.ctx.training.optimizer = OptimizerConfig::sgd(0.1);
     let step = QuadraticStep { rate: 0.1, noise: vec![0.0; quadratics::SIZE] };
     let walked = simulation.round(&[1, 2], |_| vec![step.clone(); 2], |_, _, _| ());
     let memory = simulation.memory();

@@ -39,7 +39,7 @@ fn after(
     });
     if method.keeping.keeper == Keeper::Client {
         let parts = method.parts();
-        let context = parts.context(simulation.facts(), &simulation.lab);
+        let context = parts.context(simulation.facts(), &simulation.ctx);
         renew(method, &context, member, (trained, gradient)).unwrap();
     }
 }
@@ -95,8 +95,8 @@ fn golden_control_variates_of_scaffold() {
                 (method.fedavg.client_weighting, method.keeping.keeper) = (weights, variates);
             });
             let mut simulation = World::new(method, golden_clients(&golden), &golden.f64("w0"));
-            simulation.lab.training.clip = None;
-            simulation.lab.training.optimizer = OptimizerConfig::sgd(0.1);
+            simulation.ctx.training.clip = None;
+            simulation.ctx.training.optimizer = OptimizerConfig::sgd(0.1);
             let (mut x, mut c, mut own) =
                 (simulation.model(), vec![0.0; SIZE], vec![0.0; 3 * SIZE]);
             let mut y = Vec::new();
@@ -139,8 +139,8 @@ fn uneven_quadratics_end_at_the_optimum_of_all() {
     ] {
         let mut simulation =
             World::new(scaffold(|method| method.keeping.keeper = variates), uneven(), &[0.0; SIZE]);
-        simulation.lab.training.optimizer = OptimizerConfig::sgd(0.1);
-        simulation.lab.training.clip = None;
+        simulation.ctx.training.optimizer = OptimizerConfig::sgd(0.1);
+        simulation.ctx.training.clip = None;
         let step = QuadraticStep { rate: 0.05, noise: vec![0.0; SIZE] };
         let steps = |client| vec![step.clone(); 3 + 2 * client];
         for round in 0..1_500 {
@@ -176,8 +176,8 @@ fn the_variate_of_a_constant_gradient_is_that_gradient() {
     };
     let mut simulation =
         World::new(scaffold(|_| ()), vec![flat_loss(2.0), flat_loss(5.0)], &[0.5; SIZE]);
-    simulation.lab.training.clip = None;
-    simulation.lab.training.optimizer = OptimizerConfig::sgd(0.1);
+    simulation.ctx.training.clip = None;
+    simulation.ctx.training.optimizer = OptimizerConfig::sgd(0.1);
     let slope = |client: usize| [-1.5, 0.75][client];
     for rates in [vec![0.1, 0.05], vec![0.2], vec![0.01, 0.02, 0.03]] {
         let step =

@@ -22,8 +22,8 @@ pub(in crate::methods) fn four_rounds<C: AveragingMethod>(method: C) -> (World<C
     let mut clients = uneven();
     clients.iter_mut().zip([10, 20, 30]).for_each(|(client, samples)| client.samples = samples);
     let mut simulation = World::new(method, clients, &[0.5; SIZE]);
-    simulation.lab.training.optimizer = OptimizerConfig::sgd(0.1);
-    simulation.lab.training.clip = None;
+    simulation.ctx.training.optimizer = OptimizerConfig::sgd(0.1);
+    simulation.ctx.training.clip = None;
     let step = QuadraticStep { rate: 0.05, noise: vec![0.0; SIZE] };
     let models = COHORTS.map(|cohort| {
         simulation.round(cohort, |client| vec![step.clone(); 2 + client], |_, _, _| ());
