@@ -31,7 +31,7 @@ impl Tokeniser {
     /// Returns `length` tokens of `text`; of a text that is too long, those of its end.
     ///
     /// # Errors
-    /// See [`WordPieces::encode`].
+    /// A text that the rules of a `tokenizer.json` cannot cut.
     pub fn encode(&self, text: &[char], length: usize) -> Result<Vec<u32>, DataError> {
         let (mut tokens, front, behind) = match self {
             Tokeniser::Characters => {
