@@ -85,10 +85,9 @@ impl Norm {
     /// Normalizes `x` `(.., c)`, adds the shortcut, and rectifies if asked to.
     pub fn forward(&self, x: &Tensor, shortcut: Option<&Tensor>, rectify: bool) -> Result<Tensor> {
         let affine = self.affine();
-        let mut running = self.running.lock();
         if self.trains {
             let moments = ops::channel_moments(x)?;
-            running.update(&moments)?;
+            self.update(&moments)?;
             return ops::batch_norm(
                 x,
                 affine,
@@ -97,10 +96,10 @@ impl Norm {
                 rectify,
             );
         }
-        let moments = ChannelMoments {
-            mean: running.mean.clone(),
-            variance: running.variance.clone(),
-            rows: 0,
+        let moments = {
+            let running = self.running.lock();
+            let (mean, variance) = (running.mean.clone(), running.variance.clone());
+            ChannelMoments { mean, variance, rows: 0 }
         };
         ops::batch_norm(x, affine, BatchNormStatistics::Running(&moments), shortcut, rectify)
     }

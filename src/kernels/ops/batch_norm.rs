@@ -10,7 +10,7 @@
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor, bail};
 
 use super::channel_moments::ChannelMoments;
-use super::relu::relu;
+use super::relu::{relu, slope_times};
 use super::stock;
 use super::storage::{lent, served, tensor_like, values, wide_type};
 use crate::wide::{WideWork, wide};
@@ -134,9 +134,23 @@ impl BatchNorm {
         Ok(BatchNorm { mean: moments.mean.to_vec1()?, rstd, through_moments: true, rectify })
     }
 
-    /// Returns true if negative sums become zero.
-    pub fn rectifies(&self) -> bool {
-        self.rectify
+    /// Returns true if the gradient below the rectifier is wanted: a residual has that one.
+    pub fn wants_below(&self, residual: &Tensor) -> bool {
+        self.rectify && residual.track_op()
+    }
+
+    /// Returns the gradient of a residual, from those of the result and below the rectifier.
+    pub fn by_residual(
+        &self,
+        residual: &Tensor,
+        g: &Tensor,
+        below: Vec<f32>,
+    ) -> Result<Option<Tensor>> {
+        Ok(match (residual.track_op(), self.rectify) {
+            (false, _) => None,
+            (true, true) => Some(tensor_like(below, residual)?),
+            (true, false) => Some(g.clone()),
+        })
     }
 
     /// Returns the result for rows of `x`; `affine` are all weights, then all biases.
@@ -190,7 +204,7 @@ impl BatchNorm {
         if self.rectify && !want_below {
             let rows = x.chunks_exact(channels).zip(g.chunks_exact(channels));
             for ((x, g), y) in rows.zip(y.chunks_exact(channels)) {
-                let u = y.iter().zip(g).map(|(&y, &g)| if y > 0.0 { g } else { 0.0 });
+                let u = y.iter().zip(g).map(|(&y, &g)| slope_times(y, g));
                 self.append_by_x(&mut input, x, u, &scale, means);
             }
         } else {
@@ -239,8 +253,7 @@ impl BatchNorm {
                     &mut block
                 });
                 let from = to.len();
-                let rectified = y[range].iter().zip(g);
-                to.extend(rectified.map(|(&y, &g)| if y > 0.0 { g } else { 0.0 }));
+                to.extend(y[range].iter().zip(g).map(|(&y, &g)| slope_times(y, g)));
                 &to[from..]
             } else {
                 g
@@ -354,15 +367,10 @@ impl CustomOp3 for BatchNorm {
         g: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let BatchNormGradients { input, affine: of_affine, below } =
-            self.gradients(x, affine, result, (g, self.rectify && residual.track_op()))?;
+            self.gradients(x, affine, result, (g, self.wants_below(residual)))?;
         let input = x.track_op().then(|| tensor_like(input, x)).transpose()?;
         let of_affine = affine.track_op().then(|| tensor_like(of_affine, affine)).transpose()?;
-        let of_residual = match (residual.track_op(), self.rectify) {
-            (false, _) => None,
-            (true, true) => Some(tensor_like(below, residual)?),
-            (true, false) => Some(g.clone()),
-        };
-        Ok((input, of_affine, of_residual))
+        Ok((input, of_affine, self.by_residual(residual, g, below)?))
     }
 }
 

@@ -185,14 +185,8 @@ impl CustomOp3 for ConvNormOp {
         y: &Tensor,
         g: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let want_below = residual.track_op() && self.norm.rectifies();
-        let (by_x, below) = self.backward(x, y, g, want_below)?;
-        let by_residual = match (residual.track_op(), want_below) {
-            (false, _) => None,
-            (true, true) => Some(tensor_like(below, residual)?),
-            (true, false) => Some(g.clone()),
-        };
-        Ok((by_x, Some(no_value()?), by_residual))
+        let (by_x, below) = self.backward(x, y, g, self.norm.wants_below(residual))?;
+        Ok((by_x, Some(no_value()?), self.norm.by_residual(residual, g, below)?))
     }
 }
 

@@ -20,7 +20,13 @@ fn composed(x: &Tensor) -> Result<Tensor> {
 
 /// Returns the gradient below a rectifier: `g` where `x` (or the rectified value) is above 0.
 pub(super) fn below(x: &[f32], g: &[f32]) -> Vec<f32> {
-    joined(x, g, |x, g| if x > 0.0 { g } else { 0.0 })
+    joined(x, g, slope_times)
+}
+
+/// Returns [`below`] of one entry.
+#[inline(always)]
+pub(super) fn slope_times(x: f32, g: f32) -> f32 {
+    if x > 0.0 { g } else { 0.0 }
 }
 
 struct Relu;

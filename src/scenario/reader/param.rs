@@ -102,9 +102,9 @@ impl<T> Param<T> {
 
 impl<T: Readable> Param<T> {
     /// Returns the description for `methods show` and the schema.
-    pub(super) fn describe(&self, path: &str) -> KeyDoc {
+    pub(super) fn describe(&self) -> KeyDoc {
         let kind = ValueKind { kind: T::WHAT, entries: T::ENTRIES, choices: T::choices() };
-        self.spec.describe(path, kind, self.value.as_ref().map(T::to_toml))
+        self.spec.describe(kind, self.value.as_ref().map(T::to_toml))
     }
 }
 
@@ -116,14 +116,14 @@ impl KeySpec {
     }
 
     /// Returns the description of a key whose default or example is `shown`.
-    fn describe(&self, path: &str, value: ValueKind, shown: Option<toml::Value>) -> KeyDoc {
+    fn describe(&self, value: ValueKind, shown: Option<toml::Value>) -> KeyDoc {
         let shown = shown.map(|value| value.to_string());
         let (default, example) = match self.required {
             true => (None, shown),
             false => (shown, None),
         };
         KeyDoc {
-            key: path.to_owned(),
+            key: self.name.to_owned(),
             kind: value.kind,
             default,
             example,

@@ -150,7 +150,7 @@ impl<'a> TableReader<'a> {
     pub fn optional<T: Readable>(&mut self, param: &Param<T>) -> Option<T> {
         self.known.push(param.spec.name);
         if !matches!(self.recorded, Recorded::Nothing) {
-            self.read.keys.push(param.describe(param.spec.name));
+            self.read.keys.push(param.describe());
         }
         let node = self.value_of(param.spec.name)?;
         let read = T::read(node).and_then(|value| {
@@ -379,14 +379,13 @@ impl<'a> TableReader<'a> {
     /// Returns true if the key is written and holds a table.
     pub fn given_table(&self, name: &str) -> bool {
         self.probed.borrow_mut().push(name.to_owned());
-        self.entries().and_then(|t| t.get(name)).is_some_and(|e| e.node.as_table().is_some())
+        self.value_of(name).is_some_and(|node| node.as_table().is_some())
     }
 
     /// Returns true if the key is written and holds a string.
     pub fn given_string(&self, name: &str) -> bool {
         self.probed.borrow_mut().push(name.to_owned());
-        let written = self.entries().and_then(|t| t.get(name));
-        written.is_some_and(|e| matches!(e.node.value, TomlValue::String(_)))
+        self.value_of(name).is_some_and(|node| matches!(node.value, TomlValue::String(_)))
     }
 
     /// Marks keys that are not valid with the rest of this table, such as `kind = "iid"`.
@@ -407,7 +406,7 @@ impl<'a> TableReader<'a> {
     ///
     /// The caret is under the value of `name` or, if that is not written, under the head of the table.
     pub fn reject(&mut self, name: &str, message: &str, label: &str, help: &str) {
-        let written = self.entries().and_then(|t| t.get(name)).map(|entry| entry.node.span);
+        let written = self.value_of(name).map(|node| node.span);
         self.report.fault(ValueFault {
             span: written.unwrap_or(self.node.span),
             message: message.to_owned(),
@@ -425,8 +424,7 @@ impl<'a> TableReader<'a> {
         label: &str,
         help: &str,
     ) {
-        let written = self.entries().and_then(|t| t.get(name)).map(|entry| &entry.node);
-        let item = written.and_then(|list| match &list.value {
+        let item = self.value_of(name).and_then(|list| match &list.value {
             TomlValue::Array(items) => items.get(index),
             _ => None,
         });

@@ -151,14 +151,18 @@ impl Winograd {
 
     /// Returns the tiles of a sum of the weight's gradient.
     fn few(&self) -> usize {
-        (PANEL / (PRODUCTS * (self.0.channels + self.0.outputs))).max(FEW)
+        (PANEL / self.values_of_tile()).max(FEW)
     }
 
     /// Returns the tiles of a panel: those of one or of several sums.
     fn many(&self) -> usize {
         let few = self.few();
-        let largest = LARGE / (PRODUCTS * (self.0.channels + self.0.outputs));
-        few * (MANY.min(largest) / few).max(1)
+        few * (MANY.min(LARGE / self.values_of_tile()) / few).max(1)
+    }
+
+    /// Returns the values of a transformed tile, of the input and of the output together.
+    fn values_of_tile(&self) -> usize {
+        PRODUCTS * (self.0.channels + self.0.outputs)
     }
 
     /// Returns all tiles, in panels of `step`.

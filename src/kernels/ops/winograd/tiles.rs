@@ -226,6 +226,49 @@ pub(super) fn scatter<C: Change>(
     wide(Scatter { tiles, change, range, places, images });
 }
 
+struct Scatter<'a, C> {
+    tiles: &'a Tiles,
+    change: C,
+    range: Range<usize>,
+    places: &'a [f32],
+    images: &'a mut [f32],
+}
+
+impl<C: Change> WideWork for Scatter<'_, C> {
+    type Answer = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Scatter { tiles, change, range, places, images } = self;
+        let channels = tiles.image[2];
+        let apart = range.len() * channels + APART;
+        for (row, tile) in range.enumerate() {
+            let pixels = tiles.pixels(tile, C::SIDE);
+            for channel in (0..channels).step_by(LANES) {
+                let changed = change.change(&held(places, apart, row * channels + channel));
+                for (values, &pixel) in changed.iter().zip(&pixels).take(C::SIDE * C::SIDE) {
+                    if pixel != OUTSIDE {
+                        let pixel = &mut images[pixel + channel..][..LANES];
+                        for (x, value) in pixel.iter_mut().zip(values) {
+                            *x += value;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the values of some channels of a tile, from all 16 matrices.
+#[inline(always)]
+fn held(places: &[f32], apart: usize, from: usize) -> Lanes {
+    let mut held = [[0f32; LANES]; PRODUCTS];
+    for (place, held) in held.iter_mut().enumerate() {
+        held.copy_from_slice(&places[place * apart + from..][..LANES]);
+    }
+    held
+}
+
 /// Changes 16 matrices `(tiles, channels)` and appends the lines of pixels that come out.
 ///
 /// The tiles fill whole lines. Bits are those of adding to zeros, which have no sign.
@@ -273,55 +316,12 @@ impl WideWork for TileLines<'_> {
         let across = rows.len();
         for (tile, row) in rows.enumerate() {
             for channel in (0..channels).step_by(LANES) {
-                let mut held = [[0f32; LANES]; PRODUCTS];
-                for (place, held) in held.iter_mut().enumerate() {
-                    let at = place * apart + row * channels + channel;
-                    held.copy_from_slice(&places[at..][..LANES]);
-                }
-                let changed = ToOutput.change(&held);
+                let changed = ToOutput.change(&held(places, apart, row * channels + channel));
                 for (at, values) in changed.iter().enumerate().take(4) {
                     let pixel = at / 2 * 2 * across + 2 * tile + at % 2;
                     let pixel = &mut lines[pixel * channels + channel..][..LANES];
                     for (x, value) in pixel.iter_mut().zip(values) {
                         *x = 0.0 + value;
-                    }
-                }
-            }
-        }
-    }
-}
-
-struct Scatter<'a, C> {
-    tiles: &'a Tiles,
-    change: C,
-    range: Range<usize>,
-    places: &'a [f32],
-    images: &'a mut [f32],
-}
-
-impl<C: Change> WideWork for Scatter<'_, C> {
-    type Answer = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Scatter { tiles, change, range, places, images } = self;
-        let channels = tiles.image[2];
-        let apart = range.len() * channels + APART;
-        for (row, tile) in range.enumerate() {
-            let pixels = tiles.pixels(tile, C::SIDE);
-            for channel in (0..channels).step_by(LANES) {
-                let mut held = [[0f32; LANES]; PRODUCTS];
-                for (place, held) in held.iter_mut().enumerate() {
-                    let at = place * apart + row * channels + channel;
-                    held.copy_from_slice(&places[at..][..LANES]);
-                }
-                let changed = change.change(&held);
-                for (values, &pixel) in changed.iter().zip(&pixels).take(C::SIDE * C::SIDE) {
-                    if pixel != OUTSIDE {
-                        let pixel = &mut images[pixel + channel..][..LANES];
-                        for (x, value) in pixel.iter_mut().zip(values) {
-                            *x += value;
-                        }
                     }
                 }
             }
