@@ -6,6 +6,7 @@
 //! The number that counts is the median of criterion's samples.
 #![allow(dead_code, unused_imports)] // every bench uses a part of it
 
+pub mod arithmetic;
 mod memory;
 mod noise;
 mod processor;

@@ -10,7 +10,8 @@
 //! RAYON_NUM_THREADS=1 cargo bench --bench prefix_step
 //! ```
 //! With `FEDCAST_WEIGHTS` a safetensors file of a ViT-Tiny is used, else random weights; the
-//! time is the same. Forward and backward are timed, not the optimizer.
+//! time is the same. Forward and backward are timed, not the optimizer. Lines that begin with `products` put the products of
+//! matrices of a step against what the machine reaches in large ones.
 
 #![allow(
     clippy::disallowed_methods,
@@ -18,6 +19,8 @@
     reason = "benches compare with other arithmetic"
 )]
 
+#[path = "../figures/mod.rs"]
+mod figures;
 mod stock;
 
 use std::hint::black_box;
@@ -27,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use candle_core::{Device, Tensor, Var};
 use criterion::{Criterion, criterion_group, criterion_main};
-use fedcast::experiment::keep_freed_memory;
+use fedcast::learning::PromptShape;
 use fedcast::model::vit::Checkpoint;
 use fedcast::model::{
     Adaptation, EMBEDDED_CONFIG, LinearHead, LoraPlace, LoraShape, ModelError, ParameterSet,
@@ -35,6 +38,8 @@ use fedcast::model::{
 };
 use fedcast::numerics::distributions::fill_normal;
 use fedcast::numerics::streams::{Domain, StreamKey};
+use figures::Times;
+use figures::arithmetic::{Trained, peak, print_share};
 use stock::StockVit;
 
 const SIDE: usize = 128;
@@ -42,6 +47,7 @@ const BATCH: usize = 16;
 const CLASSES: usize = 100;
 const PROMPTED: usize = 5;
 const PROMPT: usize = 200;
+const RANK: usize = 4;
 
 /// Everything both steps share.
 struct Setting {
@@ -82,7 +88,8 @@ impl Setting {
 
     fn new(config: VitConfig, weights: ParameterSet) -> Result<Setting, ModelError> {
         let places = vec![LoraPlace::Q, LoraPlace::V];
-        let shape = LoraShape { vit: config, blocks: config.depth, places, rank: 4, tasks: None };
+        let shape =
+            LoraShape { vit: config, blocks: config.depth, places, rank: RANK, tasks: None };
         let start = LinearHead::initial_parameters(CLASSES, config.dim, key().step(1));
         Ok(Setting {
             config,
@@ -178,12 +185,29 @@ fn steps(criterion: &mut Criterion) -> Result<(), ModelError> {
 
     let mut group = criterion.benchmark_group("vit-tiny, 65 tokens, batch 16");
     group.sample_size(10).measurement_time(Duration::from_secs(5));
-    group.bench_function("prefix step", |b| b.iter(|| setting.ours(&frozen, true)));
+    let peak = peak(1);
+    let mut measure = |name, trained: Trained, step: &dyn Fn() -> Result<f32, ModelError>| {
+        let mut times = Times::default();
+        group.bench_function(name, |b| {
+            b.iter_custom(|n| {
+                times.take(n, || {
+                    let start = Instant::now();
+                    black_box(step().expect("the step runs"));
+                    start.elapsed()
+                })
+            });
+        });
+        let Some(seconds) = times.median() else { return };
+        let image = trained.forward(&setting.config) + trained.backward(&setting.config);
+        print_share(name, BATCH as f64 * image, seconds, peak);
+    };
+    let prompt = PromptShape { blocks: PROMPTED, length: PROMPT, dim: setting.config.dim };
+    measure("prefix step", Trained::Prefixes(prompt), &|| setting.ours(&frozen, true));
+    measure("full step", Trained::Everything, &|| setting.ours(&trained, false));
+    measure("lora step", Trained::LowRank { rank: RANK }, &|| setting.low_rank(&frozen));
     group.bench_function("prefix step, stock candle", |b| {
         b.iter(|| setting.stock(&stock_frozen, true));
     });
-    group.bench_function("full step", |b| b.iter(|| setting.ours(&trained, false)));
-    group.bench_function("lora step", |b| b.iter(|| setting.low_rank(&frozen)));
     group.bench_function("embedded step", |b| b.iter(|| small.ours(&embedded, true)));
     group.bench_function("features", |b| {
         b.iter(|| frozen.features(&setting.pixels, &Adaptation::none()));
@@ -193,7 +217,7 @@ fn steps(criterion: &mut Criterion) -> Result<(), ModelError> {
 }
 
 fn run(criterion: &mut Criterion) {
-    keep_freed_memory();
+    figures::begin();
     steps(criterion).expect("the steps run");
 }
 
