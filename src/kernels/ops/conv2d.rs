@@ -144,8 +144,9 @@ impl Conv2d {
         wanted: [bool; 2],
     ) -> ConvolutionGradients {
         match Winograd::of(self.0) {
-            Some(tiles) => tiles.backward(x, weight, g, wanted),
-            None => ConvolutionGradients {
+            // Tiles of the gradient of the result serve both.
+            Some(tiles) if wanted.contains(&true) => tiles.backward(x, weight, g, wanted),
+            _ => ConvolutionGradients {
                 input: wanted[0].then(|| self.gradient_of_input(weight, g)),
                 weight: wanted[1].then(|| self.gradient_of_weight(x, g)),
             },
