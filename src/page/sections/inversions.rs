@@ -159,7 +159,7 @@ fn numbers(record: &InversionRecord) -> HtmlTable {
             format!("{loss:.3e}"),
             likeness(format!("{psnr:.2}")),
             likeness(format!("{ssim:.3}")),
-            lpips.map_or(String::new(), |lpips| format!("{lpips:.3}")),
+            lpips.map_or(String::new(), |lpips| likeness(format!("{lpips:.3}"))),
         ];
         table.row(cells.into_iter().take(columns));
     }
