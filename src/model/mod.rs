@@ -99,8 +99,10 @@ pub(crate) use mapping::Mapping;
 pub use mapping::MappingPlace;
 #[cfg(test)]
 pub(crate) use norm::NORM_EPS;
+pub(crate) use norm::Norm;
 pub use norm::NormInput;
-pub(crate) use norm::{Norm, Running};
+#[cfg(test)]
+pub(crate) use norm::RunningMoments;
 pub use parameters::{Parameter, ParameterSet, Variables};
 pub use prompt_tokens::{Pooling, PromptPosition, PromptTokens};
 pub use prototype_head::PrototypeHead;

@@ -5,12 +5,17 @@ use std::sync::Arc;
 
 use candle_core::{Result, Tensor};
 
+use crate::model::ModelError;
 use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments};
+use crate::model::parameters::{Parameter, ParameterSet};
 
 /// Share of a batch in the running statistics, as PyTorch's default.
 const MOMENTUM: f64 = 0.1;
 /// Epsilon, as PyTorch's default.
 pub(crate) const NORM_EPS: f64 = 1e-5;
+
+const MEAN: &str = ".running_mean";
+const VARIANCE: &str = ".running_var";
 
 /// Running statistics of a batch norm. Clones of a network share it.
 #[derive(Clone, Debug)]
@@ -37,6 +42,51 @@ impl Running {
         self.mean = mix(&self.mean, &batch.mean, 1.0)?;
         self.variance = mix(&self.variance, &batch.variance, unbiased)?;
         self.batches = self.batches.affine(1.0, 1.0)?;
+        Ok(())
+    }
+}
+
+/// Running means and variances of a network's batch norms, by PyTorch's names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RunningMoments(Vec<(String, Arc<Mutex<Running>>)>);
+
+impl RunningMoments {
+    /// Returns these moments of a norm, with no batch counted.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn of(mean: Tensor, variance: Tensor) -> Result<Arc<Mutex<Running>>> {
+        let batches = Tensor::new(0f32, mean.device())?;
+        Ok(Arc::new(Mutex::new(Running { mean, variance, batches })))
+    }
+
+    /// Returns the moments of a norm, whose tensors `tensor` finds.
+    ///
+    /// # Errors
+    /// Those of `tensor`.
+    pub fn of_norm(
+        norm: &str,
+        mut tensor: impl FnMut(&str) -> std::result::Result<Tensor, ModelError>,
+    ) -> std::result::Result<Arc<Mutex<Running>>, ModelError> {
+        let mean = tensor(&format!("{norm}{MEAN}"))?;
+        Ok(RunningMoments::of(mean, tensor(&format!("{norm}{VARIANCE}"))?)?)
+    }
+
+    /// Adds those of another norm.
+    pub fn push(&mut self, norm: &str, running: &Arc<Mutex<Running>>) {
+        self.0.push((norm.to_owned(), Arc::clone(running)));
+    }
+
+    /// Puts means and variances as they are now into a set.
+    ///
+    /// # Errors
+    /// What the device reports.
+    pub fn record(&self, set: &mut ParameterSet) -> std::result::Result<(), ModelError> {
+        for (norm, running) in &self.0 {
+            let running = running.lock();
+            set.insert(format!("{norm}{MEAN}"), Parameter::of(&running.mean)?);
+            set.insert(format!("{norm}{VARIANCE}"), Parameter::of(&running.variance)?);
+        }
         Ok(())
     }
 }

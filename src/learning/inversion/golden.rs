@@ -1,9 +1,6 @@
 //! Golden vectors of the losses: PyTorch's of a small classifier with formula weights, on images and on generated ones.
 
-use std::sync::Arc;
-
 use candle_core::{Device, Tensor, Var};
-use parking_lot::Mutex;
 
 use super::blur::kernel;
 use super::norm_distance::norm_distance;
@@ -14,7 +11,7 @@ use crate::golden::Golden;
 use crate::learning::OptimizerConfig;
 use crate::learning::optimizer::Adam;
 use crate::model::generator::golden::{config, fill, first_rows, parameters};
-use crate::model::{ImageGenerator, NORM_EPS, Norm, NormInput, Running, ops};
+use crate::model::{ImageGenerator, NORM_EPS, Norm, NormInput, RunningMoments, ops};
 
 /// Inputs, outputs and stride of the convolutions.
 const CONVOLUTIONS: [(usize, usize, usize); 3] = [(3, 8, 1), (8, 12, 2), (12, 16, 2)];
@@ -61,8 +58,7 @@ impl GoldenNetwork {
             let mut of = |part: &str| tensor(&format!("bn{stage}.{part}"), &[outputs], None);
             let (mean, variance) = (of("running_mean"), of("running_var"));
             let (weight, bias) = (of("weight"), of("bias"));
-            let batches = Tensor::new(0f32, &Device::Cpu).unwrap();
-            let running = Arc::new(Mutex::new(Running { mean, variance, batches }));
+            let running = RunningMoments::of(mean, variance).unwrap();
             let norm = Norm { weight, bias, running, trains, eps: NORM_EPS };
             convolutions.push((kernel, norm));
         }

@@ -1,16 +1,13 @@
 //! The discriminator: convolutions below two heads, one for real or generated, one for classes.
 
-use std::sync::Arc;
-
 use candle_core::{Device, Tensor, Var};
-use parking_lot::Mutex;
 
 use super::AcGanConfig;
 use super::config::GanLayer;
 use super::layers::{GanParts, GanWeights, detached};
-use crate::model::norm::{Norm, Running};
+use crate::model::norm::{Norm, RunningMoments};
 use crate::model::ops::{self, SampleGroups};
-use crate::model::parameters::{Parameter, ParameterSet, Variables};
+use crate::model::parameters::{ParameterSet, Variables};
 use crate::model::{Dropout, GanForm, MaskPlace, ModelError};
 
 /// A discriminator, frozen or over variables.
@@ -23,7 +20,7 @@ pub struct AcDiscriminator {
     real: GanWeights,
     classes: GanWeights,
     variables: Variables,
-    running: Vec<(String, Arc<Mutex<Running>>)>,
+    running: RunningMoments,
 }
 
 /// Answer of a discriminator to a batch.
@@ -103,11 +100,7 @@ impl AcDiscriminator {
     /// What the device reports.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         let mut set = ParameterSet::snapshot(&self.variables)?;
-        for (name, running) in &self.running {
-            let running = running.lock();
-            set.insert(format!("{name}.running_mean"), Parameter::of(&running.mean)?);
-            set.insert(format!("{name}.running_var"), Parameter::of(&running.variance)?);
-        }
+        self.running.record(&mut set)?;
         Ok(set)
     }
 
@@ -179,6 +172,7 @@ mod tests {
     use crate::model::AcGan;
     use crate::model::is_buffer;
     use crate::model::ops::testing::draw;
+    use crate::model::parameters::Parameter;
     use crate::numerics::streams::{Domain, StreamKey};
 
     fn small(form: GanForm) -> AcGanConfig {

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use candle_core::{Device, Result, Tensor};
-use parking_lot::Mutex;
 
-use crate::model::norm::{NORM_EPS, Norm, Running};
+use crate::model::norm::{NORM_EPS, Norm, RunningMoments};
 use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments};
 use crate::model::parameters::{ParameterSet, Variables};
 use crate::model::{ModelError, is_buffer};
@@ -46,12 +45,18 @@ pub(super) struct GanParts<'a> {
     pub trains: bool,
     pub variables: Variables,
     /// Running moments by the name of the norm.
-    pub running: Vec<(String, Arc<Mutex<Running>>)>,
+    pub running: RunningMoments,
 }
 
 impl<'a> GanParts<'a> {
     pub fn new(set: &'a ParameterSet, device: &'a Device, trains: bool) -> GanParts<'a> {
-        GanParts { set, device, trains, variables: Variables::new(), running: Vec::new() }
+        GanParts {
+            set,
+            device,
+            trains,
+            variables: Variables::new(),
+            running: RunningMoments::default(),
+        }
     }
 
     fn tensor(&mut self, name: &str) -> std::result::Result<Tensor, ModelError> {
@@ -81,19 +86,15 @@ impl<'a> GanParts<'a> {
         let GanWeights { weight, bias } = self.weights(name, true)?;
         let bias = bias.map_or_else(|| weight.zeros_like(), Ok)?;
         let (mean, variance) = (bias.detach().zeros_like()?, bias.detach().ones_like()?);
-        let running = Running { mean, variance, batches: Tensor::new(0f32, self.device)? };
-        let running = Arc::new(Mutex::new(running));
+        let running = RunningMoments::of(mean, variance)?;
         Ok(Norm { weight, bias, running, trains: true, eps: NORM_EPS })
     }
 
     /// A norm that uses running moments where it does not train.
     pub fn running_norm(&mut self, name: &str) -> std::result::Result<Norm, ModelError> {
         let norm = Norm { trains: self.trains, ..self.batch_norm(name)? };
-        let mean = self.tensor(&format!("{name}.running_mean"))?;
-        let variance = self.tensor(&format!("{name}.running_var"))?;
-        let batches = Tensor::new(0f32, self.device)?;
-        let running = Arc::new(Mutex::new(Running { mean, variance, batches }));
-        self.running.push((name.to_owned(), Arc::clone(&running)));
+        let running = RunningMoments::of_norm(name, |name| self.tensor(name))?;
+        self.running.push(name, &running);
         Ok(Norm { running, ..norm })
     }
 

@@ -4,7 +4,6 @@
 //! frozen evaluates. So a stage that trains one part leaves every bit of the other, buffers included. A frozen part
 //! that teaches may be set to take the moments of the batch, too, as its student does.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
@@ -12,12 +11,10 @@ use clap::ValueEnum;
 
 use super::Residual;
 use super::shape::{HEAD_NORM, HIDDEN, LAYERS, SHORTCUT, of_module};
-use crate::model::norm::NORM_EPS;
+use crate::model::norm::{NORM_EPS, RunningMoments};
 use crate::model::ops::{self, SampleGroups};
 use crate::model::resnet::is_buffer;
-use crate::model::{
-    Dropout, MaskPlace, ModelError, Norm, Parameter, ParameterSet, Running, Variables,
-};
+use crate::model::{Dropout, MaskPlace, ModelError, Norm, ParameterSet, Variables};
 use crate::scenario::reader::Choice;
 
 /// Flags of the networks that train.
@@ -153,7 +150,7 @@ pub(crate) struct Adjustment {
     hidden: LinearNorm,
     variables: Variables,
     /// Running statistics by the name of their norm.
-    running: Vec<(String, Arc<Mutex<Running>>)>,
+    running: RunningMoments,
 }
 
 impl Adjustment {
@@ -173,7 +170,8 @@ impl Adjustment {
         by_batch: ByBatch,
         device: &Device,
     ) -> Result<Adjustment, ModelError> {
-        let mut builder = Builder { set, trains, device, variables: vec![], running: vec![] };
+        let mut builder =
+            Builder { set, trains, device, variables: vec![], running: RunningMoments::default() };
         let has_module = set.get(&format!("{}.weight", LAYERS[0])).is_some();
         let module = match has_module {
             false => None,
@@ -241,11 +239,7 @@ impl Adjustment {
     /// What the device reports.
     pub fn buffers(&self) -> Result<ParameterSet, ModelError> {
         let mut buffers = ParameterSet::new();
-        for (norm, running) in &self.running {
-            let running = running.lock();
-            buffers.insert(format!("{norm}.running_mean"), Parameter::of(&running.mean)?);
-            buffers.insert(format!("{norm}.running_var"), Parameter::of(&running.variance)?);
-        }
+        self.running.record(&mut buffers)?;
         Ok(buffers)
     }
 }
@@ -256,7 +250,7 @@ struct Builder<'a> {
     trains: Trains,
     device: &'a Device,
     variables: Variables,
-    running: Vec<(String, Arc<Mutex<Running>>)>,
+    running: RunningMoments,
 }
 
 impl Builder<'_> {
@@ -281,14 +275,9 @@ impl Builder<'_> {
     /// `batch` says whether its norm goes by the moments of the batch.
     fn layer(&mut self, name: &str, norm: &str, batch: bool) -> Result<LinearNorm, ModelError> {
         let linear = self.linear(name)?;
-        let running = Arc::new(Mutex::new(Running {
-            mean: self.tensor(&format!("{norm}.running_mean"))?,
-            variance: self.tensor(&format!("{norm}.running_var"))?,
-            // How many batches it saw is not asked anywhere.
-            batches: Tensor::new(0f32, self.device)?,
-        }));
+        let running = RunningMoments::of_norm(norm, |name| self.tensor(name))?;
         if batch && self.trains.includes(name) {
-            self.running.push((norm.to_owned(), Arc::clone(&running)));
+            self.running.push(norm, &running);
         }
         let weight = self.tensor(&format!("{norm}.weight"))?;
         let bias = self.tensor(&format!("{norm}.bias"))?;

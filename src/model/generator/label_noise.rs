@@ -1,11 +1,8 @@
 //! Inputs of LANDER's generator: embeddings of labels, normalized, through linear layers that are drawn again and again.
 
-use std::sync::Arc;
-
 use candle_core::{Device, Tensor, Var};
-use parking_lot::Mutex;
 
-use crate::model::norm::{NORM_EPS, Norm, Running};
+use crate::model::norm::{NORM_EPS, Norm, RunningMoments};
 use crate::model::{ModelError, Variables, ops};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
@@ -45,11 +42,9 @@ impl LabelNoise {
         let (weight, bias) = (filled(&[inputs], 1.0)?, filled(&[inputs], 0.0)?);
         let mut variables: Variables =
             vec![("n1.bias".into(), bias.clone()), ("n1.weight".into(), weight.clone())];
-        let running = Arc::new(Mutex::new(Running {
-            mean: Tensor::full(0f32, inputs, device)?,
-            variance: Tensor::full(1f32, inputs, device)?,
-            batches: Tensor::new(0f32, device)?,
-        }));
+        let (mean, variance) =
+            (Tensor::full(0f32, inputs, device)?, Tensor::full(1f32, inputs, device)?);
+        let running = RunningMoments::of(mean, variance)?;
         let (weight, bias) = (weight.as_tensor().clone(), bias.as_tensor().clone());
         let norm = Norm { weight, bias, running, trains: true, eps: NORM_EPS };
         let mut layers = Vec::new();

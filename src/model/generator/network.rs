@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor, Var};
-use parking_lot::Mutex;
 
 use super::{GeneratorForm, ImageGeneratorConfig};
-use crate::model::norm::{NORM_EPS, Norm, Running};
+use crate::model::norm::{NORM_EPS, Norm, RunningMoments};
 use crate::model::ops::{self, BatchNormStatistics, ChannelAffine, ChannelMoments};
-use crate::model::parameters::{Parameter, ParameterSet, Variables};
+use crate::model::parameters::{ParameterSet, Variables};
 use crate::model::{ModelError, is_buffer};
 use crate::numerics::distributions::fill_normal;
 use crate::numerics::streams::StreamKey;
@@ -29,8 +28,7 @@ pub struct ImageGenerator {
     /// Norm behind `tanh`; none where a logistic function ends the network.
     output: Option<Norm>,
     variables: Variables,
-    /// Running moments by the name of the norm.
-    running: Vec<(String, Arc<Mutex<Running>>)>,
+    running: RunningMoments,
     device: Device,
 }
 
@@ -93,7 +91,7 @@ impl ImageGenerator {
             device,
             trains,
             variables: Variables::new(),
-            running: Vec::new(),
+            running: RunningMoments::default(),
         };
         let shapes: std::collections::BTreeMap<String, Vec<usize>> =
             config.parameter_shapes().into_iter().collect();
@@ -156,11 +154,7 @@ impl ImageGenerator {
     /// What the device reports.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         let mut set = ParameterSet::snapshot(&self.variables)?;
-        for (name, running) in &self.running {
-            let running = running.lock();
-            set.insert(format!("{name}.running_mean"), Parameter::of(&running.mean)?);
-            set.insert(format!("{name}.running_var"), Parameter::of(&running.variance)?);
-        }
+        self.running.record(&mut set)?;
         Ok(set)
     }
 
@@ -210,7 +204,7 @@ struct GeneratorParts<'a> {
     device: &'a Device,
     trains: bool,
     variables: Variables,
-    running: Vec<(String, Arc<Mutex<Running>>)>,
+    running: RunningMoments,
 }
 
 impl GeneratorParts<'_> {
@@ -244,13 +238,8 @@ impl GeneratorParts<'_> {
                 (weight, self.tensor(&format!("{name}.bias"))?)
             }
         };
-        let running = Arc::new(Mutex::new(Running {
-            mean: self.tensor(&format!("{name}.running_mean"))?,
-            variance: self.tensor(&format!("{name}.running_var"))?,
-            // How many batches it saw is not asked anywhere.
-            batches: Tensor::new(0f32, self.device)?,
-        }));
-        self.running.push((name.to_owned(), Arc::clone(&running)));
+        let running = RunningMoments::of_norm(name, |name| self.tensor(name))?;
+        self.running.push(name, &running);
         Ok(Norm { weight, bias, running, trains: self.trains, eps })
     }
 }
