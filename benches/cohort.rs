@@ -84,10 +84,10 @@ fn measure(case: &Case) {
     let read = Scenario::from_toml(SCENARIO, "cohort", Path::new("."), &overrides, &methods);
     let scenario = read.unwrap_or_else(|error| panic!("{error}")).scenario;
     let setup = assemble(&scenario, &methods, Some(2)).expect("assembles").setup;
-    let begun = Instant::now();
+    let start = Instant::now();
     simulate(setup, Records::new(), Box::new(()), Interrupt::default()).expect("ends well");
     let name = format!("ResNet-18, {} of 1,000 clients ({})", case.asked, case.name);
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = start.elapsed().as_secs_f64();
     figures::print(&format!("{name}, a round"), "s", Asked::Nothing, seconds);
     if let Some(peak) = figures::peak() {
         let asked = Asked::AtMost(case.megabytes);

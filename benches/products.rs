@@ -81,9 +81,9 @@ fn measure(shape: &Shape, a: &[f32], b: &[f32], widths: &[Vectors]) {
     let operations = 2 * shape.rows * shape.columns * shape.inner;
     let times = (40_000_000 / operations).max(1);
     let timed = |work: &mut dyn FnMut()| -> Duration {
-        let begun = Instant::now();
+        let start = Instant::now();
         (0..times).for_each(|_| work());
-        begun.elapsed()
+        start.elapsed()
     };
     let mut taken = vec![Vec::new(); widths.len() + 1];
     for _ in 0..REPEATS {

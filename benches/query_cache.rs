@@ -40,10 +40,10 @@ fn run(overrides: &[&str]) -> Duration {
     let scenario = Scenario::from_toml(SCENARIO, "bench", Path::new("/"), &overrides, &methods);
     let scenario = scenario.expect("the scenario is right").scenario;
     let setup = assemble(&scenario, &methods, None).expect("everything is embedded").setup;
-    let begun = Instant::now();
+    let start = Instant::now();
     simulate(setup, Box::new(MemorySink::default()), Box::new(()), Interrupt::default())
         .expect("the run ends well");
-    begun.elapsed()
+    start.elapsed()
 }
 
 fn bench(criterion: &mut Criterion) {

@@ -33,9 +33,9 @@ fn values(shape: &[usize]) -> Result<Tensor> {
 fn least(mut work: impl FnMut() -> Result<Tensor>) -> Result<Duration> {
     let mut least = Duration::MAX;
     for _ in 0..60 {
-        let begun = Instant::now();
+        let start = Instant::now();
         black_box(work()?);
-        least = least.min(begun.elapsed());
+        least = least.min(start.elapsed());
     }
     Ok(least)
 }

@@ -27,9 +27,9 @@ use figures::{Asked, Records, Times};
 /// Wall time of a run, and its entries.
 fn run(case: &Federation) -> (Duration, u64) {
     let setup = case.setup();
-    let begun = Instant::now();
+    let start = Instant::now();
     let end = simulate(setup, Records::new(), Box::new(()), Interrupt::default());
-    (begun.elapsed(), end.expect("ends well").entries)
+    (start.elapsed(), end.expect("ends well").entries)
 }
 
 /// Measures a case; answers what its runs took.
@@ -91,7 +91,7 @@ fn rounds(criterion: &mut Criterion) {
 ///
 /// It is a lower bound for every engine that journals what arrived.
 fn hashing(messages: u32, bytes: usize) -> Duration {
-    let begun = Instant::now();
+    let start = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -102,7 +102,7 @@ fn hashing(messages: u32, bytes: usize) -> Duration {
             });
         }
     });
-    begun.elapsed()
+    start.elapsed()
 }
 
 /// Before all others, as threads may not read the environment yet.

@@ -26,10 +26,10 @@ fn time(rounds_per_task: u32, participation: &str) -> Duration {
     let overrides = overrides.map(Override::new);
     let scenario = Scenario::load(Path::new(FILE), &overrides, &methods).expect("is shipped");
     let blueprint = blueprint(&scenario.scenario, &methods).expect("is possible");
-    let begun = Instant::now();
+    let start = Instant::now();
     let planned = plan(&blueprint, Faults::Off).expect("ends well");
     assert_eq!(planned.total.rounds, 10 * u64::from(rounds_per_task));
-    begun.elapsed()
+    start.elapsed()
 }
 
 /// Measures plans in which a thousand of the clients and all of them are sampled.

@@ -32,9 +32,9 @@ use figures::{Asked, Records, Times};
 
 /// Wall time of a run.
 fn run(setup: Setup) -> Duration {
-    let begun = Instant::now();
+    let start = Instant::now();
     simulate(setup, Records::new(), Box::new(()), Interrupt::default()).expect("ends well");
-    begun.elapsed()
+    start.elapsed()
 }
 
 /// Measures runs of this number of rounds, prints their figure, and returns their durations.
@@ -98,10 +98,10 @@ fn population(criterion: &mut Criterion, cached: &setting::Cached) {
     group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(5));
     let measured = || {
         let setup = cached.setup(100_000, 1_000, 1);
-        let begun = Instant::now();
+        let start = Instant::now();
         let profile = Box::new(spent.clone());
         simulate(setup, Records::new(), profile, Interrupt::default()).expect("ends well");
-        begun.elapsed()
+        start.elapsed()
     };
     group.bench_function("population", |b| b.iter_custom(|n| times.take(n, measured)));
     group.finish();

@@ -101,7 +101,7 @@ impl Setting {
 
     /// One server step, part by part.
     pub fn server_step(&self) -> Parts {
-        let begun = Instant::now();
+        let start = Instant::now();
         let (settings, previous) = ((&self.config.server, self.shape), Some(&self.previous));
         let made = Consolidation::new(
             settings,
@@ -113,14 +113,14 @@ impl Setting {
         );
         let step = made.expect("fits").expect("clients have samples");
         let generators = step.generators().expect("finite");
-        let after_generators = begun.elapsed();
+        let after_generators = start.elapsed();
         step.prompts(&generators).expect("finite");
-        let after_prompts = begun.elapsed();
+        let after_prompts = start.elapsed();
         step.head(&generators).expect("finite");
         Parts {
             generators: after_generators,
             prompts: after_prompts - after_generators,
-            head: begun.elapsed() - after_prompts,
+            head: start.elapsed() - after_prompts,
         }
     }
 
@@ -161,12 +161,12 @@ impl Setting {
         };
         let mut optimizer = rule.over_pack(model.vars(), 1);
         let courses = [MemberData { loader: &loader, key: key(61) }];
-        let begun = Instant::now();
+        let start = Instant::now();
         train_pack(&plan, &mut optimizer, model.variables(), &courses, |step| {
             model.pack_losses(step, &Device::Cpu, None)
         })
         .expect("trains");
-        begun.elapsed()
+        start.elapsed()
     }
 }
 

@@ -29,10 +29,10 @@ use setting::{EPOCHS, Setting, Spent, TESTED, TRAINED};
 /// Wall time of a run.
 fn run(setting: &Setting, workers: usize, spent: &Spent) -> Duration {
     let setup = setting.setup(workers);
-    let begun = Instant::now();
+    let start = Instant::now();
     simulate(setup, Records::new(), Box::new(spent.clone()), Interrupt::default())
         .expect("ends well");
-    begun.elapsed()
+    start.elapsed()
 }
 
 /// Times of runs with two workers, and time of both workers in training and tests.

@@ -44,7 +44,7 @@ const LASTING: Federation =
 const CASE: &str = "FEDCAST_BENCH_CASE";
 
 /// Report of rank 0 on a run.
-struct Told {
+struct RankReport {
     seconds: f64,
     /// Of rank 0's process.
     processor_seconds: f64,
@@ -79,7 +79,7 @@ fn measure() {
     ratios.print("four workers against one", "times", Asked::AtLeast(3.5), same);
 }
 
-fn launch(case: &str, ranks: u32) -> Told {
+fn launch(case: &str, ranks: u32) -> RankReport {
     let mut command = Command::new("mpirun");
     command
         .args(["-n", &ranks.to_string(), "--bind-to", "none"])
@@ -96,7 +96,7 @@ fn launch(case: &str, ranks: u32) -> Told {
     assert!(ended.status.success(), "{}", why());
     let numbers: Vec<f64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let &[seconds, processor_seconds, crossed] = numbers.as_slice() else { panic!("{}", why()) };
-    Told { seconds, processor_seconds, crossed }
+    RankReport { seconds, processor_seconds, crossed }
 }
 
 /// One of the ranks of a run, with one worker.
@@ -114,9 +114,9 @@ fn take_part(case: &Federation) {
     let mates: Vec<RemoteRank> = (1..size).map(mate).collect();
     let done: Vec<Arc<AtomicU64>> = mates.iter().map(|mate| Arc::clone(&mate.done)).collect();
     setup.fleet = Some(RemoteRanks { line, mates, on_loss: Box::new(|loss| panic!("{loss:?}")) });
-    let (begun, worked) = (Instant::now(), figures::processor_time());
+    let (start, worked) = (Instant::now(), figures::processor_time());
     simulate(setup, Records::new(), Box::new(()), Interrupt::default()).expect("ends well");
-    let (seconds, worked) = (begun.elapsed(), figures::processor_time() - worked);
+    let (seconds, worked) = (start.elapsed(), figures::processor_time() - worked);
     let crossed: u64 = done.iter().map(|done| done.load(Ordering::Relaxed)).sum();
     carrying.wait();
     println!("{} {} {crossed}", seconds.as_secs_f64(), worked.as_secs_f64());

@@ -10,7 +10,7 @@ use std::path::Path;
 use fedcast::numerics::vectors::{VARIABLE, Vectors};
 use serde_json::Value;
 
-use crate::command::{Told, fedcast, read, tell_of};
+use crate::command::{CommandOutput, fedcast, read, run_command};
 
 /// Few samples through a prompted transformer with prototypes: products of many shapes, forward and backward.
 const SMALL: &str = r#"
@@ -25,8 +25,8 @@ record = { checkpoint = { every = "round", keep = 9, max_time_fraction = 1.0 } }
 "#;
 
 /// Runs `fedcast` on a path.
-fn tell(folder: &Path, path: &str, arguments: &[&str]) -> Told {
-    tell_of(fedcast(folder, arguments).env(VARIABLE, path))
+fn run_fedcast(folder: &Path, path: &str, arguments: &[&str]) -> CommandOutput {
+    run_command(fedcast(folder, arguments).env(VARIABLE, path))
 }
 
 fn folder_with(scenario: &str) -> tempfile::TempDir {
@@ -57,7 +57,7 @@ fn paths() -> Vec<&'static str> {
 fn every_path_gives_the_same_digests() {
     let folder = folder_with(SMALL);
     let digests = |path: &&'static str| {
-        let ran = tell(folder.path(), path, &["run", "small.toml", "-q", "-o", path]);
+        let ran = run_fedcast(folder.path(), path, &["run", "small.toml", "-q", "-o", path]);
         assert_eq!(ran.code, 0, "{path}: {}", ran.err);
         let manifest = manifest(&folder.path().join(path));
         assert_eq!(manifest["machine"]["vectors"], *path);
@@ -93,17 +93,17 @@ fn a_run_goes_from_path_to_path_with_the_same_digests() {
     let widest = *paths.last().expect("every machine has the portable one");
     let between = paths.iter().copied().find(|path| *path == "avx2").unwrap_or(widest);
 
-    let ran = tell(folder, widest, &["run", "small.toml", "-q", "-o", "run"]);
+    let ran = run_fedcast(folder, widest, &["run", "small.toml", "-q", "-o", "run"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let begun = manifest(&folder.join("run"));
+    let first = manifest(&folder.join("run"));
     cut(&folder.join("run"));
-    let resumed = tell(folder, between, &["resume", "run", "-q"]);
+    let resumed = run_fedcast(folder, between, &["resume", "run", "-q"]);
     assert_eq!(resumed.code, 0, "{}", resumed.err);
     assert!(resumed.err.contains("resuming after round"), "{}", resumed.err);
     let ended = manifest(&folder.join("run"));
     assert_eq!((&ended["status"], &ended["resumed"]), (&"done".into(), &1.into()));
-    assert_eq!(ended["digests"], begun["digests"], "{between} after {widest}");
-    let verified = tell(folder, "portable", &["replay", "run", "--verify", "-q"]);
+    assert_eq!(ended["digests"], first["digests"], "{between} after {widest}");
+    let verified = run_fedcast(folder, "portable", &["replay", "run", "--verify", "-q"]);
     assert_eq!(verified.code, 0, "{}\n{}", verified.out, verified.err);
     assert!(verified.out.contains("identical"), "{}", verified.out);
 }
@@ -127,7 +127,7 @@ fn features_of_one_path_serve_another() {
     let mut found = Vec::new();
     for path in paths().into_iter().rev() {
         let arguments = [&["run", "small.toml", "-q", "-o", path], &head[..]].concat();
-        let ran = tell(folder, path, &arguments);
+        let ran = run_fedcast(folder, path, &arguments);
         assert_eq!(ran.code, 0, "{}", ran.err);
         found.push((manifest(&folder.join(path))["digests"].clone(), stored()));
     }
@@ -139,21 +139,25 @@ fn features_of_one_path_serve_another() {
 fn a_path_that_is_not_there_is_a_wrong_usage() {
     let folder = folder_with(SMALL);
     let run = ["run", "small.toml", "-q", "-o", "run"];
-    let told = tell(folder.path(), "sse9", &run);
-    assert_eq!(told.code, 2, "{}", told.err);
-    assert!(told.err.starts_with("error: FEDCAST_ARITHMETIC: unknown path `sse9`"), "{}", told.err);
-    assert!(told.err.contains("`portable`, `avx2` or `avx512`"), "{}", told.err);
+    let output = run_fedcast(folder.path(), "sse9", &run);
+    assert_eq!(output.code, 2, "{}", output.err);
+    assert!(
+        output.err.starts_with("error: FEDCAST_ARITHMETIC: unknown path `sse9`"),
+        "{}",
+        output.err
+    );
+    assert!(output.err.contains("`portable`, `avx2` or `avx512`"), "{}", output.err);
     assert!(!folder.path().join("run").exists());
 
-    let json = tell(folder.path(), "sse9", &[&run[..], &["--format", "json"]].concat());
+    let json = run_fedcast(folder.path(), "sse9", &[&run[..], &["--format", "json"]].concat());
     let document: Value = serde_json::from_str(&json.err).expect("one document");
     assert_eq!((json.code, &document["error"]["exit"]), (2, &2.into()));
 
     if Vectors::of_hardware() < Vectors::Avx512 {
-        let told = tell(folder.path(), "avx512", &run);
-        assert_eq!(told.code, 2, "{}", told.err);
+        let output = run_fedcast(folder.path(), "avx512", &run);
+        assert_eq!(output.code, 2, "{}", output.err);
         let widest = Vectors::of_hardware();
-        assert!(told.err.contains(&format!("widest path is `{widest}`")), "{}", told.err);
+        assert!(output.err.contains(&format!("widest path is `{widest}`")), "{}", output.err);
         assert!(!folder.path().join("run").exists());
     }
 }
@@ -161,15 +165,15 @@ fn a_path_that_is_not_there_is_a_wrong_usage() {
 #[test]
 fn the_doctor_says_which_path_is_in_use() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tell(folder.path(), "portable", &["doctor"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder.path(), "portable", &["doctor"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     let line = |word: &str| {
-        let mut lines = told.out.lines();
-        lines.find(|line| line.starts_with(word)).unwrap_or_else(|| panic!("{}", told.out))
+        let mut lines = output.out.lines();
+        lines.find(|line| line.starts_with(word)).unwrap_or_else(|| panic!("{}", output.out))
     };
     assert!(line("vectors").contains("portable") && line("vectors").contains("slow"));
     assert!(line("arithmetic").contains("denormals are kept"));
-    let json = tell(folder.path(), "portable", &["doctor", "--format", "json"]);
+    let json = run_fedcast(folder.path(), "portable", &["doctor", "--format", "json"]);
     let json: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(
         (&json["machine"]["vectors"], &json["denormals_kept"]),
@@ -181,7 +185,7 @@ fn the_doctor_says_which_path_is_in_use() {
 fn a_run_of_an_older_arithmetic_is_not_resumed_unless_forced() {
     let folder = folder_with(SMALL);
     let folder = folder.path();
-    let ran = tell(folder, "", &["run", "small.toml", "-q", "-o", "run"]);
+    let ran = run_fedcast(folder, "", &["run", "small.toml", "-q", "-o", "run"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     cut(&folder.join("run"));
     // As manifests were before arithmetic had a name.
@@ -191,10 +195,10 @@ fn a_run_of_an_older_arithmetic_is_not_resumed_unless_forced() {
     machine.remove("vectors");
     machine.insert("gemm".into(), "x86-v4 (avx512f)".into());
     fs::write(folder.join("run/manifest.json"), old.to_string()).unwrap();
-    let told = tell(folder, "", &["resume", "run", "-q"]);
-    assert_eq!(told.code, 2, "{}", told.err);
-    assert!(told.err.contains("numbers that depend on the CPU"), "{}", told.err);
-    assert!(told.err.contains("--force"), "{}", told.err);
-    let forced = tell(folder, "", &["resume", "run", "-q", "--force"]);
+    let output = run_fedcast(folder, "", &["resume", "run", "-q"]);
+    assert_eq!(output.code, 2, "{}", output.err);
+    assert!(output.err.contains("numbers that depend on the CPU"), "{}", output.err);
+    assert!(output.err.contains("--force"), "{}", output.err);
+    let forced = run_fedcast(folder, "", &["resume", "run", "-q", "--force"]);
     assert_eq!(forced.code, 0, "{}", forced.err);
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::command::{tell, tiny};
+use crate::command::{run_fedcast, tiny};
 
 /// Trains a head and nothing else: a moment.
 pub const HEAD: &str = "method={name=\"fedavg\",train=\"head\"}";
@@ -15,8 +15,8 @@ pub fn run(folder: &Path, out: &str, method: &str, seed: u64, more: &[&str]) {
     let mut arguments = vec!["run", tiny.to_str().unwrap(), "-q", "-o", out];
     arguments.extend(["--set", method, "--seed", &seed]);
     arguments.extend(more);
-    let told = tell(folder, &arguments);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &arguments);
+    assert_eq!(output.code, 0, "{}", output.err);
 }
 
 /// `fedavg/seed-S` and `stsa/seed-S` for these seeds.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 use fedcast::experiment::assemble::assemble;
 use fedcast::methods::Registry;
 use fedcast::model::{BackboneConfig, PixelShape};
@@ -123,18 +123,18 @@ fn the_bytes_of_a_residual_network_are_planned_without_data() {
     let sets = ["data={source=\"cifar100\",path=\"absent\"}", "backbone={kind=\"resnet18\"}"];
     let set = |text| ["--set", text];
     let args = ["plan", "resnet.toml", "--format", "json"];
-    let told = tell(folder.path(), &[&args[..], &set(sets[0]), &set(sets[1])].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
-    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    let output = run_fedcast(folder.path(), &[&args[..], &set(sets[0]), &set(sets[1])].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
+    let plan: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(plan["backbone"]["parameters"], 11_168_832);
     let payload = 4 * (11_168_832 + 9_600 + 20 + 100 * 513);
     assert_eq!(plan["phases"][0]["down"]["largest"]["payload"], payload);
     // STSA on Tiny-ImageNet: windows of 7 x 7 in place of 3 x 3, and nothing else is larger.
     let stem = "backbone.stem=imagenet";
     let args = [&args[..], &set(sets[0]), &set(sets[1]), &set(stem)].concat();
-    let told = tell(folder.path(), &args);
-    assert_eq!(told.code, 0, "{}", told.err);
-    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    let output = run_fedcast(folder.path(), &args);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let plan: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(plan["backbone"]["parameters"], 11_168_832 + (49 - 9) * 3 * 64);
     let payload = payload + 4 * (49 - 9) * 3 * 64;
     assert_eq!(plan["phases"][0]["down"]["largest"]["payload"], payload);
@@ -147,8 +147,8 @@ fn a_residual_network_learns_in_a_federation_and_its_statistics_travel() {
     let run = |workers: &str| {
         let sets = RESNET.map(|set| ["--set", set]).concat();
         let args = ["run", "resnet.toml", "-q", "-o", workers, "--workers", workers];
-        let told = tell(folder.path(), &[&args[..], &sets[..]].concat());
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = run_fedcast(folder.path(), &[&args[..], &sets[..]].concat());
+        assert_eq!(output.code, 0, "{}", output.err);
         let manifest = read(folder.path().join(workers).join("manifest.json"));
         serde_json::from_str::<Value>(&manifest).unwrap()
     };
@@ -166,10 +166,12 @@ fn logistic_regression_is_planned_without_data() {
     let file =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/studies/logistic-regression.toml");
     let set = "data={source=\"cifar100\",path=\"absent\"}";
-    let told =
-        tell(folder.path(), &["plan", file.to_str().unwrap(), "--format", "json", "--set", set]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    let output = run_fedcast(
+        folder.path(),
+        &["plan", file.to_str().unwrap(), "--format", "json", "--set", set],
+    );
+    assert_eq!(output.code, 0, "{}", output.err);
+    let plan: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(plan["backbone"]["kind"], "pixels");
     assert_eq!(plan["backbone"]["dim"], 3_072);
     assert_eq!(plan["phases"][0]["down"]["largest"]["payload"], 4 * 100 * 3_073);
@@ -180,9 +182,11 @@ fn logistic_regression_learns_and_its_digests_do_not_depend_on_workers() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("pixels.toml"), PIXELS).unwrap();
     let run = |workers: &str| {
-        let told =
-            tell(folder.path(), &["run", "pixels.toml", "-q", "-o", workers, "--workers", workers]);
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = run_fedcast(
+            folder.path(),
+            &["run", "pixels.toml", "-q", "-o", workers, "--workers", workers],
+        );
+        assert_eq!(output.code, 0, "{}", output.err);
         let run = folder.path().join(workers);
         serde_json::from_str::<Value>(&read(run.join("manifest.json"))).unwrap()
     };

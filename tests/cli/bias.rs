@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::command::{Told, read, tell};
+use crate::command::{CommandOutput, read, run_fedcast};
 
 /// Two tasks of two rounds; clients hold few digits each, so that their models answer unlike.
 const SCENARIO: &str = r#"
@@ -23,11 +23,11 @@ record = { metrics = ["federated-bias"] }
 
 const TABLES: [&str; 3] = ["rounds.csv", "bias.csv", "matrix.csv"];
 
-fn run(folder: &Path, out: &str, more: &[&str]) -> Told {
+fn run(folder: &Path, out: &str, more: &[&str]) -> CommandOutput {
     fs::write(folder.join("a.toml"), SCENARIO).unwrap();
-    let told = tell(folder, &[&["run", "a.toml", "-q", "-o", out], more].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
-    told
+    let output = run_fedcast(folder, &[&["run", "a.toml", "-q", "-o", out], more].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
+    output
 }
 
 fn summary(folder: &Path, run: &str) -> serde_json::Value {
@@ -70,8 +70,8 @@ fn entropy(answered: impl Iterator<Item = u64> + Clone) -> f64 {
 fn clients_answer_before_they_are_averaged_and_once_in_a_task() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let told = run(folder, "run", &[]);
-    assert!(told.out.contains("response entropy (first training of a task)"), "{}", told.out);
+    let output = run(folder, "run", &[]);
+    assert!(output.out.contains("response entropy (first training of a task)"), "{}", output.out);
     let all = histograms(folder, "run");
     let asked: Vec<(u64, u64)> = all.keys().copied().collect();
     let clients = |round| (0..4).map(move |client| (round, client));
@@ -120,8 +120,8 @@ fn clients_answer_before_they_are_averaged_and_once_in_a_task() {
             .map(|client| entropy(all[&(round, client)].iter().map(|(_, answered)| *answered)))
             .collect();
         for (client, nats) in nats.iter().enumerate() {
-            let told = task["entropy"][client.to_string()].as_f64().unwrap();
-            assert!((told - nats).abs() < 1e-12, "client {client}: {told}, {nats}");
+            let reported = task["entropy"][client.to_string()].as_f64().unwrap();
+            assert!((reported - nats).abs() < 1e-12, "client {client}: {reported}, {nats}");
         }
         let mean = nats.iter().sum::<f64>() / 4.0;
         let measures = &task["measures"];
@@ -135,10 +135,10 @@ fn clients_answer_before_they_are_averaged_and_once_in_a_task() {
     assert!((mean("response_entropy") - (of_task(0) + of_task(1)) / 2.0).abs() < 1e-12);
 
     // The columns of rounds.csv are filled in the rounds that were measured.
-    let told: Vec<String> =
+    let entropies: Vec<String> =
         rows(folder, "run", "rounds.csv").iter().map(|r| r["response_entropy"].clone()).collect();
-    assert!(told[1].is_empty() && told[3].is_empty(), "{told:?}");
-    let first: f64 = told[0].parse().unwrap();
+    assert!(entropies[1].is_empty() && entropies[3].is_empty(), "{entropies:?}");
+    let first: f64 = entropies[0].parse().unwrap();
     assert!((first - of_task(0)).abs() < 1e-12);
 }
 
@@ -166,20 +166,20 @@ fn a_replay_and_a_verification_say_the_same_of_bias() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     run(folder, "run", &[]);
-    let replayed = tell(folder, &["replay", "run", "-o", "again"]);
+    let replayed = run_fedcast(folder, &["replay", "run", "-o", "again"]);
     assert_eq!(replayed.code, 0, "{}", replayed.err);
     for table in TABLES {
         let of = |run: &str| read(folder.join(run).join(table));
         assert!(of("run") == of("again"), "{table}");
     }
-    let verified = tell(folder, &["replay", "run", "--verify", "-q", "--workers", "1"]);
+    let verified = run_fedcast(folder, &["replay", "run", "--verify", "-q", "--workers", "1"]);
     assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
     let from = ["replay", "run", "--verify", "--from-round", "3", "-q"];
-    let verified = tell(folder, &from);
+    let verified = run_fedcast(folder, &from);
     assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
     // Answers are those of the recorded run where nothing is computed.
     let slower = ["replay", "run", "-o", "retimed", "--set", "time.ms_per_sample=50"];
-    let retimed = tell(folder, &slower);
+    let retimed = run_fedcast(folder, &slower);
     assert_eq!(retimed.code, 0, "{}", retimed.err);
     assert!(read(folder.join("run/bias.csv")) == read(folder.join("retimed/bias.csv")));
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use safetensors::SafeTensors;
 use serde_json::Value;
 
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 
 /// Labels 3, 7 and 100, whose classes are 0, 1 and 2, so that only names identify them.
 fn write(folder: &Path) {
@@ -39,12 +39,12 @@ fn pairs(path: &Path, number: &str, name: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn names_of_classes_stand_beside_their_numbers() {
+fn names_of_classes_stand_next_to_their_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write(folder);
-    let told = tell(folder, &["run", "own.toml", "-q", "-o", "run"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &["run", "own.toml", "-q", "-o", "run"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     let at = |name: &str| folder.join("run").join(name);
     let manifest: Value = serde_json::from_str(&read(at("manifest.json"))).unwrap();
     let names = ["3", "7", "100"];
@@ -66,14 +66,14 @@ fn names_of_classes_stand_beside_their_numbers() {
     }
 
     // The journal does not know them: a replay takes them from the manifest.
-    assert_eq!(tell(folder, &["replay", "run", "-o", "again"]).code, 0);
+    assert_eq!(run_fedcast(folder, &["replay", "run", "-o", "again"]).code, 0);
     for name in ["classes.csv", "confusion.csv", "partition.csv", "bias.csv"] {
         assert_eq!(read(folder.join("again").join(name)), read(at(name)), "{name}");
     }
 
     // In the order of the head's rows, in which classes arrived.
-    let told = tell(folder, &["export", "run", "-o", "model.safetensors"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &["export", "run", "-o", "model.safetensors"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     let bytes = fs::read(folder.join("model.safetensors")).unwrap();
     let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
     let said: Value =
@@ -84,7 +84,7 @@ fn names_of_classes_stand_beside_their_numbers() {
     assert_eq!(listed, wanted);
     assert_ne!(listed, names, "the order is drawn");
 
-    assert_eq!(tell(folder, &["report", "run", "-o", "page.html"]).code, 0);
+    assert_eq!(run_fedcast(folder, &["report", "run", "-o", "page.html"]).code, 0);
     let page = read(folder.join("page.html"));
     for label in ["0 (3)", "1 (7)", "2 (100)"] {
         assert!(page.contains(&format!(">{label}<")), "{label}");
@@ -97,9 +97,9 @@ fn a_planned_partition_has_the_names() {
     let folder = folder.path();
     write(folder);
     let plan = |more: &[&str]| {
-        let told = tell(folder, &[&["plan", "own.toml", "--partition"], more].concat());
-        assert_eq!(told.code, 0, "{}", told.err);
-        told.out
+        let output = run_fedcast(folder, &[&["plan", "own.toml", "--partition"], more].concat());
+        assert_eq!(output.code, 0, "{}", output.err);
+        output.out
     };
     let planned: Value = serde_json::from_str(&plan(&["--format", "json"])).unwrap();
     let rows = planned["holdings"].as_array().unwrap();

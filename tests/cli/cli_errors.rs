@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::command::{Told, read, tell, tiny, tiny_run};
+use crate::command::{CommandOutput, read, run_fedcast, tiny, tiny_run};
 
-fn tiny_with(folder: &Path, more: &[&str]) -> Told {
+fn tiny_with(folder: &Path, more: &[&str]) -> CommandOutput {
     tiny_run(folder, more)
 }
 
@@ -14,11 +14,11 @@ fn tiny_with(folder: &Path, more: &[&str]) -> Told {
 fn bad_usage_is_2() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [&["run"][..], &["frobnicate"], &["run", "x.toml", "--workers", "0"]] {
-        let told = tell(folder.path(), arguments);
-        assert_eq!(told.code, 2, "{arguments:?}: {}", told.err);
-        assert!(told.out.is_empty());
+        let output = run_fedcast(folder.path(), arguments);
+        assert_eq!(output.code, 2, "{arguments:?}: {}", output.err);
+        assert!(output.out.is_empty());
     }
-    let unknown = tell(folder.path(), &["methods", "show", "hpg"]);
+    let unknown = run_fedcast(folder.path(), &["methods", "show", "hpg"]);
     assert_eq!(unknown.code, 2);
     assert_eq!(unknown.err, "error: there is no method `hpg`; did you mean `hgp`?\n");
 }
@@ -31,23 +31,23 @@ fn a_bad_scenario_is_3_with_every_mistake_in_its_place() {
         .replace("prompt_len = 8", "prompt_len = \"long\"")
         .replace("beta = 1.0", "beta = -1.0");
     fs::write(folder.path().join("bad.toml"), text).unwrap();
-    let told = tell(folder.path(), &["run", "bad.toml"]);
-    assert_eq!(told.code, 3);
-    insta::assert_snapshot!(told.err);
+    let output = run_fedcast(folder.path(), &["run", "bad.toml"]);
+    assert_eq!(output.code, 3);
+    insta::assert_snapshot!(output.err);
     assert!(!folder.path().join("runs").exists(), "no run directory for a run that cannot be");
-    assert_eq!(tell(folder.path(), &["check", "bad.toml"]).code, 3);
-    assert_eq!(tell(folder.path(), &["plan", "nowhere.toml"]).code, 3);
+    assert_eq!(run_fedcast(folder.path(), &["check", "bad.toml"]).code, 3);
+    assert_eq!(run_fedcast(folder.path(), &["plan", "nowhere.toml"]).code, 3);
 }
 
 #[test]
-fn check_tells_programs_where_a_mistake_is() {
+fn check_gives_programs_the_place_of_a_mistake() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("bad.toml"), read(tiny()).replace("hgp", "hpg")).unwrap();
-    let told = tell(folder.path(), &["check", "bad.toml", "--format", "json"]);
-    assert_eq!(told.code, 3);
-    let answer: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    let output = run_fedcast(folder.path(), &["check", "bad.toml", "--format", "json"]);
+    assert_eq!(output.code, 3);
+    let answer: serde_json::Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(answer["files"][0]["valid"], false);
-    assert_eq!(answer["files"][0]["errors"][0]["place"]["line"], 17, "{}", told.out);
+    assert_eq!(answer["files"][0]["errors"][0]["place"]["line"], 17, "{}", output.out);
 }
 
 #[test]
@@ -127,13 +127,14 @@ fn a_path_that_can_be_no_directory_is_2() {
     fs::write(folder.path().join("file"), "in the way").unwrap();
     let tiny = tiny();
     for out in ["file", "file/run"] {
-        let told = tell(folder.path(), &["run", tiny.to_str().unwrap(), "-q", "-o", out]);
-        assert_eq!(told.code, 2, "{}", told.err);
-        assert!(told.err.contains("cannot be a run directory"), "{}", told.err);
+        let output = run_fedcast(folder.path(), &["run", tiny.to_str().unwrap(), "-q", "-o", out]);
+        assert_eq!(output.code, 2, "{}", output.err);
+        assert!(output.err.contains("cannot be a run directory"), "{}", output.err);
     }
     let label = format!("name=\"{}\"", "ü".repeat(200));
-    let told = tell(folder.path(), &["run", tiny.to_str().unwrap(), "-q", "--set", &label]);
-    assert_eq!(told.code, 0, "a long label is cut: {}", told.err);
+    let output =
+        run_fedcast(folder.path(), &["run", tiny.to_str().unwrap(), "-q", "--set", &label]);
+    assert_eq!(output.code, 0, "a long label is cut: {}", output.err);
 }
 
 #[test]
@@ -146,14 +147,14 @@ fn what_a_data_set_cannot_meet_is_3_and_training_that_gives_nothing_is_7() {
     assert!(crashed.out.contains("no update was ever aggregated"), "{}", crashed.out);
     let bad = "faults=[{kind=\"bad-update\",how=\"nan\",rate=1.0}]";
     let abort = ["--force", "--set", bad, "--set", "federation.on_bad_update=abort"];
-    let told = tiny_with(folder.path(), &abort);
-    assert_eq!(told.code, 7, "{}", told.err);
-    assert!(told.err.contains("must not be used"), "{}", told.err);
+    let output = tiny_with(folder.path(), &abort);
+    assert_eq!(output.code, 7, "{}", output.err);
+    assert!(output.err.contains("must not be used"), "{}", output.err);
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn results_that_nobody_can_be_told_are_12_and_lines_on_stderr_are_forgotten() {
+fn unwritable_results_are_12_and_lines_on_stderr_are_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let tiny = tiny();
     let run = ["run", tiny.to_str().unwrap(), "-o", "run"];
@@ -161,9 +162,9 @@ fn results_that_nobody_can_be_told_are_12_and_lines_on_stderr_are_forgotten() {
     let run = crate::command::fedcast(folder.path(), &run).stderr(full()).status().unwrap();
     assert_eq!(run.code(), Some(0));
     let again = ["replay", "run"];
-    let told = crate::command::fedcast(folder.path(), &again).stdout(full()).output().unwrap();
-    assert_eq!(told.status.code(), Some(12));
-    assert!(String::from_utf8_lossy(&told.stderr).contains("cannot write to stdout"));
+    let output = crate::command::fedcast(folder.path(), &again).stdout(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(12));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write to stdout"));
 }
 
 /// A limit on the size of files stands for a full disk.
@@ -188,20 +189,20 @@ fn a_full_disk_is_12_and_the_manifest_says_so() {
         serde_json::from_str(&read(folder.path().join("run/manifest.json"))).unwrap();
     assert_eq!(manifest["status"], "failed");
     assert!(manifest["digests"].is_null());
-    let replayed = tell(folder.path(), &["replay", "run"]);
+    let replayed = run_fedcast(folder.path(), &["replay", "run"]);
     assert_eq!(replayed.code, 12, "what was recorded is not taken for a whole run");
 }
 
 #[test]
 fn a_replay_of_nothing_is_2() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tell(folder.path(), &["replay", "nowhere"]);
-    assert_eq!(told.code, 2, "{}", told.err);
-    assert!(told.err.contains("not a run directory"), "{}", told.err);
+    let output = run_fedcast(folder.path(), &["replay", "nowhere"]);
+    assert_eq!(output.code, 2, "{}", output.err);
+    assert!(output.err.contains("not a run directory"), "{}", output.err);
 }
 
 /// Runs a scenario whose updates are beyond what half precision holds.
-fn diverging(folder: &Path, codec: &str) -> Told {
+fn diverging(folder: &Path, codec: &str) -> CommandOutput {
     let settings = [
         "backbone={kind=\"pixels\"}",
         "method={name=\"fedavg\",train=\"head\"}",
@@ -212,25 +213,25 @@ fn diverging(folder: &Path, codec: &str) -> Told {
     let tiny = tiny();
     let mut words = vec!["run", tiny.to_str().unwrap(), "-o", "run"];
     words.extend(settings.iter().flat_map(|setting| ["--set", setting]));
-    let told = tell(folder, &words);
-    assert_eq!(told.code, 7, "{}", told.err);
-    assert!(told.err.contains("codec f16 cannot carry"), "{}", told.err);
-    assert!(told.err.contains("choose codec f32 or bf16"), "{}", told.err);
-    told
+    let output = run_fedcast(folder, &words);
+    assert_eq!(output.code, 7, "{}", output.err);
+    assert!(output.err.contains("codec f16 cannot carry"), "{}", output.err);
+    assert!(output.err.contains("choose codec f32 or bf16"), "{}", output.err);
+    output
 }
 
 #[test]
 fn a_download_that_its_codec_cannot_carry_ends_as_bad_training_does() {
     let folder = tempfile::tempdir().unwrap();
-    let told = diverging(folder.path(), "wire.down.codec=\"f16\"");
-    assert!(told.err.contains("could not pack the broadcast of round"), "{}", told.err);
-    assert!(told.err.contains("head."), "{}", told.err);
+    let output = diverging(folder.path(), "wire.down.codec=\"f16\"");
+    assert!(output.err.contains("could not pack the broadcast of round"), "{}", output.err);
+    assert!(output.err.contains("head."), "{}", output.err);
 }
 
 #[test]
 fn uploads_that_their_codec_cannot_carry_are_refused_and_never_aggregated() {
     let folder = tempfile::tempdir().unwrap();
-    let told = diverging(folder.path(), "wire.up.codec=\"f16\"");
-    assert!(told.err.contains("update of client 0 rejected: tensor `head."), "{}", told.err);
-    assert!(told.out.contains("no update was ever aggregated"), "{}", told.out);
+    let output = diverging(folder.path(), "wire.up.codec=\"f16\"");
+    assert!(output.err.contains("update of client 0 rejected: tensor `head."), "{}", output.err);
+    assert!(output.out.contains("no update was ever aggregated"), "{}", output.out);
 }

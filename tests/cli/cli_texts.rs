@@ -1,6 +1,6 @@
 //! Snapshots of texts for users: help and the final table.
 
-use crate::command::{tell, tiny_run};
+use crate::command::{run_fedcast, tiny_run};
 
 #[test]
 fn help_teaches() {
@@ -35,21 +35,21 @@ fn help_teaches() {
     for command in commands {
         let arguments: Vec<&str> =
             [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
-        let told = tell(folder.path(), &arguments);
-        assert_eq!(told.code, 0, "{}", told.err);
-        assert!(told.out.contains("Examples:"), "{command}: {}", told.out);
+        let output = run_fedcast(folder.path(), &arguments);
+        assert_eq!(output.code, 0, "{}", output.err);
+        assert!(output.out.contains("Examples:"), "{command}: {}", output.out);
         let name = if command.is_empty() { "help" } else { command };
-        insta::assert_snapshot!(format!("help_{name}"), told.out);
+        insta::assert_snapshot!(format!("help_{name}"), output.out);
     }
 }
 
 #[test]
 fn the_final_table_says_what_counts() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tiny_run(folder.path(), &[]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = tiny_run(folder.path(), &[]);
+    assert_eq!(output.code, 0, "{}", output.err);
     // Bytes and layout are the same everywhere; accuracies and digests are this CPU's.
-    let masked: Vec<String> = told
+    let masked: Vec<String> = output
         .out
         .lines()
         .map(|line| match line.split_whitespace().next() {
@@ -69,12 +69,12 @@ fn the_final_table_says_what_counts() {
 #[test]
 fn methods_are_explained() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tell(folder.path(), &["methods", "show", "hgp"]);
-    assert_eq!(told.code, 0);
+    let output = run_fedcast(folder.path(), &["methods", "show", "hgp"]);
+    assert_eq!(output.code, 0);
     for must in ["arXiv 2406.02447", "Messages", "State", "prompt_len", "= 200"] {
-        assert!(told.out.contains(must), "{must}\n{}", told.out);
+        assert!(output.out.contains(must), "{must}\n{}", output.out);
     }
-    let list = tell(folder.path(), &["methods", "--format", "json"]);
+    let list = run_fedcast(folder.path(), &["methods", "--format", "json"]);
     let list: serde_json::Value = serde_json::from_str(&list.out).unwrap();
     let names: Vec<&str> = list["methods"]
         .as_array()
@@ -88,20 +88,20 @@ fn methods_are_explained() {
 #[test]
 fn methods_are_listed_with_their_services() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tell(folder.path(), &["methods"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder.path(), &["methods"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     insta::assert_snapshot!(
         "methods_and_services",
-        section(&told.out, "with defaults", "`fedcast")
+        section(&output.out, "with defaults", "`fedcast")
     );
 }
 
 #[test]
 fn messages_and_services_of_a_method_are_read_from_its_layouts() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tell(folder.path(), &["methods", "show", "hgp"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    insta::assert_snapshot!("messages_of_hgp", section(&told.out, "Messages ", "Keys of"));
+    let output = run_fedcast(folder.path(), &["methods", "show", "hgp"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    insta::assert_snapshot!("messages_of_hgp", section(&output.out, "Messages ", "Keys of"));
 }
 
 /// The lines from one that begins so, up to one that begins otherwise.

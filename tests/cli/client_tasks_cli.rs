@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::command::{Told, read, tell};
+use crate::command::{CommandOutput, read, run_fedcast};
 
 const SCENARIO: &str = r#"
 schema = 2
@@ -23,11 +23,11 @@ links = { preset = "mobile", loss_rate = 0 }
 const TABLES: [&str; 5] =
     ["rounds.csv", "bytes.csv", "clients.csv", "matrix.csv", "client_tasks.csv"];
 
-fn run(folder: &Path, out: &str, more: &[&str]) -> Told {
+fn run(folder: &Path, out: &str, more: &[&str]) -> CommandOutput {
     fs::write(folder.join("a.toml"), SCENARIO).unwrap();
-    let told = tell(folder, &[&["run", "a.toml", "-q", "-o", out], more].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
-    told
+    let output = run_fedcast(folder, &[&["run", "a.toml", "-q", "-o", out], more].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
+    output
 }
 
 #[track_caller]
@@ -46,19 +46,19 @@ fn summary(folder: &Path, run: &str) -> serde_json::Value {
 fn replay_and_verification_agree_on_client_tasks() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let told = run(folder, "run", &[]);
+    let output = run(folder, "run", &[]);
     for line in ["after stage 3", "Avg (mean over client tasks", "FT (against tasks trained alone)"]
     {
-        assert!(told.out.contains(line), "{}", told.out);
+        assert!(output.out.contains(line), "{}", output.out);
     }
-    let replayed = tell(folder, &["replay", "run", "-o", "again"]);
+    let replayed = run_fedcast(folder, &["replay", "run", "-o", "again"]);
     assert_eq!(replayed.code, 0, "{}", replayed.err);
     same_tables(folder, "run", "again");
-    let verified = tell(folder, &["replay", "run", "--verify", "-q", "--workers", "1"]);
+    let verified = run_fedcast(folder, &["replay", "run", "--verify", "-q", "--workers", "1"]);
     assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
     // Who moves does not depend on clocks.
     let slower = ["--set", "time.ms_per_sample=50"];
-    let retimed = tell(folder, &[&["replay", "run", "-o", "retimed"], &slower[..]].concat());
+    let retimed = run_fedcast(folder, &[&["replay", "run", "-o", "retimed"], &slower[..]].concat());
     assert_eq!(retimed.code, 0, "{}", retimed.err);
     run(folder, "slow", &slower);
     same_tables(folder, "retimed", "slow");
@@ -69,7 +69,7 @@ fn client_tasks_are_tested_from_their_begin_on() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     run(folder, "run", &[]);
-    let (mut begun, mut finished) = ([0; 3], 0);
+    let (mut started, mut finished) = ([0; 3], 0);
     let table = read(folder.join("run/client_tasks.csv"));
     let explained = fedcast::report::dictionary::file("client_tasks.csv").unwrap().columns;
     let names: Vec<&str> = explained.iter().map(|column| column.name).collect();
@@ -80,10 +80,10 @@ fn client_tasks_are_tested_from_their_begin_on() {
             panic!("{line}")
         };
         assert!(stage <= after_task && cil <= til && til <= images && images > 0.0, "{line}");
-        begun[after_task as usize - 1] += 1;
+        started[after_task as usize - 1] += 1;
         finished += done as usize;
     }
-    assert_eq!((begun, finished), ([5, 7, 9], 9));
+    assert_eq!((started, finished), ([5, 7, 9], 9));
     let client_tasks = &summary(folder, "run")["client_tasks"];
     assert_eq!(client_tasks["points"].as_array().unwrap().len(), 3);
     let figure = |kind: &str, name: &str| client_tasks[kind][name].as_f64().unwrap();
@@ -95,15 +95,15 @@ fn client_tasks_are_tested_from_their_begin_on() {
 fn tests_with_the_client_task_known_only_say_so() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let told = run(folder, "known", &["--set", "record.client_tasks=\"known\""]);
-    assert!(told.out.starts_with("a: ") && told.out.contains("accuracy % (task known)"));
+    let output = run(folder, "known", &["--set", "record.client_tasks=\"known\""]);
+    assert!(output.out.starts_with("a: ") && output.out.contains("accuracy % (task known)"));
     let client_tasks = &summary(folder, "known")["client_tasks"];
     assert!(client_tasks["til"]["avg"].as_f64().unwrap() > 0.0 && client_tasks["cil"].is_null());
     let table = read(folder.join("known/client_tasks.csv"));
     assert!(table.lines().skip(1).all(|line| line.ends_with(',')), "{table}");
-    let verified = tell(folder, &["replay", "known", "--verify", "-q"]);
+    let verified = run_fedcast(folder, &["replay", "known", "--verify", "-q"]);
     assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
-    let replayed = tell(folder, &["replay", "known", "-o", "again"]);
+    let replayed = run_fedcast(folder, &["replay", "known", "-o", "again"]);
     assert_eq!(replayed.code, 0, "{}", replayed.err);
     same_tables(folder, "known", "again");
 }
@@ -115,7 +115,7 @@ fn forward_transfer_is_measured_against_the_table_of_another_run() {
     let folder = folder.path();
     run(folder, "alone", &[]);
     let direct = ["--set", "record.single_task=alone/client_tasks.csv"];
-    let told = run(folder, "run", &direct);
+    let output = run(folder, "run", &direct);
     let client_tasks = &summary(folder, "run")["client_tasks"];
     assert_eq!(client_tasks["til"]["ft"], 0.0);
     assert!(client_tasks["til"]["ft_script"].as_f64().unwrap() != 0.0);
@@ -125,28 +125,30 @@ fn forward_transfer_is_measured_against_the_table_of_another_run() {
     );
     assert_eq!(summary(folder, "alone")["digests"], summary(folder, "run")["digests"]);
     // A replay finds the table, too, and does without it.
-    let replayed = tell(folder, &["replay", "run"]);
+    let replayed = run_fedcast(folder, &["replay", "run"]);
     let line = |text: &str| text.lines().find(|line| line.starts_with("FT")).map(str::to_owned);
-    assert!(line(&told.out).is_some() && line(&told.out) == line(&replayed.out));
+    assert!(line(&output.out).is_some() && line(&output.out) == line(&replayed.out));
     fs::rename(folder.join("alone"), folder.join("gone")).unwrap();
-    let replayed = tell(folder, &["replay", "run"]);
+    let replayed = run_fedcast(folder, &["replay", "run"]);
     assert_eq!(replayed.code, 0, "{}", replayed.err);
     assert!(line(&replayed.out).is_some_and(|line| line.contains('·')));
     for (set, why) in [
         ("record.single_task=gone/matrix.csv", "no column `stage`"),
         ("record.single_task=nowhere.csv", "cannot read"),
     ] {
-        let told = tell(folder, &["check", "a.toml", "--set", set]);
-        assert!(told.code == 3 && told.err.contains(why), "{}{}", told.out, told.err);
+        let output = run_fedcast(folder, &["check", "a.toml", "--set", set]);
+        assert!(output.code == 3 && output.err.contains(why), "{}{}", output.out, output.err);
     }
 }
 
 /// The table that `fedcast single-task` writes, with some keys changed.
 fn alone(folder: &Path, more: &[&str]) -> String {
     fs::write(folder.join("a.toml"), SCENARIO).unwrap();
-    let told =
-        tell(folder, &[&["single-task", "a.toml", "-q", "-o", "single-task.csv"], more].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(
+        folder,
+        &[&["single-task", "a.toml", "-q", "-o", "single-task.csv"], more].concat(),
+    );
+    assert_eq!(output.code, 0, "{}", output.err);
     read(folder.join("single-task.csv"))
 }
 
@@ -176,16 +178,20 @@ fn a_client_task_alone_is_one_round_of_its_client() {
     assert_eq!(own(&table), own(&client_tasks), "{table}{client_tasks}");
     assert!(own(&table) > 0.0, "{table}");
     // Tasks that all clients share cannot be learned by one client alone.
-    let everybodys = ["--set", "tasks={count=2}", "--set", "partition={kind=\"iid\"}"];
-    let told = tell(folder, &[&["single-task", "a.toml"], &everybodys[..]].concat());
-    assert!(told.code == 3 && told.err.contains("all clients share the tasks"), "{}", told.err);
+    let global_tasks = ["--set", "tasks={count=2}", "--set", "partition={kind=\"iid\"}"];
+    let output = run_fedcast(folder, &[&["single-task", "a.toml"], &global_tasks[..]].concat());
+    assert!(
+        output.code == 3 && output.err.contains("all clients share the tasks"),
+        "{}",
+        output.err
+    );
 }
 
 #[test]
 fn run_trains_its_client_tasks_alone_first() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let told = run(folder, "with", &["--single-task"]);
+    let output = run(folder, "with", &["--single-task"]);
     run(folder, "without", &[]);
     assert_eq!(read(folder.join("with-single-task.csv")), alone(folder, &[]));
     let client_tasks = &summary(folder, "with")["client_tasks"]["til"];
@@ -195,10 +201,10 @@ fn run_trains_its_client_tasks_alone_first() {
     );
     assert!(summary(folder, "without")["client_tasks"]["til"]["ft"].is_null());
     assert_eq!(summary(folder, "with")["digests"], summary(folder, "without")["digests"]);
-    let replayed = tell(folder, &["replay", "with"]);
+    let replayed = run_fedcast(folder, &["replay", "with"]);
     let line = |text: &str| text.lines().find(|line| line.starts_with("FT")).map(str::to_owned);
-    assert!(line(&told.out).is_some_and(|line| !line.contains('·')), "{}", told.out);
-    assert_eq!(line(&told.out), line(&replayed.out));
+    assert!(line(&output.out).is_some_and(|line| !line.contains('·')), "{}", output.out);
+    assert_eq!(line(&output.out), line(&replayed.out));
 }
 
 /// A cell of a study trains its client tasks alone where the study says so; a cell without client tasks has none to
@@ -212,8 +218,8 @@ fn a_study_measures_forward_transfer() {
                  common = { tasks = { count = 2 }, partition = { kind = \"iid\" } }\n\
                  [compare]\nbaseline = { tasks = \"own\" }\nmetrics = [\"ft\", \"tt\"]\n[run]\nsingle_task = true\n";
     fs::write(folder.join("s.study.toml"), study).unwrap();
-    let told = tell(folder, &["study", "s.study.toml", "-q", "-o", "out"]);
-    assert_eq!(told.code, 0, "{}{}", told.out, told.err);
+    let output = run_fedcast(folder, &["study", "s.study.toml", "-q", "-o", "out"]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
     let one = run(folder, "alone", &["--single-task", "--seed", "1"]);
     assert_eq!(one.code, 0);
     let ft = |path: &str| summary(folder, path)["client_tasks"]["til"]["ft"].clone();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::command::{read, tell, tiny_run};
+use crate::command::{read, run_fedcast, tiny_run};
 
 /// A run with everything on that can be on at once, and one of tasks of a client's own.
 const EVERYTHING: &[&str] = &[
@@ -15,9 +15,9 @@ const EVERYTHING: &[&str] = &[
 ];
 
 fn dictionary(folder: &Path) -> Vec<Value> {
-    let told = tell(folder, &["columns", "--format", "json"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    let document: Value = serde_json::from_str(&told.out).unwrap();
+    let output = run_fedcast(folder, &["columns", "--format", "json"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let document: Value = serde_json::from_str(&output.out).unwrap();
     document["files"].as_array().unwrap().clone()
 }
 
@@ -114,7 +114,7 @@ fn help_with_columns_is_the_dictionary() {
         &["columns", "matrix"],
         &["columns", "martix.csv"],
     ]
-    .map(|arguments| tell(folder.path(), arguments));
+    .map(|arguments| run_fedcast(folder.path(), arguments));
     assert_eq!((help.code, help.out.as_str()), (0, all.out.as_str()));
     assert!(all.out.contains("\nparticipation.csv\n"));
     insta::assert_snapshot!("columns_of_the_matrix", one.out);
@@ -122,6 +122,6 @@ fn help_with_columns_is_the_dictionary() {
     assert!(
         none.err.contains("unknown file or column `martix.csv`") && none.err.contains("matrix.csv")
     );
-    let renamed = tell(folder.path(), &["columns", "slots.csv"]);
+    let renamed = run_fedcast(folder.path(), &["columns", "slots.csv"]);
     assert!(renamed.code == 2 && renamed.err.contains("`client_tasks.csv`"), "{}", renamed.err);
 }

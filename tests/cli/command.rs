@@ -39,7 +39,7 @@ fn caches(folder: &Path) -> PathBuf {
 }
 
 /// Result of a command, with texts.
-pub struct Told {
+pub struct CommandOutput {
     /// The exit code.
     pub code: i32,
     /// Results.
@@ -49,23 +49,23 @@ pub struct Told {
 }
 
 /// Runs to the end.
-pub fn tell(folder: &Path, arguments: &[&str]) -> Told {
-    tell_of(&mut fedcast(folder, arguments))
+pub fn run_fedcast(folder: &Path, arguments: &[&str]) -> CommandOutput {
+    run_command(&mut fedcast(folder, arguments))
 }
 
 /// Runs a command to the end.
-pub fn tell_of(command: &mut Command) -> Told {
+pub fn run_command(command: &mut Command) -> CommandOutput {
     let Output { status, stdout, stderr } = command.output().expect("the binary was built");
     let text = |bytes| String::from_utf8(bytes).expect("output is text");
-    Told { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
+    CommandOutput { code: status.code().unwrap_or(-1), out: text(stdout), err: text(stderr) }
 }
 
 /// Runs the tiny scenario into `folder/run`.
-pub fn tiny_run(folder: &Path, more: &[&str]) -> Told {
+pub fn tiny_run(folder: &Path, more: &[&str]) -> CommandOutput {
     let tiny = tiny();
     let mut arguments = vec!["run", tiny.to_str().expect("a path in text"), "-q", "-o", "run"];
     arguments.extend(more);
-    tell(folder, &arguments)
+    run_fedcast(folder, &arguments)
 }
 
 /// The text of a file.

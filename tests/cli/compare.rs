@@ -6,16 +6,16 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::arms::{HEAD, figure, run, two_methods};
-use crate::command::{Told, tell};
+use crate::command::{CommandOutput, run_fedcast};
 
-fn compare(folder: &Path, arguments: &[&str]) -> Told {
-    tell(folder, &[&["compare"], arguments].concat())
+fn compare(folder: &Path, arguments: &[&str]) -> CommandOutput {
+    run_fedcast(folder, &[&["compare"], arguments].concat())
 }
 
 fn json(folder: &Path, arguments: &[&str]) -> Value {
-    let told = compare(folder, &[arguments, &["--format", "json"]].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
-    serde_json::from_str(&told.out).unwrap()
+    let output = compare(folder, &[arguments, &["--format", "json"]].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
+    serde_json::from_str(&output.out).unwrap()
 }
 
 fn near(value: &Value, expected: f64) {
@@ -30,13 +30,13 @@ fn groups_are_paired_by_seeds_and_their_numbers_are_those_of_the_runs() {
     two_methods(at, &[1, 2, 3]);
     // One that nothing pairs with, before the others in order of paths.
     run(at, "stsa/first", crate::arms::STSA, 9, &[]);
-    let told = json(at, &["fedavg", "stsa"]);
+    let output = json(at, &["fedavg", "stsa"]);
     let faa = |arm: &str, run: &str| figure(&at.join(arm).join(run), "/accuracy/faa");
     let seeds = ["seed-1", "seed-2", "seed-3"];
     let fedavg = seeds.map(|seed| faa("fedavg", seed));
     let stsa = seeds.map(|seed| faa("stsa", seed));
 
-    let metrics = told["comparison"]["metrics"].as_array().unwrap();
+    let metrics = output["comparison"]["metrics"].as_array().unwrap();
     let row = metrics.iter().find(|row| row["name"] == "faa").unwrap();
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     near(&row["spread"][0]["mean"], mean(&fedavg));
@@ -55,7 +55,7 @@ fn groups_are_paired_by_seeds_and_their_numbers_are_those_of_the_runs() {
     near(&turned["comparison"]["metrics"][0]["against"][0]["difference"], -mean(&differences));
 
     // Bytes by kind, as the summaries have them.
-    let bytes = told["comparison"]["bytes"].as_array().unwrap();
+    let bytes = output["comparison"]["bytes"].as_array().unwrap();
     let head = bytes.iter().find(|row| row["name"] == "bytes_up_head").unwrap();
     near(
         &head["spread"][0]["mean"],
@@ -65,17 +65,17 @@ fn groups_are_paired_by_seeds_and_their_numbers_are_those_of_the_runs() {
 }
 
 #[test]
-fn only_keys_that_differ_are_told_and_defaults_of_a_method_in_one_line() {
+fn only_different_keys_are_listed_and_defaults_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     two_methods(folder.path(), &[1]);
-    let told = compare(folder.path(), &["fedavg", "stsa"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    let keys: Vec<&str> = told.out.lines().filter(|line| line.starts_with("method.")).collect();
+    let output = compare(folder.path(), &["fedavg", "stsa"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let keys: Vec<&str> = output.out.lines().filter(|line| line.starts_with("method.")).collect();
     insta::assert_snapshot!(keys.join("\n"));
-    assert!(!told.out.contains("federation.clients") && !told.out.contains("seed.run"));
+    assert!(!output.out.contains("federation.clients") && !output.out.contains("seed.run"));
     let defaults: Vec<&str> =
-        told.out.lines().filter(|line| line.starts_with("defaults")).collect();
-    assert_eq!(defaults.len(), 2, "{}", told.out);
+        output.out.lines().filter(|line| line.starts_with("defaults")).collect();
+    assert_eq!(defaults.len(), 2, "{}", output.out);
     assert!(
         defaults[0].contains("defaults of A")
             && defaults[0].contains("method.head_form = \"fixed\"")
@@ -83,15 +83,15 @@ fn only_keys_that_differ_are_told_and_defaults_of_a_method_in_one_line() {
 }
 
 #[test]
-fn the_first_round_that_differs_is_told() {
+fn the_first_round_that_differs_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     run(at, "a", HEAD, 1, &["--set", "federation.rounds=2"]);
     // Another rate of learning: the same clients and bytes, other weights.
     let rate = "client.optimizer={kind=\"adamw\",lr=0.1}";
     run(at, "b", HEAD, 1, &["--set", "federation.rounds=2", "--set", rate]);
-    let told = json(at, &["a", "b"]);
-    let parting = &told["comparison"]["parting"][0];
+    let output = json(at, &["a", "b"]);
+    let parting = &output["comparison"]["parting"][0];
     assert_eq!((&parting["cohort"], &parting["bytes"]), (&Value::Null, &Value::Null));
     assert!(parting["accuracy"].as_u64().unwrap() >= 1, "{parting}");
     assert_eq!(parting["rounds"], serde_json::json!([4, 4]));
@@ -103,9 +103,9 @@ fn the_first_round_that_differs_is_told() {
     // Other clients are sampled from the first round on in which the draw falls otherwise.
     let some = ["--set", "participation={kind=\"count\",count=2}"];
     run(at, "c", HEAD, 1, &some);
-    let told = json(at, &["a", "c"]);
-    assert_eq!(told["comparison"]["parting"][0]["cohort"], 1);
-    assert_eq!(told["comparison"]["parting"][0]["bytes"], 1);
+    let output = json(at, &["a", "c"]);
+    assert_eq!(output["comparison"]["parting"][0]["cohort"], 1);
+    assert_eq!(output["comparison"]["parting"][0]["bytes"], 1);
 }
 
 #[test]
@@ -121,9 +121,9 @@ fn what_is_worse_by_more_than_tolerated_is_11() {
     };
     assert!(gap > 0.01, "the two methods are alike: {gap}");
     let code = |one: &str, other: &str, limit: &str| {
-        let told = compare(at, &[one, other, "--fail-if-worse", limit]);
-        assert_eq!(told.code == 11, told.err.starts_with("worse: "), "{}", told.err);
-        told.code
+        let output = compare(at, &[one, other, "--fail-if-worse", limit]);
+        assert_eq!(output.code == 11, output.err.starts_with("worse: "), "{}", output.err);
+        output.code
     };
     assert_eq!(code(better, worse, &format!("faa={}", gap + 0.001)), 0);
     assert_eq!(code(better, worse, &format!("faa={}", gap - 0.001)), 11);
@@ -149,8 +149,8 @@ fn what_cannot_be_compared_is_wrong_usage() {
         (vec!["a", "a", "--metric", "fa"], "did you mean `faa`?"),
         (vec!["a", "a", "--fail-if-worse", "participants=1"], "neither better nor worse"),
     ] {
-        let told = compare(folder.path(), &arguments);
-        assert_eq!(told.code, 2, "{arguments:?} {}", told.err);
-        assert!(told.err.contains(must), "{arguments:?} {}", told.err);
+        let output = compare(folder.path(), &arguments);
+        assert_eq!(output.code, 2, "{arguments:?} {}", output.err);
+        assert!(output.err.contains(must), "{arguments:?} {}", output.err);
     }
 }

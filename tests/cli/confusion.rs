@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::command::{read, tell, tiny_run};
+use crate::command::{read, run_fedcast, tiny_run};
 
 fn rows(text: &str) -> Vec<Vec<u64>> {
     let cells = |line: &str| line.split(',').map(|cell| cell.parse().unwrap()).collect();
@@ -45,16 +45,16 @@ fn what_is_taken_for_what_adds_up_to_right_answers_and_survives_resuming() {
         compared += 1;
     }
     assert!(compared == 15 && all.len() == 15, "five classes, then ten");
-    let told = tell(folder, &["replay", "run", "-o", "again"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &["replay", "run", "-o", "again"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     assert_eq!(read(folder.join("again/confusion.csv")), table);
 
     // As if it had been killed after its last round: the first task is replayed, the second tested again.
     let manifest = read(at("manifest.json")).replace("\"done\"", "\"running\"");
     fs::write(at("manifest.json"), manifest).unwrap();
-    let told = tell(folder, &["resume", "run", "-q"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert!(told.err.contains("resuming after round 2"), "{}", told.err);
+    let output = run_fedcast(folder, &["resume", "run", "-q"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.err.contains("resuming after round 2"), "{}", output.err);
     assert_eq!(read(at("confusion.csv")), table);
     assert_eq!(digests(), plain);
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 use candle_core::DType;
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::{Entry, Event, Interrupt, MemorySink, Workforce, simulate};
@@ -62,10 +62,10 @@ fn a_gpu_that_is_not_there_ends_with_code_20_and_the_way_out() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("hgp.toml"), HGP).unwrap();
     let arguments = ["run", "hgp.toml", "-q", "-o", "out", "--set", "devices.use=[\"cuda:4000\"]"];
-    let told = tell(folder.path(), &arguments);
-    assert_eq!(told.code, 20, "{}", told.err);
+    let output = run_fedcast(folder.path(), &arguments);
+    assert_eq!(output.code, 20, "{}", output.err);
     for part in ["cuda:4000", "devices.use = [\"cpu\"]"] {
-        assert!(told.err.contains(part), "{}", told.err);
+        assert!(output.err.contains(part), "{}", output.err);
     }
     assert!(!folder.path().join("out").exists(), "nothing was begun");
 }
@@ -75,7 +75,7 @@ fn the_manifest_says_what_computed() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("hgp.toml"), HGP).unwrap();
     let arguments = ["run", "hgp.toml", "-q", "-o", "out", "--set", "tasks.count=1"];
-    assert_eq!(tell(folder.path(), &arguments).code, 0);
+    assert_eq!(run_fedcast(folder.path(), &arguments).code, 0);
     let manifest = read(folder.path().join("out/manifest.json"));
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
     assert_eq!(manifest["devices"], serde_json::json!(["cpu"]));
@@ -86,8 +86,8 @@ fn the_manifest_says_what_computed() {
 /// Runs the scenario into `out`, and gives its manifest and the digests of events and numbers.
 fn run_of(folder: &Path, out: &str, more: &[&str]) -> (Value, String, String) {
     std::fs::write(folder.join("hgp.toml"), HGP).unwrap();
-    let told = tell(folder, &[&["run", "hgp.toml", "-q", "-o", out], more].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &[&["run", "hgp.toml", "-q", "-o", out], more].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
     let manifest = read(folder.join(out).join("manifest.json"));
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
     let digest = |level: &str| manifest["digests"][level].as_str().expect("a digest").to_owned();
@@ -104,7 +104,7 @@ fn a_cpu_multiplies_in_bf16_where_it_is_asked_to_with_the_same_events_and_any_nu
     assert_eq!((&manifest["compute"], &manifest["level"]), (&"bf16".into(), &"N".into()));
     assert_eq!(half_events, events);
     assert_ne!(half_numbers, numbers, "products are rounded");
-    let verified = tell(folder.path(), &["replay", "half", "--verify", "--workers", "2"]);
+    let verified = run_fedcast(folder.path(), &["replay", "half", "--verify", "--workers", "2"]);
     assert_eq!(verified.code, 0, "{}", verified.err);
 }
 

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::arms::{HEAD, STSA, run};
-use crate::command::{read, tell, tiny};
+use crate::command::{read, run_fedcast, tiny};
 
 /// The schema of a kind of documents.
 pub fn schema(kind: &str) -> Value {
-    let told = tell(std::env::temp_dir().as_path(), &["schema", kind]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    serde_json::from_str(&told.out).unwrap()
+    let output = run_fedcast(std::env::temp_dir().as_path(), &["schema", kind]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    serde_json::from_str(&output.out).unwrap()
 }
 
 /// Faults of a value, as far as these schemas go: type, const, properties, required, additional properties, items.
@@ -84,8 +84,9 @@ fn documents_of_runs_fit_their_schemas() {
         }
     }
     let tiny = tiny();
-    let told = tell(folder, &["run", tiny.to_str().unwrap(), "-q", "-o", "r", "--format", "json"]);
-    let document: Value = serde_json::from_str(&told.out).unwrap();
+    let output =
+        run_fedcast(folder, &["run", tiny.to_str().unwrap(), "-q", "-o", "r", "--format", "json"]);
+    let document: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(faults(&schema("run"), &document, "run"), [""; 0]);
 }
 

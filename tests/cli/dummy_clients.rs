@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 use serde_json::Value;
 
 fn staged() -> String {
@@ -25,8 +25,8 @@ impl Run {
         let mut arguments = vec!["run", &scenario, "-q", "-o", "run"];
         set.iter().for_each(|set| arguments.extend(["--set", set]));
         arguments.extend(more);
-        let told = tell(folder.path(), &arguments);
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = run_fedcast(folder.path(), &arguments);
+        assert_eq!(output.code, 0, "{}", output.err);
         Run { folder }
     }
 
@@ -60,9 +60,9 @@ fn plan(set: &[&str]) -> Value {
     let scenario = staged();
     let mut arguments = vec!["plan", &scenario, "--format", "json"];
     set.iter().for_each(|set| arguments.extend(["--set", set]));
-    let told = tell(folder.path(), &arguments);
-    assert_eq!(told.code, 0, "{}", told.err);
-    serde_json::from_str(&told.out).unwrap()
+    let output = run_fedcast(folder.path(), &arguments);
+    assert_eq!(output.code, 0, "{}", output.err);
+    serde_json::from_str(&output.out).unwrap()
 }
 
 #[test]
@@ -173,8 +173,8 @@ fn results_do_not_depend_on_the_workers() {
 fn a_phase_that_does_not_exist_is_found_at_check() {
     let folder = tempfile::tempdir().unwrap();
     let set = "federation.dummy_clients.phases=[\"statistic\"]";
-    let told = tell(folder.path(), &["check", &staged(), "--set", set]);
-    assert_eq!(told.code, 3);
-    assert!(told.err.contains("has no phase `statistic`"), "{}", told.err);
-    assert!(told.err.contains("its phases are statistics, train"), "{}", told.err);
+    let output = run_fedcast(folder.path(), &["check", &staged(), "--set", set]);
+    assert_eq!(output.code, 3);
+    assert!(output.err.contains("has no phase `statistic`"), "{}", output.err);
+    assert!(output.err.contains("its phases are statistics, train"), "{}", output.err);
 }

@@ -5,20 +5,20 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::command::{read, tell, tiny, tiny_run};
+use crate::command::{read, run_fedcast, tiny, tiny_run};
 
 fn estimate(folder: &Path, more: &[&str]) -> Value {
     let tiny = tiny();
     let mut arguments =
         vec!["plan", tiny.to_str().unwrap(), "--estimate", "--workers", "1", "--format", "json"];
     arguments.extend(more);
-    let told = tell(folder, &arguments);
-    assert_eq!(told.code, 0, "{}", told.err);
-    serde_json::from_str::<Value>(&told.out).unwrap()["estimate"].clone()
+    let output = run_fedcast(folder, &arguments);
+    assert_eq!(output.code, 0, "{}", output.err);
+    serde_json::from_str::<Value>(&output.out).unwrap()["estimate"].clone()
 }
 
 #[test]
-fn costs_are_measured_once_and_told_in_words_and_json() {
+fn costs_are_measured_once_and_printed_as_text_and_json() {
     let folder = tempfile::tempdir().unwrap();
     let first = estimate(folder.path(), &[]);
     let number = |of: &Value, name: &str| of[name].as_f64().expect(name);
@@ -33,15 +33,17 @@ fn costs_are_measured_once_and_told_in_words_and_json() {
     assert_ne!(again["costs"]["took_s"], first["costs"]["took_s"]);
 
     let tiny = tiny();
-    let told =
-        tell(folder.path(), &["plan", tiny.to_str().unwrap(), "--estimate", "--workers", "1"]);
+    let output = run_fedcast(
+        folder.path(),
+        &["plan", tiny.to_str().unwrap(), "--estimate", "--workers", "1"],
+    );
     for line in [
         "\nwall time     about ",
         "\nmemory        about ",
         "\ndisk          about ",
         "\nmeasured      ",
     ] {
-        assert!(told.out.contains(line), "{line}: {}", told.out);
+        assert!(output.out.contains(line), "{line}: {}", output.out);
     }
     assert!(!folder.path().join("runs").exists(), "a trial writes no run");
 }
@@ -49,16 +51,16 @@ fn costs_are_measured_once_and_told_in_words_and_json() {
 #[test]
 fn a_run_that_was_estimated_says_how_good_that_was() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tiny_run(folder.path(), &["--workers", "1"]);
-    assert!(!told.out.contains("estimate"), "nothing was estimated: {}", told.out);
+    let output = tiny_run(folder.path(), &["--workers", "1"]);
+    assert!(!output.out.contains("estimate"), "nothing was estimated: {}", output.out);
     let digests =
         |text: &str| text.lines().find(|line| line.starts_with("digests")).map(str::to_owned);
-    let before = digests(&told.out);
+    let before = digests(&output.out);
     estimate(folder.path(), &[]);
-    let told = tiny_run(folder.path(), &["--workers", "1", "--force"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    let line = told.out.lines().find(|line| line.starts_with("estimate    ")).expect("a line");
+    let output = tiny_run(folder.path(), &["--workers", "1", "--force"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let line = output.out.lines().find(|line| line.starts_with("estimate    ")).expect("a line");
     assert!(line.contains(" s, the run took "), "{line}");
-    assert_eq!(digests(&told.out), before, "a trial leaves nothing behind");
+    assert_eq!(digests(&output.out), before, "a trial leaves nothing behind");
     assert!(read(folder.path().join("caches/costs.json")).contains("pass_s"));
 }

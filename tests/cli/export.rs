@@ -7,10 +7,10 @@ use std::path::Path;
 
 use safetensors::SafeTensors;
 
-use crate::command::{Told, read, tell, tiny_run};
+use crate::command::{CommandOutput, read, run_fedcast, tiny_run};
 
-fn export(folder: &Path, out: &str, more: &[&str]) -> Told {
-    tell(folder, &[&["export", "run", "-o", out], more].concat())
+fn export(folder: &Path, out: &str, more: &[&str]) -> CommandOutput {
+    run_fedcast(folder, &[&["export", "run", "-o", out], more].concat())
 }
 
 fn said(bytes: &[u8]) -> BTreeMap<String, String> {
@@ -37,8 +37,8 @@ fn a_model_that_was_kept_is_the_one_that_is_computed_again() {
     let digests = digests(folder);
     let mut kept = Vec::new();
     for (task, out) in [("1", "one.safetensors"), ("2", "two.safetensors")] {
-        let told = export(folder, out, &["--task", task]);
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = export(folder, out, &["--task", task]);
+        assert_eq!(output.code, 0, "{}", output.err);
         let bytes = fs::read(folder.join(out)).unwrap();
         let said = said(&bytes);
         assert_eq!((said["task"].as_str(), said["method"].as_str()), (task, "hgp"));
@@ -60,9 +60,9 @@ fn a_model_that_was_kept_is_the_one_that_is_computed_again() {
     assert!(!folder.join("gone.safetensors").exists());
     for (task, kept) in [("1", &kept[0]), ("2", &kept[1])] {
         let again = ["--task", task, "--recompute", "--force"];
-        let told = export(folder, "again.safetensors", &again);
-        assert_eq!(told.code, 0, "{}", told.err);
-        assert!(told.out.contains("bytes, computed again from"), "{}", told.out);
+        let output = export(folder, "again.safetensors", &again);
+        assert_eq!(output.code, 0, "{}", output.err);
+        assert!(output.out.contains("bytes, computed again from"), "{}", output.out);
         assert_eq!(fs::read(folder.join("again.safetensors")).unwrap(), *kept, "task {task}");
     }
     let there = export(folder, "again.safetensors", &["--recompute"]);
@@ -83,9 +83,9 @@ fn a_model_is_in_the_checkpoint_of_its_task_and_models_of_another_run_are_refuse
     let folder = folder.path();
     let set = ["--set", "record.checkpoint={every=\"task\",keep=9,max_time_fraction=1.0}"];
     assert_eq!(tiny_run(folder, &[&set[..], &["--set", "record.models=last"]].concat()).code, 0);
-    let told = export(folder, "one.safetensors", &["--task", "1"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert!(told.out.contains("from a checkpoint"), "{}", told.out);
+    let output = export(folder, "one.safetensors", &["--task", "1"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.out.contains("from a checkpoint"), "{}", output.out);
     assert_eq!(
         said(&fs::read(folder.join("one.safetensors")).unwrap())["digest"],
         digests(folder)[0]
@@ -93,9 +93,9 @@ fn a_model_is_in_the_checkpoint_of_its_task_and_models_of_another_run_are_refuse
     let models = folder.join("run/models");
     assert_eq!(fs::read_dir(&models).unwrap().count(), 1, "only the last is kept");
     fs::copy(models.join("task-02.safetensors"), models.join("task-01.safetensors")).unwrap();
-    let told = export(folder, "wrong.safetensors", &["--task", "1"]);
-    assert_eq!(told.code, 12);
-    assert!(told.err.contains("another run or task"), "{}", told.err);
+    let output = export(folder, "wrong.safetensors", &["--task", "1"]);
+    assert_eq!(output.code, 12);
+    assert!(output.err.contains("another run or task"), "{}", output.err);
 }
 
 #[test]
@@ -105,15 +105,15 @@ fn a_network_that_was_trained_whole_is_one_file_and_prompts_are_none() {
     let keep = ["--set", "record.models=last"];
     let fedavg = ["--set", "method={name=\"fedavg\"}"];
     assert_eq!(tiny_run(folder, &[&keep[..], &fedavg].concat()).code, 0);
-    let told = export(folder, "whole.safetensors", &["--merged"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = export(folder, "whole.safetensors", &["--merged"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     let whole = fs::read(folder.join("whole.safetensors")).unwrap();
     let whole = SafeTensors::deserialize(&whole).unwrap();
     let kept = fs::read(folder.join("run/models/task-02.safetensors")).unwrap();
     let kept = SafeTensors::deserialize(&kept).unwrap();
     for name in ["blocks.0.attn.qkv.weight", "norm.bias", "cls_token"] {
-        let learnt = kept.tensor(&format!("weights/{name}")).unwrap();
-        assert_eq!(whole.tensor(name).unwrap().data(), learnt.data(), "{name}");
+        let trained = kept.tensor(&format!("weights/{name}")).unwrap();
+        assert_eq!(whole.tensor(name).unwrap().data(), trained.data(), "{name}");
     }
     let head = kept.tensor("head/head.weight").unwrap();
     assert_eq!(whole.tensor("head.weight").unwrap().data(), head.data());
@@ -132,11 +132,12 @@ fn a_network_that_was_trained_whole_is_one_file_and_prompts_are_none() {
 
     for (method, why) in [("hgp\",prompt_len=8", "prompts"), ("stsa\"", "no linear layer")] {
         let method = format!("method={{name=\"{method}}}");
-        let told = tiny_run(folder, &["--force", "--set", &method, "--set", "record.models=last"]);
-        assert_eq!(told.code, 0, "{}", told.err);
-        let told = export(folder, "none.safetensors", &["--merged"]);
-        assert_eq!(told.code, 2, "{method}");
-        assert!(told.err.contains(why) && told.err.contains("--merged"), "{}", told.err);
+        let output =
+            tiny_run(folder, &["--force", "--set", &method, "--set", "record.models=last"]);
+        assert_eq!(output.code, 0, "{}", output.err);
+        let output = export(folder, "none.safetensors", &["--merged"]);
+        assert_eq!(output.code, 2, "{method}");
+        assert!(output.err.contains(why) && output.err.contains("--merged"), "{}", output.err);
     }
     assert!(!folder.join("none.safetensors").exists());
 }
@@ -150,8 +151,8 @@ fn generating(folder: &Path, method: &str) {
     let method = format!("method={{{method}}}");
     let more = ["--set", "backbone={kind=\"resnet18\",width=4}", "--set", &method];
     let keep = ["--force", "--set", "record.models=tasks"];
-    let told = tiny_run(folder, &[&keep[..], &more].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = tiny_run(folder, &[&keep[..], &more].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
 }
 
 /// Colors of a picture's images, of 8 x 8 pixels that are 12 x 12 each, with 4 between images.
@@ -181,9 +182,9 @@ fn generated_images_are_those_that_clients_replay() {
             "name=\"target\",{SMALL},synthesis_rounds=2,warmup=1,student_steps=1,student_batch=8"
         ),
     );
-    let told = export(folder, "sheet.png", &["--task", "1", "--images", "10"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert!(told.out.contains("10 generated images after task 1"), "{}", told.out);
+    let output = export(folder, "sheet.png", &["--task", "1", "--images", "10"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.out.contains("10 generated images after task 1"), "{}", output.out);
     assert_eq!(export(folder, "state.safetensors", &["--task", "1"]).code, 0);
     let state = fs::read(folder.join("state.safetensors")).unwrap();
     let state = SafeTensors::deserialize(&state).unwrap();
@@ -209,8 +210,9 @@ fn generators_make_the_same_picture_again() {
     for method in [&format!("name=\"mfcl\",{SMALL}"), &lander, gan] {
         generating(folder, method);
         let picture = |count: &str| {
-            let told = export(folder, "sheet.png", &["--task", "1", "--images", count, "--force"]);
-            assert_eq!(told.code, 0, "{method}: {}", told.err);
+            let output =
+                export(folder, "sheet.png", &["--task", "1", "--images", count, "--force"]);
+            assert_eq!(output.code, 0, "{method}: {}", output.err);
             fs::read(folder.join("sheet.png")).unwrap()
         };
         let eight = picture("8");

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::command::{read, tell, tiny};
+use crate::command::{read, run_fedcast, tiny};
 use fedcast::scenario::{AnyMethod, ExpectedMetric, Loaded, Override, Scenario, ScenarioError};
 use tempfile::TempDir;
 
@@ -114,8 +114,8 @@ fn paths_start_at_the_file_they_are_written_in() {
 #[test]
 fn mistakes_are_shown_in_the_file_they_stand_in() {
     let base = BASE.replace("beta = 0.1", "beta = -1");
-    let told = refusal(&base, "extends = \"base/base.toml\"\n[federation]\nclinets = 3\n", &[]);
-    insta::assert_snapshot!(told, @r#"
+    let message = refusal(&base, "extends = \"base/base.toml\"\n[federation]\nclinets = 3\n", &[]);
+    insta::assert_snapshot!(message, @r#"
     error: unknown key `clinets` in [federation]
      --> child.toml:3:1
       |
@@ -130,8 +130,8 @@ fn mistakes_are_shown_in_the_file_they_stand_in() {
        |        ^^ out of range
     "#);
     let base = format!("{BASE}\n[round]\nclose = \"deadline\"\ndeadline_s = 5\n");
-    let told = refusal(&base, "extends = \"base/base.toml\"\nround.close = \"all\"\n", &[]);
-    insta::assert_snapshot!(told, @r#"
+    let message = refusal(&base, "extends = \"base/base.toml\"\nround.close = \"all\"\n", &[]);
+    insta::assert_snapshot!(message, @r#"
     error: `round.deadline_s` has no meaning with `close = "all"`
       --> base/base.toml:24:1
        |
@@ -139,8 +139,8 @@ fn mistakes_are_shown_in_the_file_they_stand_in() {
        | ^^^^^^^^^^ no effect here
        = help: remove it, or change `close = "all"`
     "#);
-    let told = refusal("[data\n", "extends = \"base/base.toml\"\nnonsense = 1\n", &[]);
-    insta::assert_snapshot!(told, @r#"
+    let message = refusal("[data\n", "extends = \"base/base.toml\"\nnonsense = 1\n", &[]);
+    insta::assert_snapshot!(message, @r#"
     error: this is not TOML: unclosed table, expected `]`
      --> base/base.toml:1:6
       |
@@ -148,8 +148,8 @@ fn mistakes_are_shown_in_the_file_they_stand_in() {
       |      ^ here
     "#);
     let part = BASE.replace("[method]\nname = \"hgp\"\ntau = 0.2\n", "");
-    let told = refusal(&part, "extends = \"base/base.toml\"\npartition.beta = 1\n", &[]);
-    insta::assert_snapshot!(told, @r#"
+    let message = refusal(&part, "extends = \"base/base.toml\"\npartition.beta = 1\n", &[]);
+    insta::assert_snapshot!(message, @r#"
     error: the scenario lacks the table [method]
      --> child.toml:1:1
       = help: add `[method]` with, for example, `name = "hgp"`
@@ -209,9 +209,9 @@ fn a_base_that_cannot_be_is_refused_where_it_is_named() {
       |           ^^^^^^^^^^^^ extends another file
       = help: remove this line and copy the keys that you need from that file
     "#);
-    let told = refusal(BASE, BASE, &["extends=base/base.toml"]);
-    assert!(told.contains("`extends` cannot be overridden"), "{told}");
-    assert!(told.contains("--set:1:9"), "{told}");
+    let message = refusal(BASE, BASE, &["extends=base/base.toml"]);
+    assert!(message.contains("`extends` cannot be overridden"), "{message}");
+    assert!(message.contains("--set:1:9"), "{message}");
 }
 
 #[test]
@@ -233,12 +233,15 @@ fn published_numbers_change_nothing_and_have_words_that_are_known() {
     assert_eq!(changed.expected.numbers.get(&ExpectedMetric::Faa), Some(&80.0));
 
     let file = |number: &str| format!("extends = \"base/base.toml\"\n[expected]\n{number}\n");
-    let told = refusal(BASE, &file("fa = 82.25"), &[]);
-    assert!(told.contains("child.toml:3:1") && told.contains("did you mean `faa`?"), "{told}");
-    let told = refusal(BASE, &file("precision = 82.25"), &[]);
-    assert!(told.contains("`average_incremental`") && told.contains("`micro`"), "{told}");
-    let told = refusal(BASE, &file("faa = 8225"), &[]);
-    assert!(told.contains("must be at least -100 and at most 100"), "{told}");
+    let message = refusal(BASE, &file("fa = 82.25"), &[]);
+    assert!(
+        message.contains("child.toml:3:1") && message.contains("did you mean `faa`?"),
+        "{message}"
+    );
+    let message = refusal(BASE, &file("precision = 82.25"), &[]);
+    assert!(message.contains("`average_incremental`") && message.contains("`micro`"), "{message}");
+    let message = refusal(BASE, &file("faa = 8225"), &[]);
+    assert!(message.contains("must be at least -100 and at most 100"), "{message}");
 }
 
 /// Lines of a final table that say nothing of wall times and places.
@@ -255,7 +258,7 @@ fn a_run_keeps_all_it_needs_and_says_what_was_published() {
         "extends = \"base/base.toml\"\nfederation.rounds = 2\n\
          [expected]\nfaa = 82.25\nsource = \"Table 1\"\nnote = \"mean of 3 runs\"\n",
     );
-    let run = tell(folder.path(), &["run", "child.toml", "-q", "-o", "run"]);
+    let run = run_fedcast(folder.path(), &["run", "child.toml", "-q", "-o", "run"]);
     assert_eq!(run.code, 0, "{}", run.err);
     let line = run.out.lines().find(|line| line.starts_with("published")).expect("a line of it");
     assert!(line.starts_with("published   faa 82.25 (Table 1), here "), "{line}");
@@ -278,9 +281,9 @@ fn a_run_keeps_all_it_needs_and_says_what_was_published() {
     let plain = tiny();
     let plain =
         ["run", plain.to_str().unwrap(), "-q", "-o", "plain", "--set", "federation.rounds=2"];
-    let told = tell(folder.path(), &plain);
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert!(!told.out.contains("published"), "{}", told.out);
+    let output = run_fedcast(folder.path(), &plain);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(!output.out.contains("published"), "{}", output.out);
     let manifests = [json("run", "manifest.json"), json("plain", "manifest.json")];
     assert_eq!(manifests[0]["digests"], manifests[1]["digests"]);
     assert_eq!(manifests[0]["scenario"]["hash"], manifests[1]["scenario"]["hash"]);
@@ -288,11 +291,11 @@ fn a_run_keeps_all_it_needs_and_says_what_was_published() {
     // The files are not searched again.
     fs::remove_dir_all(folder.path().join("base")).unwrap();
     fs::remove_file(folder.path().join("child.toml")).unwrap();
-    let replayed = tell(folder.path(), &["replay", "run"]);
+    let replayed = run_fedcast(folder.path(), &["replay", "run"]);
     assert_eq!((replayed.code, facts(&replayed.out)), (0, facts(&run.out)), "{}", replayed.err);
-    let verified = tell(folder.path(), &["replay", "run", "--verify", "-q"]);
+    let verified = run_fedcast(folder.path(), &["replay", "run", "--verify", "-q"]);
     assert_eq!(verified.code, 0, "{}", verified.err);
-    let retimed = tell(folder.path(), &["replay", "run", "--set", "time.slowness=2"]);
+    let retimed = run_fedcast(folder.path(), &["replay", "run", "--set", "time.slowness=2"]);
     assert_eq!(retimed.code, 0, "{}", retimed.err);
 }
 
@@ -304,10 +307,11 @@ fn a_run_with_overrides_says_that_it_is_another() {
     );
     let set = ["--set", "client.epochs=2"];
     for command in ["check", "plan"] {
-        let told = tell(folder.path(), &[&[command, "child.toml"], &set[..]].concat());
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = run_fedcast(folder.path(), &[&[command, "child.toml"], &set[..]].concat());
+        assert_eq!(output.code, 0, "{}", output.err);
     }
-    let run = tell(folder.path(), &[&["run", "child.toml", "-q", "-o", "run"], &set[..]].concat());
+    let run =
+        run_fedcast(folder.path(), &[&["run", "child.toml", "-q", "-o", "run"], &set[..]].concat());
     assert_eq!(run.code, 0, "{}", run.err);
     let lines: Vec<&str> =
         run.out.lines().skip_while(|line| !line.starts_with("published")).take(3).collect();

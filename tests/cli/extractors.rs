@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 use fedcast::model::deep_resnet::Depth;
 use fedcast::model::{DeepResNetConfig, Parameter, ParameterSet, to_safetensors};
 use serde_json::Value;
@@ -41,8 +41,8 @@ fn weights() -> ParameterSet {
 }
 
 fn run(folder: &Path, out: &str, more: &[&str]) -> Value {
-    let told = tell(folder, &[&["run", "deep.toml", "-q", "-o", out], more].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &[&["run", "deep.toml", "-q", "-o", out], more].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
     serde_json::from_str(&read(folder.join(out).join("manifest.json"))).unwrap()
 }
 
@@ -73,12 +73,12 @@ fn a_file_without_the_network_is_refused_by_the_name_of_a_tensor() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     std::fs::write(folder.join("deep.toml"), DEEP).unwrap();
-    let told = tell(folder, &["run", "deep.toml", "-q"]);
-    assert!(told.code != 0 && told.err.contains("resnet50.safetensors"), "{}", told.err);
+    let output = run_fedcast(folder, &["run", "deep.toml", "-q"]);
+    assert!(output.code != 0 && output.err.contains("resnet50.safetensors"), "{}", output.err);
     let small = weights().filter(|name| !name.starts_with("conv1"));
     std::fs::write(folder.join("resnet50.safetensors"), to_safetensors(&small).unwrap()).unwrap();
-    let told = tell(folder, &["run", "deep.toml", "-q"]);
-    assert!(told.code != 0 && told.err.contains("`conv1.weight`"), "{}", told.err);
+    let output = run_fedcast(folder, &["run", "deep.toml", "-q"]);
+    assert!(output.code != 0 && output.err.contains("`conv1.weight`"), "{}", output.err);
 }
 
 #[test]
@@ -86,12 +86,13 @@ fn training_it_is_an_error_at_check_time() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("deep.toml"), DEEP).unwrap();
     for set in ["method={name=\"fedavg\"}", "method={name=\"stsa\",first={name=\"fedavg\"}}"] {
-        let told = tell(folder.path(), &["check", "deep.toml", "--set", set]);
-        assert_eq!(told.code, 3, "{}", told.err);
-        assert!(told.err.contains("\"resnet50\" only gives features"), "{}", told.err);
+        let output = run_fedcast(folder.path(), &["check", "deep.toml", "--set", set]);
+        assert_eq!(output.code, 3, "{}", output.err);
+        assert!(output.err.contains("\"resnet50\" only gives features"), "{}", output.err);
     }
-    let told = tell(folder.path(), &["check", "deep.toml", "--set", "backbone.kind=resnet152"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    let told = tell(folder.path(), &["plan", "deep.toml"]);
-    assert!(told.out.contains("23,508,032 parameters"), "{}{}", told.out, told.err);
+    let output =
+        run_fedcast(folder.path(), &["check", "deep.toml", "--set", "backbone.kind=resnet152"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let output = run_fedcast(folder.path(), &["plan", "deep.toml"]);
+    assert!(output.out.contains("23,508,032 parameters"), "{}{}", output.out, output.err);
 }

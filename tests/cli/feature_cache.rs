@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 use serde_json::Value;
 
 /// Head-only training on the embedded transformer: every pass reads features.
@@ -24,8 +24,8 @@ fn digests(folder: &Path, sets: &[&str], workers: &str) -> Value {
     let mut arguments =
         vec!["run", "head.toml", "-q", "-o", "run", "--force", "--workers", workers];
     arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
-    let told = tell(folder, &arguments);
-    assert_eq!((told.code, told.err.as_str()), (0, ""));
+    let output = run_fedcast(folder, &arguments);
+    assert_eq!((output.code, output.err.as_str()), (0, ""));
     let manifest: Value = serde_json::from_str(&read(folder.join("run/manifest.json"))).unwrap();
     manifest["digests"].clone()
 }
@@ -64,7 +64,7 @@ fn random_transforms_are_never_kept() {
 }
 
 #[test]
-fn a_damaged_file_is_told_and_repaired() {
+fn a_damaged_file_is_reported_and_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let sets = [r#"cache={features="file", folder="cache"}"#];
     let whole = digests(folder.path(), &sets, "1");
@@ -75,10 +75,12 @@ fn a_damaged_file_is_told_and_repaired() {
             std::fs::write(&path, "cut off").unwrap();
         }
     }
-    let told =
-        tell(folder.path(), &["run", "head.toml", "-q", "-o", "run", "--force", "--set", sets[0]]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert_eq!(told.err.matches("it is computed again").count(), 2, "{}", told.err);
+    let output = run_fedcast(
+        folder.path(),
+        &["run", "head.toml", "-q", "-o", "run", "--force", "--set", sets[0]],
+    );
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert_eq!(output.err.matches("it is computed again").count(), 2, "{}", output.err);
     let manifest: Value =
         serde_json::from_str(&read(folder.path().join("run/manifest.json"))).unwrap();
     assert_eq!(manifest["digests"], whole);
@@ -89,9 +91,9 @@ fn a_folder_that_cannot_be_used_ends_the_run() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("head.toml"), HEAD).unwrap();
     let set = r#"cache={features="file", folder="head.toml"}"#;
-    let told = tell(folder.path(), &["run", "head.toml", "-q", "-o", "run", "--set", set]);
-    assert_eq!(told.code, 6, "{}", told.err);
-    assert!(told.err.contains("head.toml: cannot make the folder"), "{}", told.err);
+    let output = run_fedcast(folder.path(), &["run", "head.toml", "-q", "-o", "run", "--set", set]);
+    assert_eq!(output.code, 6, "{}", output.err);
+    assert!(output.err.contains("head.toml: cannot make the folder"), "{}", output.err);
 }
 
 #[test]
@@ -99,8 +101,8 @@ fn keys_are_checked_and_plan_needs_no_folder() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("head.toml"), HEAD).unwrap();
     let check = |set: &str| {
-        let told = tell(folder.path(), &["check", "head.toml", "--set", set]);
-        (told.code, told.err)
+        let output = run_fedcast(folder.path(), &["check", "head.toml", "--set", set]);
+        (output.code, output.err)
     };
     for (set, why) in [
         ("cache.features=file", "`features = \"file\"` needs `folder`"),
@@ -118,7 +120,7 @@ fn keys_are_checked_and_plan_needs_no_folder() {
     let (code, err) = check("cache={features=\"off\",limit_mb=1000,tokens=false}");
     assert_eq!(code, 0, "{err}");
     let set = r#"cache={features="file", folder="absent"}"#;
-    let told = tell(folder.path(), &["plan", "head.toml", "--set", set]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder.path(), &["plan", "head.toml", "--set", set]);
+    assert_eq!(output.code, 0, "{}", output.err);
     assert!(!folder.path().join("absent").exists());
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 use serde_json::Value;
 
 const DIGITS: &str = r#"
@@ -21,11 +21,11 @@ time = { preset = "mobile" }
 
 fn run(folder: &Path, out: &str, more: &[&str]) -> (Value, Value, String) {
     std::fs::write(folder.join("haf.toml"), DIGITS).unwrap();
-    let told = tell(folder, &[&["run", "haf.toml", "-q", "-o", out], more].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &[&["run", "haf.toml", "-q", "-o", out], more].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
     let json =
         |name: &str| -> Value { serde_json::from_str(&read(folder.join(out).join(name))).unwrap() };
-    (json("manifest.json"), json("summary.json"), told.out)
+    (json("manifest.json"), json("summary.json"), output.out)
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn workers_change_nothing_and_memory_is_reported() {
         assert!((0.5 * all..=all + 1e-6).contains(&each.iter().sum()), "{each:?} of {all}");
     }
     assert_eq!(out.matches("by task: ").count(), 2, "{out}");
-    let replayed = tell(folder.path(), &["replay", "one", "--verify", "-q"]);
+    let replayed = run_fedcast(folder.path(), &["replay", "one", "--verify", "-q"]);
     assert_eq!(replayed.code, 0, "{}{}", replayed.out, replayed.err);
 }
 
@@ -90,8 +90,8 @@ fn what_is_planned_is_what_is_sent() {
     let folder = tempfile::tempdir().unwrap();
     let (_, summary, _) = run(folder.path(), "run", &[]);
     let sent = summary["bytes"]["down"]["delivered"]["bytes"].as_u64().unwrap();
-    let told = tell(folder.path(), &["plan", "haf.toml", "--format", "json"]);
-    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    let output = run_fedcast(folder.path(), &["plan", "haf.toml", "--format", "json"]);
+    let plan: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(plan["total"]["down"].as_u64().unwrap(), sent, "{}", plan["total"]);
 }
 
@@ -101,8 +101,8 @@ fn fresh_clients_and_foreign_keys_are_refused() {
     std::fs::write(folder.path().join("haf.toml"), DIGITS).unwrap();
     let check = |sets: &[&str]| {
         let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
-        let told = tell(folder.path(), &[&["check", "haf.toml"][..], &sets].concat());
-        (told.code, told.err)
+        let output = run_fedcast(folder.path(), &[&["check", "haf.toml"][..], &sets].concat());
+        (output.code, output.err)
     };
     let fresh = [
         "participation.population=fresh",

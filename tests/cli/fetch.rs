@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::command::{Told, fedcast, read, tell, tell_of};
+use crate::command::{CommandOutput, fedcast, read, run_command, run_fedcast};
 use crate::printed::printed;
 
 /// Request to the server of the test.
@@ -97,11 +97,11 @@ fn send_from(asked: &Asked, stream: &mut TcpStream, headers: &[String], body: &[
     send(stream, "206 Partial Content", &headers, &body[from..=to]);
 }
 
-fn fetch(folder: &Path, server: &Server, arguments: &[&str]) -> Told {
+fn fetch(folder: &Path, server: &Server, arguments: &[&str]) -> CommandOutput {
     let arguments = [&["fetch"], arguments].concat();
     let mut command = fedcast(folder, &arguments);
     command.env_remove("FEDCAST_OFFLINE").env("FEDCAST_DATA", folder.join("data"));
-    tell_of(command.env("FEDCAST_MIRROR", &server.address).env("HF_ENDPOINT", &server.address))
+    run_command(command.env("FEDCAST_MIRROR", &server.address).env("HF_ENDPOINT", &server.address))
 }
 
 /// A play of two speakers, long enough to be cut.
@@ -118,25 +118,25 @@ fn a_file_is_fetched_once_recorded_and_found() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let server = Server::new(|asked, stream| send_from(asked, stream, &[], &play()));
-    let told = fetch(folder, &server, &["tinyshakespeare"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = fetch(folder, &server, &["tinyshakespeare"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     let path = folder.join("data/tinyshakespeare/input.txt");
-    assert_eq!(told.out.trim(), path.to_str().unwrap());
+    assert_eq!(output.out.trim(), path.to_str().unwrap());
     assert_eq!(fs::read(&path).unwrap(), play());
-    assert!(told.err.contains("no checksum is published; recorded: SHA-256"), "{}", told.err);
-    assert!(told.err.contains("license: "), "{}", told.err);
+    assert!(output.err.contains("no checksum is published; recorded: SHA-256"), "{}", output.err);
+    assert!(output.err.contains("license: "), "{}", output.err);
     let record: serde_json::Value =
         serde_json::from_str(&read(folder.join("data/tinyshakespeare.json"))).unwrap();
     assert_eq!(record["files"][0]["bytes"], play().len());
     // Files that are here are not requested again, and can be used offline.
-    let told = fetch(folder, &server, &["tinyshakespeare", "--offline"]);
-    assert!(told.code == 0 && told.err.contains("is here already"), "{}", told.err);
+    let output = fetch(folder, &server, &["tinyshakespeare", "--offline"]);
+    assert!(output.code == 0 && output.err.contains("is here already"), "{}", output.err);
     assert_eq!(server.asked(), ["/tinyshakespeare/input.txt"]);
     // A later version is not taken for the first one.
     fs::remove_file(&path).unwrap();
     let other = Server::new(|asked, stream| send_from(asked, stream, &[], b"something else"));
-    let told = fetch(folder, &other, &["tinyshakespeare"]);
-    assert!(told.code == 6 && told.err.contains("at its first download"), "{}", told.err);
+    let output = fetch(folder, &other, &["tinyshakespeare"]);
+    assert!(output.code == 6 && output.err.contains("at its first download"), "{}", output.err);
     assert!(!path.exists());
 }
 
@@ -145,8 +145,8 @@ fn the_document_of_names_fits_its_schema() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let server = Server::new(|asked, stream| send_from(asked, stream, &[], &play()));
-    let told = || fetch(folder, &server, &["tinyshakespeare", "--format", "json"]);
-    let first = printed("fetch", &told());
+    let run = || fetch(folder, &server, &["tinyshakespeare", "--format", "json"]);
+    let first = printed("fetch", &run());
     let path = folder.join("data/tinyshakespeare/input.txt");
     let entry = &first["fetched"][0];
     assert_eq!(entry["name"], "tinyshakespeare");
@@ -154,7 +154,7 @@ fn the_document_of_names_fits_its_schema() {
     assert_eq!(entry["already"], false);
     let notes = entry["notes"].as_array().unwrap();
     assert!(notes.iter().any(|note| note.as_str().unwrap().starts_with("license: ")), "{notes:?}");
-    let again = printed("fetch", &told());
+    let again = printed("fetch", &run());
     assert_eq!(again["fetched"][0]["already"], true);
     assert_eq!(again["fetched"].as_array().unwrap().len(), 1);
     // As an error, on stderr.
@@ -182,8 +182,8 @@ fn a_cut_download_goes_on_where_it_ended() {
         assert_eq!(asked.headers["if-range"], "\"one\"");
         send_from(asked, stream, &etag, &play());
     });
-    let told = fetch(folder, &server, &["tinyshakespeare"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = fetch(folder, &server, &["tinyshakespeare"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     assert_eq!(fs::read(folder.join("data/tinyshakespeare/input.txt")).unwrap(), play());
     let asked = server.asked();
     assert_eq!(asked.len(), 2, "{asked:?}");
@@ -194,15 +194,15 @@ fn a_cut_download_goes_on_where_it_ended() {
 }
 
 #[test]
-fn a_server_that_ignores_ranges_sends_the_file_anew() {
+fn a_server_that_ignores_ranges_sends_the_whole_file() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let data = folder.join("data/tinyshakespeare");
     fs::create_dir_all(&data).unwrap();
     fs::write(data.join("input.txt.part"), "of an earlier attempt").unwrap();
     let server = Server::new(|_, stream| send(stream, "200 OK", &[], &play()));
-    let told = fetch(folder, &server, &["tinyshakespeare"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = fetch(folder, &server, &["tinyshakespeare"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     assert_eq!(fs::read(data.join("input.txt")).unwrap(), play());
     // One that had all of it already.
     fs::rename(data.join("input.txt"), data.join("input.txt.part")).unwrap();
@@ -216,19 +216,19 @@ fn what_is_not_as_published_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let server = Server::new(|asked, stream| send_from(asked, stream, &[], b"no archive"));
-    let told = fetch(folder, &server, &["cifar100"]);
-    assert_eq!(told.code, 6, "{}", told.err);
+    let output = fetch(folder, &server, &["cifar100"]);
+    assert_eq!(output.code, 6, "{}", output.err);
     for said in
         ["cifar-100-binary.tar.gz", "MD5 03b5dce01913d631647c71ecec9e9cb8", "has been removed"]
     {
-        assert!(told.err.contains(said), "{}", told.err);
+        assert!(output.err.contains(said), "{}", output.err);
     }
     // Files that were put there by hand are not removed.
     let cub = folder.join("data/cub200");
     fs::create_dir_all(&cub).unwrap();
     fs::write(cub.join("CUB_200_2011.tgz"), "of another").unwrap();
-    let told = fetch(folder, &server, &["cub200"]);
-    assert!(told.code == 6 && told.err.contains("exists and has MD5"), "{}", told.err);
+    let output = fetch(folder, &server, &["cub200"]);
+    assert!(output.code == 6 && output.err.contains("exists and has MD5"), "{}", output.err);
     assert_eq!(read(cub.join("CUB_200_2011.tgz")), "of another");
     let left: Vec<_> = fs::read_dir(folder.join("data/cifar100")).unwrap().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
@@ -239,27 +239,27 @@ fn errors_of_servers_and_names_say_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let server = Server::new(|_, stream| send(stream, "404 Not Found", &[], b"gone"));
-    let told = fetch(folder, &server, &["cifar10"]);
-    assert!(told.code == 6 && told.err.contains("404 (not found)"), "{}", told.err);
-    assert!(told.err.contains("FEDCAST_MIRROR"), "{}", told.err);
-    let told = fetch(folder, &server, &["hf:owner/repo"]);
-    assert!(told.code == 6 && told.err.contains("404"), "{}", told.err);
-    let told = fetch(folder, &server, &["cifar-10"]);
-    assert!(told.code == 2 && told.err.contains("did you mean `cifar10`"), "{}", told.err);
-    let told = fetch(folder, &server, &["cars196"]);
-    assert!(told.code == 6 && told.err.contains("data.path"), "{}", told.err);
+    let output = fetch(folder, &server, &["cifar10"]);
+    assert!(output.code == 6 && output.err.contains("404 (not found)"), "{}", output.err);
+    assert!(output.err.contains("FEDCAST_MIRROR"), "{}", output.err);
+    let output = fetch(folder, &server, &["hf:owner/repo"]);
+    assert!(output.code == 6 && output.err.contains("404"), "{}", output.err);
+    let output = fetch(folder, &server, &["cifar-10"]);
+    assert!(output.code == 2 && output.err.contains("did you mean `cifar10`"), "{}", output.err);
+    let output = fetch(folder, &server, &["cars196"]);
+    assert!(output.code == 6 && output.err.contains("data.path"), "{}", output.err);
     let before = server.asked().len();
     for name in ["cifar10", "hf:owner/repo"] {
-        let told = fetch(folder, &server, &[name, "--offline"]);
-        assert!(told.code == 6 && told.err.contains("--offline"), "{}", told.err);
+        let output = fetch(folder, &server, &[name, "--offline"]);
+        assert!(output.code == 6 && output.err.contains("--offline"), "{}", output.err);
         let mut command = fedcast(folder, &["fetch", name]);
-        let told = tell_of(command.env("FEDCAST_OFFLINE", "0").env("HF_HUB_OFFLINE", "true"));
-        assert!(told.code == 6 && told.err.contains("HF_HUB_OFFLINE is set"), "{}", told.err);
+        let output = run_command(command.env("FEDCAST_OFFLINE", "0").env("HF_HUB_OFFLINE", "true"));
+        assert!(output.code == 6 && output.err.contains("HF_HUB_OFFLINE is set"), "{}", output.err);
     }
     assert_eq!(server.asked().len(), before, "nobody was asked");
-    let nobody = Server { address: "http://127.0.0.1:9".to_owned(), asked: Arc::default() };
-    let told = fetch(folder, &nobody, &["cifar10"]);
-    assert!(told.code == 6 && told.err.contains("cannot be reached"), "{}", told.err);
+    let unreachable = Server { address: "http://127.0.0.1:9".to_owned(), asked: Arc::default() };
+    let output = fetch(folder, &unreachable, &["cifar10"]);
+    assert!(output.code == 6 && output.err.contains("cannot be reached"), "{}", output.err);
 }
 
 #[test]
@@ -270,8 +270,8 @@ fn redirections_lead_to_other_servers() {
     let there = format!("Location: {}/elsewhere/play.txt", far.address);
     let near =
         Server::new(move |_, stream| send(stream, "302 Found", std::slice::from_ref(&there), b""));
-    let told = fetch(folder, &near, &["tinyshakespeare"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = fetch(folder, &near, &["tinyshakespeare"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     assert_eq!(far.asked(), ["/elsewhere/play.txt"]);
     assert_eq!(fs::read(folder.join("data/tinyshakespeare/input.txt")).unwrap(), play());
 }
@@ -308,16 +308,16 @@ fn files_of_the_hub_lie_where_its_own_clients_look() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let (near, _far) = hub(CONTENT);
-    let told = fetch(folder, &near, &["hf:owner/repo"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert!(told.err.contains(&format!("as published: SHA-256 {SHA256}")), "{}", told.err);
+    let output = fetch(folder, &near, &["hf:owner/repo"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.err.contains(&format!("as published: SHA-256 {SHA256}")), "{}", output.err);
     let cache = folder.join("caches/huggingface/hub/models--owner--repo");
     assert_eq!(fs::read(cache.join("blobs").join(SHA256)).unwrap(), CONTENT);
     assert_eq!(fs::read(cache.join("snapshots/c0ffee/model.safetensors")).unwrap(), CONTENT);
     assert_eq!(read(cache.join("refs/main")), "c0ffee");
     let asked = near.asked().len();
-    let told = fetch(folder, &near, &["hf:owner/repo"]);
-    assert!(told.code == 0 && told.err.contains("is here already"), "{}", told.err);
+    let output = fetch(folder, &near, &["hf:owner/repo"]);
+    assert!(output.code == 0 && output.err.contains("is here already"), "{}", output.err);
     assert_eq!(near.asked().len(), asked);
     // One that Python has put there.
     let other = folder.join("caches/huggingface/hub/models--owner--other");
@@ -325,8 +325,8 @@ fn files_of_the_hub_lie_where_its_own_clients_look() {
     fs::create_dir_all(other.join("refs")).unwrap();
     fs::write(other.join("refs/main"), "123").unwrap();
     fs::write(other.join("snapshots/123/pytorch_model.bin"), "x").unwrap();
-    let told = fetch(folder, &near, &["hf:owner/other", "hf:owner/other@123:pytorch_model.bin"]);
-    assert!(told.code == 0 && told.out.matches("snapshots/123").count() == 2, "{}", told.err);
+    let output = fetch(folder, &near, &["hf:owner/other", "hf:owner/other@123:pytorch_model.bin"]);
+    assert!(output.code == 0 && output.out.matches("snapshots/123").count() == 2, "{}", output.err);
 }
 
 #[test]
@@ -337,8 +337,12 @@ fn a_data_set_of_the_hub_stays_in_its_folder() {
         let json = br#"{"sha": "c0ffee", "siblings": [{"rfilename": "a.parquet"}, {"rfilename": "../../evil"}]}"#;
         send(stream, "200 OK", &["Content-Type: application/json".to_owned()], json);
     });
-    let told = fetch(folder, &server, &["hf:datasets/owner/repo"]);
-    assert!(told.code == 6 && told.err.contains("../../evil would be outside"), "{}", told.err);
+    let output = fetch(folder, &server, &["hf:datasets/owner/repo"]);
+    assert!(
+        output.code == 6 && output.err.contains("../../evil would be outside"),
+        "{}",
+        output.err
+    );
     assert_eq!(server.asked(), ["/api/datasets/owner/repo/revision/main"]);
 }
 
@@ -362,20 +366,20 @@ fn a_network_in_several_files_is_fetched_whole() {
             _ => send_from(asked, stream, &headers, file.as_bytes()),
         }
     });
-    let told = fetch(folder, &server, &["hf:owner/large"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    let index = Path::new(told.out.trim()).to_owned();
-    assert!(index.ends_with("snapshots/c0ffee/model.safetensors.index.json"), "{}", told.out);
+    let output = fetch(folder, &server, &["hf:owner/large"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let index = Path::new(output.out.trim()).to_owned();
+    assert!(index.ends_with("snapshots/c0ffee/model.safetensors.index.json"), "{}", output.out);
     for shard in ["1.safetensors", "2.safetensors"] {
         assert_eq!(read(index.with_file_name(shard)), shard);
     }
     assert!(!index.with_file_name("x.bin").exists());
-    let told = fetch(folder, &server, &["hf:owner/large"]);
-    assert!(told.code == 0 && told.err.contains("is here already"), "{}", told.err);
+    let output = fetch(folder, &server, &["hf:owner/large"]);
+    assert!(output.code == 0 && output.err.contains("is here already"), "{}", output.err);
     // One of them is not there: it is no network.
     fs::remove_file(index.with_file_name("2.safetensors")).unwrap();
-    let told = fetch(folder, &server, &["hf:owner/large", "--offline"]);
-    assert!(told.code == 6 && told.err.contains("--offline"), "{}", told.err);
+    let output = fetch(folder, &server, &["hf:owner/large", "--offline"]);
+    assert!(output.code == 6 && output.err.contains("--offline"), "{}", output.err);
     assert_eq!(fetch(folder, &server, &["hf:owner/large"]).code, 0);
     assert_eq!(read(index.with_file_name("2.safetensors")), "2.safetensors");
 }
@@ -400,27 +404,27 @@ fn a_data_set_of_the_hub_that_was_cut_off_is_not_taken_for_whole() {
         }
     });
     let name = "hf:datasets/owner/table";
-    let told = fetch(folder, &server, &[name]);
-    assert!(told.code == 6 && told.err.contains("404"), "{}", told.err);
+    let output = fetch(folder, &server, &[name]);
+    assert!(output.code == 6 && output.err.contains("404"), "{}", output.err);
     let scenario =
         PIXELS.replace("\"cifar100\"", &format!("\"folder\", stored_size = 8, path = \"{name}\""));
     fs::write(folder.join("table.toml"), scenario).unwrap();
-    let run = || tell(folder, &["run", "table.toml", "-q"]);
-    let told = run();
+    let run = || run_fedcast(folder, &["run", "table.toml", "-q"]);
+    let output = run();
     assert!(
-        told.code == 6 && told.err.contains("1 of its 2 files are missing, b.csv first"),
+        output.code == 6 && output.err.contains("1 of its 2 files are missing, b.csv first"),
         "{}",
-        told.err
+        output.err
     );
-    assert!(told.err.contains(&format!("complete it: fedcast fetch {name}")), "{}", told.err);
-    let told = fetch(folder, &server, &[name, "--offline"]);
-    assert!(told.code == 6 && told.err.contains("--offline"), "{}", told.err);
+    assert!(output.err.contains(&format!("complete it: fedcast fetch {name}")), "{}", output.err);
+    let output = fetch(folder, &server, &[name, "--offline"]);
+    assert!(output.code == 6 && output.err.contains("--offline"), "{}", output.err);
     cut.store(0, Ordering::SeqCst);
-    let told = fetch(folder, &server, &[name]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = fetch(folder, &server, &[name]);
+    assert_eq!(output.code, 0, "{}", output.err);
     let asked = server.asked().len();
-    let told = fetch(folder, &server, &[name]);
-    assert!(told.code == 0 && told.err.contains("is here already"), "{}", told.err);
+    let output = fetch(folder, &server, &[name]);
+    assert!(output.code == 0 && output.err.contains("is here already"), "{}", output.err);
     assert_eq!(server.asked().len(), asked);
     assert!(!run().err.contains("missing"), "{}", run().err);
     // What another program has put there says nothing of what it left out.
@@ -434,8 +438,8 @@ fn files_of_the_hub_that_are_not_what_it_says_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let (near, _far) = hub(b"abd");
-    let told = fetch(folder, &near, &["hf:owner/repo"]);
-    assert!(told.code == 6 && told.err.contains("is not the published file"), "{}", told.err);
+    let output = fetch(folder, &near, &["hf:owner/repo"]);
+    assert!(output.code == 6 && output.err.contains("is not the published file"), "{}", output.err);
     let cache = folder.join("caches/huggingface/hub/models--owner--repo");
     assert!(!cache.join("blobs").join(SHA256).exists());
     assert!(!cache.join("snapshots/c0ffee/model.safetensors").exists());
@@ -484,30 +488,30 @@ fn scenarios_find_what_was_fetched_or_say_how() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     fs::write(folder.join("pixels.toml"), PIXELS).unwrap();
-    let told = |arguments: &[&str]| {
+    let execute = |arguments: &[&str]| {
         let arguments = [&arguments[..1], &["pixels.toml"], &arguments[1..]].concat();
         let mut command = fedcast(folder, &arguments);
-        tell_of(command.env("FEDCAST_DATA", folder.join("data")))
+        run_command(command.env("FEDCAST_DATA", folder.join("data")))
     };
-    let plan = told(&["plan"]);
+    let plan = execute(&["plan"]);
     assert_eq!(plan.code, 0, "{}", plan.err);
-    let missing = told(&["run", "-q"]);
+    let missing = execute(&["run", "-q"]);
     assert!(missing.code == 6 && missing.err.contains("fedcast fetch cifar100"), "{}", missing.err);
-    let missing = told(&["run", "-q", "--fetch"]);
+    let missing = execute(&["run", "-q", "--fetch"]);
     assert!(missing.code == 6 && missing.err.contains("FEDCAST_OFFLINE is set"), "{}", missing.err);
     let named = ["--set", "data.source=\"folder\"", "--set", "data.stored_size=8", "--set"];
     let missing =
-        told(&[&["run", "-q"], &named[..], &["data.path=\"fetched:imagenet-r\""]].concat());
+        execute(&[&["run", "-q"], &named[..], &["data.path=\"fetched:imagenet-r\""]].concat());
     assert!(
         missing.code == 6 && missing.err.contains("fedcast fetch imagenet-r"),
         "{}",
         missing.err
     );
-    let wrong = told(&[&["check"], &named[..], &["data.path=\"fetched:imagenet-q\""]].concat());
+    let wrong = execute(&[&["check"], &named[..], &["data.path=\"fetched:imagenet-q\""]].concat());
     assert!(wrong.code == 3 && wrong.err.contains("did you mean `imagenet-"), "{}", wrong.err);
 
     cifar(&folder.join("data/cifar100"));
-    let run = told(&["run", "-q", "--fetch", "-o", "run"]);
+    let run = execute(&["run", "-q", "--fetch", "-o", "run"]);
     assert_eq!(run.code, 0, "{}", run.err);
     // The name stands in the effective scenario, not the place where this machine keeps it.
     let effective = read(folder.join("run/scenario.effective.toml"));
@@ -522,11 +526,11 @@ fn the_list_has_sizes_licences_and_what_is_here() {
     fs::create_dir_all(&data).unwrap();
     fs::write(data.join("cifar-100-binary.tar.gz"), "put here by hand").unwrap();
     let mut command = fedcast(folder, &["fetch", "--list"]);
-    let told = tell_of(command.env("FEDCAST_DATA", "data").env("HF_HUB_CACHE", "hub"));
-    assert_eq!(told.code, 0, "{}", told.err);
-    insta::assert_snapshot!("fetch_list", told.out);
-    let told = tell(folder, &["fetch", "--list", "--format", "json"]);
-    let list: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    let output = run_command(command.env("FEDCAST_DATA", "data").env("HF_HUB_CACHE", "hub"));
+    assert_eq!(output.code, 0, "{}", output.err);
+    insta::assert_snapshot!("fetch_list", output.out);
+    let output = run_fedcast(folder, &["fetch", "--list", "--format", "json"]);
+    let list: serde_json::Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(
         list["data_sets"][2]["files"][0]["checksum"],
         "MD5 03b5dce01913d631647c71ecec9e9cb8"
@@ -548,27 +552,28 @@ fn a_folder_of_a_configuration_is_fetched_by_its_name() {
             _ => send_from(asked, stream, &headers, b"label,x\n0,1\n1,2\n"),
         }
     });
-    let told = fetch(folder, &server, &["hf:datasets/owner/table:three"]);
-    assert!(told.code == 6 && told.err.contains("no file or folder three"), "{}", told.err);
-    assert!(told.err.contains("it has README.md, one, one/test.csv"), "{}", told.err);
+    let output = fetch(folder, &server, &["hf:datasets/owner/table:three"]);
+    assert!(output.code == 6 && output.err.contains("no file or folder three"), "{}", output.err);
+    assert!(output.err.contains("it has README.md, one, one/test.csv"), "{}", output.err);
     let name = "hf:datasets/owner/table:one";
-    let told = fetch(folder, &server, &[name]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    let place = Path::new(told.out.trim()).to_owned();
-    assert!(place.ends_with("snapshots/c0ffee/one"), "{}", told.out);
+    let output = fetch(folder, &server, &[name]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let place = Path::new(output.out.trim()).to_owned();
+    assert!(place.ends_with("snapshots/c0ffee/one"), "{}", output.out);
     assert!(place.join("test.csv").is_file() && !place.with_file_name("two").exists());
     let asked = server.asked().len();
-    let told = fetch(folder, &server, &[name]);
-    assert!(told.code == 0 && told.err.contains("is here already"), "{}", told.err);
+    let output = fetch(folder, &server, &[name]);
+    assert!(output.code == 0 && output.err.contains("is here already"), "{}", output.err);
     assert_eq!(server.asked().len(), asked);
     let scenario =
         PIXELS.replace("\"cifar100\"", &format!("\"table\", width = 1, path = \"{name}\""));
     fs::write(folder.join("table.toml"), scenario).unwrap();
-    let told = tell(folder, &["plan", "table.toml"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &["plan", "table.toml"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     // The other folder is not here, and all of the data set is not known to be.
-    let told = tell(folder, &["plan", "table.toml", "--set", "data.path=hf:datasets/owner/table"]);
-    assert!(told.err.contains("are missing") || told.code == 0, "{}", told.err);
-    let told = fetch(folder, &server, &["hf:datasets/owner/table:two", "--offline"]);
-    assert!(told.code == 6 && told.err.contains("--offline"), "{}", told.err);
+    let output =
+        run_fedcast(folder, &["plan", "table.toml", "--set", "data.path=hf:datasets/owner/table"]);
+    assert!(output.err.contains("are missing") || output.code == 0, "{}", output.err);
+    let output = fetch(folder, &server, &["hf:datasets/owner/table:two", "--offline"]);
+    assert!(output.code == 6 && output.err.contains("--offline"), "{}", output.err);
 }

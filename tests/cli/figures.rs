@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::arms::{HEAD, STSA, run};
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 
 /// Two methods with two seeds.
 fn runs(folder: &Path) {
@@ -35,16 +35,17 @@ fn figures_are_files_with_the_numbers_of_the_page() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     runs(folder);
-    let told = tell(folder, &["report", "runs", "-o", "page.html", "--figures", "paper/figures"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output =
+        run_fedcast(folder, &["report", "runs", "-o", "page.html", "--figures", "paper/figures"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     let page = read(folder.join("page.html"));
     let ids: Vec<&str> =
         page.split("<figure id=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
     assert!(ids.contains(&"task-1") && ids.contains(&"curve-1"), "{ids:?}");
     assert!(
-        told.out.ends_with(&format!("{} figures in paper/figures\n", ids.len())),
+        output.out.ends_with(&format!("{} figures in paper/figures\n", ids.len())),
         "{}",
-        told.out
+        output.out
     );
     let figures = folder.join("paper/figures");
     assert_eq!(fs::read_dir(&figures).unwrap().count(), 3 * ids.len());
@@ -72,8 +73,11 @@ fn figures_are_files_with_the_numbers_of_the_page() {
             let line = lines
                 .iter()
                 .find(|line| line[0].to_lowercase() == name && line[1] == task.to_string());
-            let told: f64 = line.unwrap()[2].parse().unwrap();
-            assert!((told - mean).abs() < 0.006, "{name}, task {task}: {told} instead of {mean}");
+            let plotted: f64 = line.unwrap()[2].parse().unwrap();
+            assert!(
+                (plotted - mean).abs() < 0.006,
+                "{name}, task {task}: {plotted} instead of {mean}"
+            );
         }
     }
 }
@@ -84,8 +88,8 @@ fn the_page_lists_the_settings_of_its_arms() {
     let folder = folder.path();
     run(folder, "runs/a", HEAD, 1, &["--set", "federation.clients=3"]);
     run(folder, "runs/b", HEAD, 1, &["--set", "federation.clients=4"]);
-    let told = tell(folder, &["report", "runs", "-o", "page.html"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &["report", "runs", "-o", "page.html"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     let page = read(folder.join("page.html"));
     let settings = page
         .split("<h2 id=\"settings\">")
@@ -111,7 +115,8 @@ fn figures_need_a_folder() {
     let folder = folder.path();
     run(folder, "runs/a", HEAD, 1, &[]);
     fs::write(folder.join("file"), "").unwrap();
-    let told = tell(folder, &["report", "runs/a", "-o", "page.html", "--figures", "file/x"]);
-    assert_eq!(told.code, 2, "{}", told.err);
-    assert!(told.err.contains("choose another --figures"), "{}", told.err);
+    let output =
+        run_fedcast(folder, &["report", "runs/a", "-o", "page.html", "--figures", "file/x"]);
+    assert_eq!(output.code, 2, "{}", output.err);
+    assert!(output.err.contains("choose another --figures"), "{}", output.err);
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use image::{Rgb, RgbImage};
 use safetensors::tensor::{Dtype, TensorView};
 
-use crate::command::{Told, fedcast, read};
+use crate::command::{CommandOutput, fedcast, read};
 use crate::readme::markdown::{Page, root};
 
 const PAGE: &str = "src/guide/first_hour.md";
@@ -79,7 +79,7 @@ fn save_weights(path: &Path) {
 }
 
 /// Splits a line into words as a shell does, with `'` as the only quote.
-fn typed(folder: &Path, line: &str) -> Told {
+fn typed(folder: &Path, line: &str) -> CommandOutput {
     let words: Vec<String> = line
         .split('\'')
         .enumerate()
@@ -92,7 +92,7 @@ fn typed(folder: &Path, line: &str) -> Told {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let output = fedcast(folder, &words).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    Told {
+    CommandOutput {
         code: output.status.code().unwrap_or(-1),
         out: text(output.stdout),
         err: text(output.stderr),
@@ -111,8 +111,8 @@ fn every_command_of_the_first_hour_works_in_its_order() {
         assert!(typed, "the hour has no `fedcast {command}`");
     }
     for line in &lines {
-        let told = typed(folder.path(), line);
-        assert_eq!(told.code, 0, "{line}\n{}{}", told.out, told.err);
+        let output = typed(folder.path(), line);
+        assert_eq!(output.code, 0, "{line}\n{}{}", output.out, output.err);
     }
     // The page shows the scenario that its own command writes.
     let shown = page.blocks("toml").next().unwrap();

@@ -7,12 +7,12 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use crate::command::{Told, read, tell, tiny, tiny_run};
+use crate::command::{CommandOutput, read, run_fedcast, tiny, tiny_run};
 
-fn check(folder: &Path, set: &str) -> Told {
-    let told = tell(folder, &["check", tiny().to_str().unwrap(), "--set", set]);
-    assert_eq!(told.code, 3, "{set}: {}", told.err);
-    told
+fn check(folder: &Path, set: &str) -> CommandOutput {
+    let output = run_fedcast(folder, &["check", tiny().to_str().unwrap(), "--set", set]);
+    assert_eq!(output.code, 3, "{set}: {}", output.err);
+    output
 }
 
 #[test]
@@ -21,10 +21,10 @@ fn devices_pipes_and_numbers_without_end_are_refused_by_check() {
     let folder = folder.path();
     assert!(Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap().success());
     for file in ["/dev/zero", "pipe"] {
-        let told = check(folder, &format!("availability={{kind=\"trace\",file=\"{file}\"}}"));
-        assert!(told.err.contains("not a regular file"), "{}", told.err);
-        let told = tell(folder, &["check", file]);
-        assert_eq!(told.code, 3, "{}", told.err);
+        let output = check(folder, &format!("availability={{kind=\"trace\",file=\"{file}\"}}"));
+        assert!(output.err.contains("not a regular file"), "{}", output.err);
+        let output = run_fedcast(folder, &["check", file]);
+        assert_eq!(output.code, 3, "{}", output.err);
     }
     let endless = ["federation.clients=4294967295", "federation.idle_clients=10000000"];
     let endless =
@@ -42,39 +42,39 @@ fn devices_pipes_and_numbers_without_end_are_refused_by_check() {
 fn a_clock_that_comes_to_its_end_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let slow = ["--set", "time.ms_per_sample=1", "--set", "time.slowness=1e300"];
-    let told = tiny_run(folder.path(), &slow);
-    assert_eq!(told.code, 3, "{}", told.err);
-    assert!(told.err.contains("the virtual clock ended after 584 years"), "{}", told.err);
+    let output = tiny_run(folder.path(), &slow);
+    assert_eq!(output.code, 3, "{}", output.err);
+    assert!(output.err.contains("the virtual clock ended after 584 years"), "{}", output.err);
 }
 
 #[test]
-fn errors_have_an_end_and_keep_what_is_not_theirs_to_tell() {
+fn errors_are_bounded_and_reveal_no_foreign_contents() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let keys: String = (0..20_000).map(|i| format!("key{i} = 1\n")).collect();
     fs::write(folder.join("many.toml"), format!("{keys}{}", read(tiny()))).unwrap();
-    let told = tell(folder, &["check", "many.toml"]);
-    assert_eq!(told.err.matches("unknown key").count(), 50);
-    assert!(told.err.contains("19950 more errors"), "{}", told.err);
+    let output = run_fedcast(folder, &["check", "many.toml"]);
+    assert_eq!(output.err.matches("unknown key").count(), 50);
+    assert!(output.err.contains("19950 more errors"), "{}", output.err);
     fs::write(folder.join("long.toml"), format!("{} = 1\n{}", "a".repeat(500_000), read(tiny())))
         .unwrap();
-    let told = tell(folder, &["check", "long.toml"]);
-    assert!(told.code == 3 && told.err.len() < 5_000, "{} bytes", told.err.len());
+    let output = run_fedcast(folder, &["check", "long.toml"]);
+    assert!(output.code == 3 && output.err.len() < 5_000, "{} bytes", output.err.len());
 
     fs::write(folder.join("secret"), "root:$6$abc/def:19000:0\nTOKEN=xyz\n").unwrap();
-    let told = check(folder, "availability={kind=\"trace\",file=\"secret\"}");
-    assert!(!told.err.contains("abc") && !told.err.contains("xyz"), "{}", told.err);
-    assert!(told.err.contains("secret:1:1"), "{}", told.err);
+    let output = check(folder, "availability={kind=\"trace\",file=\"secret\"}");
+    assert!(!output.err.contains("abc") && !output.err.contains("xyz"), "{}", output.err);
+    assert!(output.err.contains("secret:1:1"), "{}", output.err);
 }
 
 #[test]
-fn a_terminal_is_never_told_what_to_do() {
+fn a_terminal_gets_no_control_sequences() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tiny_run(folder.path(), &["--set", "name=\"\\u001b]0;title\\u0007\""]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert!(!told.out.contains(['\u{1b}', '\u{7}']), "{:?}", told.out);
-    let told = check(folder.path(), "name=\"\u{1b}[2J\"");
-    assert!(!told.err.contains('\u{1b}'), "{:?}", told.err);
+    let output = tiny_run(folder.path(), &["--set", "name=\"\\u001b]0;title\\u0007\""]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(!output.out.contains(['\u{1b}', '\u{7}']), "{:?}", output.out);
+    let output = check(folder.path(), "name=\"\u{1b}[2J\"");
+    assert!(!output.err.contains('\u{1b}'), "{:?}", output.err);
 }
 
 #[test]
@@ -87,11 +87,11 @@ fn nothing_is_written_through_links_or_over_files_of_others() {
     fs::write(folder.join("victim"), "precious").unwrap();
     fs::remove_file(folder.join("run/rounds.csv")).unwrap();
     symlink(folder.join("victim"), folder.join("run/rounds.csv")).unwrap();
-    let told = tell(folder, &["resume", "run", "-q"]);
-    assert_eq!(told.code, 2, "{}", told.err);
-    assert!(told.err.contains("is a link"), "{}", told.err);
+    let output = run_fedcast(folder, &["resume", "run", "-q"]);
+    assert_eq!(output.code, 2, "{}", output.err);
+    assert!(output.err.contains("is a link"), "{}", output.err);
     fs::remove_file(folder.join("run/rounds.csv")).unwrap();
     symlink(folder.join("victim"), folder.join("run/manifest.json.part")).unwrap();
-    assert_eq!(tell(folder, &["resume", "run", "-q"]).code, 0);
+    assert_eq!(run_fedcast(folder, &["resume", "run", "-q"]).code, 0);
     assert_eq!(read(folder.join("victim")), "precious");
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::command::{Told, read, tell};
+use crate::command::{CommandOutput, read, run_fedcast};
 
 /// Clients that remember (control variates), sampled, over links that take time.
 const SCENARIO: &str = r#"
@@ -26,18 +26,18 @@ record = { checkpoint = { every = "task", keep = 9, max_time_fraction = 1.0 } }
 
 fn recorded(folder: &Path) {
     fs::write(folder.join("a.toml"), SCENARIO).unwrap();
-    let told = tell(folder, &["run", "a.toml", "-q", "-o", "a"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &["run", "a.toml", "-q", "-o", "a"]);
+    assert_eq!(output.code, 0, "{}", output.err);
 }
 
-fn fork(folder: &Path, words: &[&str]) -> Told {
-    tell(folder, &[&["fork"], words, &["-q"]].concat())
+fn fork(folder: &Path, words: &[&str]) -> CommandOutput {
+    run_fedcast(folder, &[&["fork"], words, &["-q"]].concat())
 }
 
 #[track_caller]
 fn forks(folder: &Path, words: &[&str]) {
-    let told = fork(folder, words);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = fork(folder, words);
+    assert_eq!(output.code, 0, "{}", output.err);
 }
 
 fn json(path: impl AsRef<Path>) -> Value {
@@ -55,9 +55,9 @@ fn cut(journal: &str, task: u32) -> (Vec<&str>, Vec<&str>) {
 
 #[track_caller]
 fn verified(folder: &Path, run: &str) {
-    let told = tell(folder, &["replay", run, "--verify", "--workers", "1"]);
-    assert_eq!(told.code, 0, "{}{}", told.out, told.err);
-    assert!(told.out.starts_with("identical"), "{}", told.out);
+    let output = run_fedcast(folder, &["replay", run, "--verify", "--workers", "1"]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
+    assert!(output.out.starts_with("identical"), "{}", output.out);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn with_nothing_changed_that_matters_the_journal_is_the_same_to_the_byte() {
     assert_eq!(forked["before"][0]["hash"], manifest["scenario"]["hash"]);
     let journal = read(folder.join("a/events.jsonl"));
     assert_eq!(forked["events"], cut(&journal, 2).0.len());
-    let shown = tell(folder, &["runs", "show", "after-2"]);
+    let shown = run_fedcast(folder, &["runs", "show", "after-2"]);
     assert!(shown.out.contains("after task 2"), "{}", shown.out);
 }
 
@@ -131,10 +131,10 @@ fn a_fork_is_resumed_forked_and_computed_from_nothing_kept() {
         if !own {
             fs::remove_dir_all(folder.join("b/checkpoints")).unwrap();
         }
-        let told = tell(folder, &["resume", "b"]);
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = run_fedcast(folder, &["resume", "b"]);
+        assert_eq!(output.code, 0, "{}", output.err);
         let from = if own { "after task 2" } else { "after task 1" };
-        assert!(told.err.contains(from), "{}", told.err);
+        assert!(output.err.contains(from), "{}", output.err);
         assert!(read(folder.join("b/events.jsonl")) == whole);
     }
 
@@ -168,8 +168,8 @@ fn a_fork_is_resumed_forked_and_computed_from_nothing_kept() {
     // Nothing is left to go on from.
     fs::remove_dir_all(folder.join("e/fork")).unwrap();
     fs::remove_dir_all(folder.join("e/checkpoints")).unwrap();
-    let told = tell(folder, &["replay", "e", "--verify"]);
-    assert_eq!(told.code, 12, "{}", told.err);
+    let output = run_fedcast(folder, &["replay", "e", "--verify"]);
+    assert_eq!(output.code, 12, "{}", output.err);
 }
 
 #[test]
@@ -199,9 +199,9 @@ fn what_cannot_be_is_said_and_nothing_is_written() {
             "has a state, and with these changes clients have none",
         ),
     ] {
-        let told = fork(folder, &[&["a", "-o", "b"], words].concat());
-        assert!(matches!(told.code, 2 | 3), "{}: {}", told.code, told.err);
-        assert!(told.err.contains(says), "{}", told.err);
+        let output = fork(folder, &[&["a", "-o", "b"], words].concat());
+        assert!(matches!(output.code, 2 | 3), "{}: {}", output.code, output.err);
+        assert!(output.err.contains(says), "{}", output.err);
         assert!(!folder.join("b").exists(), "{says}");
     }
     let itself = fork(

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::command::{read, tell, tiny, tiny_run};
+use crate::command::{read, run_fedcast, tiny, tiny_run};
 
 /// Commands that ask for a run directory, with a path in its place.
 fn of_a_run(path: &str) -> Vec<Vec<&str>> {
@@ -39,10 +39,10 @@ fn what_is_no_run_is_named_for_what_it_is() {
         ("nowhere", "no such file or folder"),
     ] {
         for words in of_a_run(path) {
-            let told = tell(folder, &words);
-            assert_eq!(told.code, 2, "{words:?}: {}", told.err);
-            assert!(told.err.contains(what), "{words:?}: {}", told.err);
-            assert!(told.err.contains(&format!("{path} is not a run directory")));
+            let output = run_fedcast(folder, &words);
+            assert_eq!(output.code, 2, "{words:?}: {}", output.err);
+            assert!(output.err.contains(what), "{words:?}: {}", output.err);
+            assert!(output.err.contains(&format!("{path} is not a run directory")));
         }
     }
     // Folders of runs are asked for here.
@@ -51,11 +51,11 @@ fn what_is_no_run_is_named_for_what_it_is() {
         vec!["compare", "studies", "a.toml"],
         vec!["runs", "ls", "a.toml"],
     ] {
-        let told = tell(folder, &words);
-        assert_eq!(told.code, 2, "{words:?}: {}", told.err);
-        assert!(told.err.contains("run it first: `fedcast run a.toml`"), "{}", told.err);
+        let output = run_fedcast(folder, &words);
+        assert_eq!(output.code, 2, "{words:?}: {}", output.err);
+        assert!(output.err.contains("run it first: `fedcast run a.toml`"), "{}", output.err);
     }
-    assert_eq!(tell(folder, &["runs", "show", "studies/x/seed-1"]).code, 0);
+    assert_eq!(run_fedcast(folder, &["runs", "show", "studies/x/seed-1"]).code, 0);
 }
 
 #[test]
@@ -64,21 +64,21 @@ fn a_run_is_no_scenario() {
     let folder = folder.path();
     assert_eq!(tiny_run(folder, &[]).code, 0);
     for command in ["run", "check", "plan", "single-task", "study"] {
-        let told = tell(folder, &[command, "run"]);
-        assert_eq!(told.code, 3, "{command}: {}", told.err);
+        let output = run_fedcast(folder, &[command, "run"]);
+        assert_eq!(output.code, 3, "{command}: {}", output.err);
         for part in
             ["it is the directory of a run", "run/scenario.effective.toml", "fedcast replay run"]
         {
-            assert!(told.err.contains(part), "{command}: {}", told.err);
+            assert!(output.err.contains(part), "{command}: {}", output.err);
         }
     }
-    let told = tell(folder, &["new", "run"]);
-    assert_eq!(told.code, 2, "{}", told.err);
-    assert!(told.err.contains("it is the directory of a run"), "{}", told.err);
+    let output = run_fedcast(folder, &["new", "run"]);
+    assert_eq!(output.code, 2, "{}", output.err);
+    assert!(output.err.contains("it is the directory of a run"), "{}", output.err);
     fs::create_dir(folder.join("mine")).unwrap();
     fs::write(folder.join("mine/a.toml"), read(tiny())).unwrap();
-    let told = tell(folder, &["plan", "mine"]);
-    assert!(told.err.contains("name a file in it, such as mine/a.toml"), "{}", told.err);
+    let output = run_fedcast(folder, &["plan", "mine"]);
+    assert!(output.err.contains("name a file in it, such as mine/a.toml"), "{}", output.err);
     let study =
         "schema = 2\nbase = \"a.toml\"\n[axes.rounds]\nkey = \"federation.rounds\"\nvalues = [1]\n";
     fs::write(folder.join("mine/b.study.toml"), study).unwrap();
@@ -87,8 +87,8 @@ fn a_run_is_no_scenario() {
         ("plan", "mine/b.study.toml", "fedcast study mine/b.study.toml"),
         ("study", "mine/a.toml", "fedcast run mine/a.toml"),
     ] {
-        let told = tell(folder, &[command, file]);
-        assert_eq!(told.code, 3, "{command}: {}", told.err);
-        assert!(told.err.contains(what), "{command}: {}", told.err);
+        let output = run_fedcast(folder, &[command, file]);
+        assert_eq!(output.code, 3, "{command}: {}", output.err);
+        assert!(output.err.contains(what), "{command}: {}", output.err);
     }
 }

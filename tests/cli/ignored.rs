@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use crate::command::{Told, read, tell, tiny};
+use crate::command::{CommandOutput, read, run_fedcast, tiny};
 
 const STSA: &str = "method={name=\"stsa\",width=16,first={name=\"none\"}}";
 
 /// The tiny scenario with statistics in place of training, as a file that sets what it ignores.
-fn said(arguments: &[&str]) -> Told {
+fn said(arguments: &[&str]) -> CommandOutput {
     let folder = tempfile::tempdir().unwrap();
     let text = read(tiny()).replace(
         "name = \"hgp\"\nprompt_len = 8",
@@ -15,14 +15,14 @@ fn said(arguments: &[&str]) -> Told {
     );
     fs::write(folder.path().join("s.toml"), format!("{text}\n[participation]\ncount = 2\n"))
         .unwrap();
-    tell(folder.path(), arguments)
+    run_fedcast(folder.path(), arguments)
 }
 
 #[test]
 fn check_points_at_every_key_that_means_nothing() {
-    let told = said(&["check", "s.toml"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    insta::assert_snapshot!(told.err);
+    let output = said(&["check", "s.toml"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    insta::assert_snapshot!(output.err);
     let json = said(&["check", "s.toml", "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     let places = json["files"][0]["notes"].as_array().unwrap().iter();
@@ -37,14 +37,14 @@ fn plan_run_and_replay_say_it_and_who_was_sampled() {
     let tiny = tiny();
     let tiny = tiny.to_str().unwrap();
     let sets = ["--set", STSA, "--set", "participation.count=2"];
-    let planned = tell(folder.path(), &[&["plan", tiny][..], &sets].concat());
+    let planned = run_fedcast(folder.path(), &[&["plan", tiny][..], &sets].concat());
     let sentence = "participation.count = 2 has no effect for `stsa`";
     assert!(planned.out.contains(&format!("not used: {sentence}")), "{}", planned.out);
-    let ran = tell(folder.path(), &[&["run", tiny, "-o", "run"][..], &sets].concat());
+    let ran = run_fedcast(folder.path(), &[&["run", tiny, "-o", "run"][..], &sets].concat());
     assert!(ran.err.starts_with("note: "), "{}", ran.err);
     assert!(ran.out.contains("sampled     3 of 3 clients in a round\n"), "{}", ran.out);
     assert!(ran.out.contains(&format!("not used    {sentence}")), "{}", ran.out);
-    let replayed = tell(folder.path(), &["replay", "run"]);
+    let replayed = run_fedcast(folder.path(), &["replay", "run"]);
     assert!(replayed.out.contains(&format!("not used    {sentence}")), "{}", replayed.out);
     let summary: serde_json::Value =
         serde_json::from_str(&read(folder.path().join("run/summary.json"))).unwrap();
@@ -57,9 +57,11 @@ fn plan_run_and_replay_say_it_and_who_was_sampled() {
 #[test]
 fn a_method_that_uses_its_keys_has_nothing_to_say() {
     let folder = tempfile::tempdir().unwrap();
-    let told =
-        tell(folder.path(), &["check", tiny().to_str().unwrap(), "--set", "participation.count=2"]);
-    assert_eq!((told.code, &*told.err), (0, ""));
+    let output = run_fedcast(
+        folder.path(),
+        &["check", tiny().to_str().unwrap(), "--set", "participation.count=2"],
+    );
+    assert_eq!((output.code, &*output.err), (0, ""));
 }
 
 #[test]
@@ -79,24 +81,24 @@ fn methods_say_what_they_ignore_before_anybody_writes_a_scenario() {
         ("hgp", "packs           yes"),
         ("gradma", "cost            3.00 at a client"),
     ] {
-        let told = tell(folder.path(), &["methods", "show", method]);
-        assert!(told.out.contains(must), "{method}: {must}\n{}", told.out);
+        let output = run_fedcast(folder.path(), &["methods", "show", method]);
+        assert!(output.out.contains(must), "{method}: {must}\n{}", output.out);
     }
 }
 
 /// The tiny scenario with these changes, checked.
-fn checked(sets: &[&str]) -> Told {
+fn checked(sets: &[&str]) -> CommandOutput {
     let folder = tempfile::tempdir().unwrap();
     let tiny = tiny();
     let mut arguments = vec!["check", tiny.to_str().unwrap()];
     arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
-    tell(folder.path(), &arguments)
+    run_fedcast(folder.path(), &arguments)
 }
 
 const HEAD: &str = "method={name=\"fedavg\",train=\"head\"}";
 
 #[test]
-fn codecs_that_touch_nothing_or_not_all_are_told() {
+fn codecs_that_touch_nothing_or_not_all_are_reported() {
     for (sets, must) in [
         (
             &[STSA, "wire.up.codec=\"f16\""][..],
@@ -116,12 +118,12 @@ fn codecs_that_touch_nothing_or_not_all_are_told() {
         ),
         (&[HEAD, "wire.asset_cache=\"run\""], "wire.asset_cache has no effect for `fedavg`"),
     ] {
-        let told = checked(sets);
-        assert_eq!(told.code, 0, "{}", told.err);
-        assert!(told.err.contains(must), "{sets:?}: {must}\n{}", told.err);
+        let output = checked(sets);
+        assert_eq!(output.code, 0, "{}", output.err);
+        assert!(output.err.contains(must), "{sets:?}: {must}\n{}", output.err);
     }
-    let told = checked(&[HEAD, "wire.up.codec=\"f16\"", "wire.down.codec=\"int8\""]);
-    assert_eq!((told.code, &*told.err), (0, ""));
+    let output = checked(&[HEAD, "wire.up.codec=\"f16\"", "wire.down.codec=\"int8\""]);
+    assert_eq!((output.code, &*output.err), (0, ""));
 }
 
 #[test]
@@ -131,38 +133,38 @@ fn methods_show_says_what_codecs_touch() {
         ("fedavg", "codecs          encode weights and head of uploads\n"),
         ("stsa-e", "codecs          encode weights and head of uploads; unchanged: statistics\n"),
     ] {
-        let told = tell(folder.path(), &["methods", "show", method]);
-        assert!(told.out.contains(must), "{method}: {must}\n{}", told.out);
+        let output = run_fedcast(folder.path(), &["methods", "show", method]);
+        assert!(output.out.contains(must), "{method}: {must}\n{}", output.out);
     }
 }
 
 #[test]
-fn robust_means_that_are_the_plain_one_are_told() {
+fn robust_means_equal_to_the_plain_one_are_reported() {
     let robust = |sets: &[&str]| checked(&[&[HEAD], sets].concat()).err;
-    let told = robust(&["federation.aggregation=\"trimmed-mean\""]);
+    let warning = robust(&["federation.aggregation=\"trimmed-mean\""]);
     assert!(
-        told.contains("federation.trim_fraction = 0.1 has no effect: of at most 3 uploads"),
-        "{told}"
+        warning.contains("federation.trim_fraction = 0.1 has no effect: of at most 3 uploads"),
+        "{warning}"
     );
-    assert!(told.contains("from 10 on"), "{told}");
-    let told =
+    assert!(warning.contains("from 10 on"), "{warning}");
+    let warning =
         robust(&["federation.aggregation=\"trimmed-mean\"", "federation.trim_fraction=0.34"]);
-    assert_eq!(told, "");
-    let told = robust(&["federation={clients=10,rounds=1,aggregation=\"trimmed-mean\"}"]);
-    assert_eq!(told, "");
+    assert_eq!(warning, "");
+    let warning = robust(&["federation={clients=10,rounds=1,aggregation=\"trimmed-mean\"}"]);
+    assert_eq!(warning, "");
     let few =
         ["federation={clients=10,rounds=1,aggregation=\"trimmed-mean\"}", "participation.count=9"];
     assert!(robust(&few).contains("of at most 9 uploads"));
-    let told = robust(&["federation.aggregation=\"median\"", "participation.count=2"]);
+    let warning = robust(&["federation.aggregation=\"median\"", "participation.count=2"]);
     assert!(
-        told.contains("the median of at most 2 uploads per round is their unweighted mean"),
-        "{told}"
+        warning.contains("the median of at most 2 uploads per round is their unweighted mean"),
+        "{warning}"
     );
     assert_eq!(robust(&["federation.aggregation=\"median\""]), "");
 }
 
 #[test]
-fn settings_that_never_come_to_anything_are_told() {
+fn settings_without_effect_are_reported() {
     for (set, must) in [
         (
             "participation.fraction=1.0",
@@ -210,17 +212,17 @@ fn settings_that_never_come_to_anything_are_told() {
             "availability.kind has no effect: with these numbers every client is always on",
         ),
     ] {
-        let told = checked(&[HEAD, set]);
-        assert_eq!(told.code, 0, "{set}: {}", told.err);
-        assert!(told.err.contains(must), "{set}: {must}\n{}", told.err);
+        let output = checked(&[HEAD, set]);
+        assert_eq!(output.code, 0, "{set}: {}", output.err);
+        assert!(output.err.contains(must), "{set}: {must}\n{}", output.err);
     }
     let ideal = ["time={preset=\"ideal\"}", "links={preset=\"ideal\"}"];
-    let told =
+    let output =
         checked(&[&[HEAD, "round={close=\"deadline\",deadline_s=9.0}"], &ideal[..]].concat());
     assert!(
-        told.err.contains("round.deadline_s has no effect: nothing takes virtual time"),
+        output.err.contains("round.deadline_s has no effect: nothing takes virtual time"),
         "{}",
-        told.err
+        output.err
     );
     for used in [
         "round={close=\"deadline\",deadline_s=9.0}",
@@ -229,50 +231,50 @@ fn settings_that_never_come_to_anything_are_told() {
         "faults=[{kind=\"crash\",rounds=[2]}]",
         "record.checkpoint.every=2",
     ] {
-        let told = checked(&[HEAD, used]);
-        assert_eq!((told.code, &*told.err), (0, ""), "{used}");
+        let output = checked(&[HEAD, used]);
+        assert_eq!((output.code, &*output.err), (0, ""), "{used}");
     }
 }
 
 /// The tiny scenario with this trace, checked.
-fn traced(trace: &str, more: &[&str]) -> Told {
+fn traced(trace: &str, more: &[&str]) -> CommandOutput {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("trace.csv"), trace).unwrap();
     let tiny = tiny();
     let set = "availability={kind=\"trace\",file=\"trace.csv\"}";
     let mut arguments = vec!["check", tiny.to_str().unwrap(), "--set", set];
     arguments.extend(more.iter().flat_map(|set| ["--set", set]));
-    tell(folder.path(), &arguments)
+    run_fedcast(folder.path(), &arguments)
 }
 
 #[test]
 fn a_trace_that_contradicts_itself_is_refused_with_the_line() {
-    let told = traced("client,time_s,state\n0,0,on\n1,5,on\n1,7,off\n1,5.0,off\n", &[]);
-    assert_eq!(told.code, 3, "{}", told.err);
+    let output = traced("client,time_s,state\n0,0,on\n1,5,on\n1,7,off\n1,5.0,off\n", &[]);
+    assert_eq!(output.code, 3, "{}", output.err);
     assert!(
-        told.err.contains("client 1 is off here and on in an earlier line, both at 5 s"),
+        output.err.contains("client 1 is off here and on in an earlier line, both at 5 s"),
         "{}",
-        told.err
+        output.err
     );
-    assert!(told.err.contains("trace.csv:5:7"), "{}", told.err);
+    assert!(output.err.contains("trace.csv:5:7"), "{}", output.err);
     let twice = traced("client,time_s,state\n0,0,on\n0,0,on\n1,0,on\n2,0,on\n", &[]);
     assert_eq!(twice.code, 0, "{}", twice.err);
 }
 
 #[test]
-fn what_a_trace_leaves_open_is_told() {
-    let told = traced("client,time_s,state\n0,0,on\n0,60,off\n7,1,on\n", &[]);
-    assert_eq!(told.code, 0, "{}", told.err);
+fn open_ends_of_a_trace_are_reported() {
+    let output = traced("client,time_s,state\n0,0,on\n0,60,off\n7,1,on\n", &[]);
+    assert_eq!(output.code, 0, "{}", output.err);
     for must in [
         "the trace has no lines for 2 of 3 clients (such as 1), which are always on",
         "the trace has 1 client outside the run (such as 7)",
         "the trace ends at 60 s, and 1 of 3 clients stay off after that",
     ] {
-        assert!(told.err.contains(must), "{must}\n{}", told.err);
+        assert!(output.err.contains(must), "{must}\n{}", output.err);
     }
     let whole = "client,time_s,state\n0,0,on\n0,60,off\n1,1,on\n1,50,off\n2,1,on\n2,3,off\n";
-    let told = traced(whole, &["availability.repeat_s=100.0"]);
-    assert_eq!((told.code, &*told.err), (0, ""));
-    let told = traced(whole, &["availability.repeat_s=60.0"]);
-    assert!(told.err.contains("1 line of the trace at or after repeat_s = 60"), "{}", told.err);
+    let output = traced(whole, &["availability.repeat_s=100.0"]);
+    assert_eq!((output.code, &*output.err), (0, ""));
+    let output = traced(whole, &["availability.repeat_s=60.0"]);
+    assert!(output.err.contains("1 line of the trace at or after repeat_s = 60"), "{}", output.err);
 }

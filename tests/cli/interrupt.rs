@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::command::{fedcast, read, tell, tiny};
+use crate::command::{fedcast, read, run_fedcast, tiny};
 
 /// Starts a run of far more rounds than anybody would wait for, and sends it a signal after its first round.
 fn stopped_by(signal: &str, folder: &Path) {
@@ -16,11 +16,11 @@ fn stopped_by(signal: &str, folder: &Path) {
     let err = BufReader::new(child.stderr.take().unwrap());
     let mut lines = err.lines().map(Result::unwrap);
     let mut before = Vec::new();
-    let begun = lines.by_ref().any(|line| {
+    let has_started = lines.by_ref().any(|line| {
         before.push(line);
         before.last().is_some_and(|line| line.contains("round 1 "))
     });
-    assert!(begun, "no first round, but {before:?}");
+    assert!(has_started, "no first round, but {before:?}");
     let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let rest: Vec<String> = lines.collect();
@@ -69,7 +69,7 @@ fn a_scheduler_and_a_closed_terminal_stop_a_run_as_its_user_does() {
         let folder = tempfile::tempdir().unwrap();
         stopped_by(signal, folder.path());
         assert_eq!(status(folder.path()), "interrupted", "{signal}");
-        let replayed = tell(folder.path(), &["replay", "run"]);
+        let replayed = run_fedcast(folder.path(), &["replay", "run"]);
         assert_eq!(replayed.code, 0, "{}", replayed.err);
     }
 }
@@ -85,8 +85,9 @@ fn a_run_that_shall_survive_its_terminal_does() {
         env!("CARGO_BIN_EXE_fedcast"),
         tiny().display()
     );
-    let told = Command::new("sh").args(["-c", &line]).current_dir(folder.path()).output().unwrap();
-    assert_eq!(told.status.code(), Some(0), "{}", String::from_utf8_lossy(&told.stderr));
+    let output =
+        Command::new("sh").args(["-c", &line]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -95,11 +96,11 @@ fn an_interrupted_run_leaves_a_journal_that_replays_and_verifies_as_far_as_it_go
     stopped_by("-INT", folder.path());
     assert_eq!(status(folder.path()), "interrupted");
 
-    let replayed = tell(folder.path(), &["replay", "run"]);
+    let replayed = run_fedcast(folder.path(), &["replay", "run"]);
     assert_eq!(replayed.code, 0, "{}", replayed.err);
     assert!(replayed.out.contains("The run was interrupted."), "{}", replayed.out);
 
-    let verified = tell(folder.path(), &["replay", "run", "--verify", "-q"]);
+    let verified = run_fedcast(folder.path(), &["replay", "run", "--verify", "-q"]);
     assert_eq!(verified.code, 0, "{}", verified.err);
     assert!(verified.out.contains("the recorded run was interrupted there"), "{}", verified.out);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
 use serde_json::Value;
 
-use crate::command::{Told, read, tell};
+use crate::command::{CommandOutput, read, run_fedcast};
 
 /// A run on single digits without a network, so that features are the pixels.
 fn run(folder: &Path, method: &str, more: &[&str]) {
@@ -16,18 +16,19 @@ fn run(folder: &Path, method: &str, more: &[&str]) {
          federation = {{ clients = 2, rounds = 1 }}\nclient = {{ epochs = 1, batch_size = 4 }}\n"
     );
     fs::write(folder.join("run.toml"), text).unwrap();
-    let told = tell(folder, &[&["run", "run.toml", "-q", "-o", "run", "--force"], more].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output =
+        run_fedcast(folder, &[&["run", "run.toml", "-q", "-o", "run", "--force"], more].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
 }
 
-fn invert(folder: &Path, more: &[&str]) -> Told {
+fn invert(folder: &Path, more: &[&str]) -> CommandOutput {
     let pixels = ["invert", "run", "--prior", "pixels", "--rate", "0.05", "--steps", "400"];
-    tell(folder, &[&pixels, more].concat())
+    run_fedcast(folder, &[&pixels, more].concat())
 }
 
-fn document(told: &Told) -> Value {
-    assert_eq!(told.code, 0, "{}", told.err);
-    serde_json::from_str(&told.out).unwrap()
+fn document(output: &CommandOutput) -> Value {
+    assert_eq!(output.code, 0, "{}", output.err);
+    serde_json::from_str(&output.out).unwrap()
 }
 
 const HGP: &str = r#"{ name = "hgp", train = "head" }"#;
@@ -123,8 +124,8 @@ fn prompted(folder: &Path, method: &str, more: &[&str]) {
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/quickstart.toml");
     let method = format!("method={method}");
     let all = ["run", scenario, "-q", "-o", "run", "--force", "--set", "federation.rounds=1"];
-    let told = tell(folder, &[&all[..], &["--set", &method], more].concat());
-    assert_eq!(told.code, 0, "{method}: {}", told.err);
+    let output = run_fedcast(folder, &[&all[..], &["--set", &method], more].concat());
+    assert_eq!(output.code, 0, "{method}: {}", output.err);
 }
 
 #[test]
@@ -144,7 +145,7 @@ fn means_are_of_the_network_that_the_client_used() {
     ] {
         prompted(folder, method, more);
         let few = ["invert", "run", "--images", "60", "--steps", "2", "--format", "json"];
-        let found = document(&tell(folder, &few));
+        let found = document(&run_fedcast(folder, &few));
         assert_eq!(found["target"], "means", "{method}");
         assert!(found["distance"].as_f64().unwrap() < 1e-6, "{method}: {found}");
         let features = found["features"].as_array().unwrap();
@@ -170,13 +171,13 @@ fn an_update_by_one_image_gives_it_away() {
         assert!(image["loss"].as_f64().unwrap() < 1e-2, "{found}");
         assert!(image["psnr"].as_f64().unwrap() > 15.0, "{found}");
     }
-    let told = invert(folder, &["--client", "3", "--force"]);
+    let output = invert(folder, &["--client", "3", "--force"]);
     let sample = &found["features"][0]["sample"];
     for words in [format!("gradient of sample {sample} "), "update of 1 samples".to_owned()] {
-        assert!(told.out.contains(&words), "{}", told.out);
+        assert!(output.out.contains(&words), "{}", output.out);
     }
-    let told = tell(folder, &["report", "run", "-o", "page.html"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &["report", "run", "-o", "page.html"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     let page = read(folder.join("page.html"));
     assert!(page.contains("the direction in which training moved the parameters"), "{page}");
     assert!(page.contains(&format!("sample {sample}, found by its gradient")), "{page}");
@@ -189,7 +190,7 @@ fn prompts_and_adapters_are_inverted_by_their_update() {
     for method in [r#"{name="l2p"}"#, r#"{name="dualprompt"}"#, r#"{name="powder"}"#] {
         prompted(folder, method, &[]);
         let few = ["invert", "run", "--images", "1", "--steps", "12", "--prior", "pixels"];
-        let found = document(&tell(folder, &[&few[..], &["--format", "json"]].concat()));
+        let found = document(&run_fedcast(folder, &[&few[..], &["--format", "json"]].concat()));
         assert_eq!(found["target"], "update", "{method}");
         let image = &found["features"][0];
         let losses = ["first_loss", "loss"].map(|key| image[key].as_f64().unwrap());
@@ -205,7 +206,7 @@ fn batch_norms_do_not_hide_an_image_from_its_gradient() {
     let network = ["--set", "backbone={kind=\"resnet18\",width=4}"];
     run(folder, r#"{ name = "fedavg" }"#, &network);
     let few = ["invert", "run", "--images", "1", "--steps", "3", "--prior", "pixels"];
-    let found = document(&tell(folder, &[&few[..], &["--format", "json"]].concat()));
+    let found = document(&run_fedcast(folder, &[&few[..], &["--format", "json"]].concat()));
     let image = &found["features"][0];
     assert!(image["first_loss"].as_f64().unwrap() > 0.05, "{image}");
 }
@@ -239,13 +240,17 @@ fn lpips_is_computed_only_with_weights_from_a_file() {
     let folder = folder.path();
     run(folder, HGP, &[]);
     let few = ["invert", "run", "--steps", "3", "--prior", "pixels", "--lpips"];
-    let with = |file: &str, more: &[&str]| tell(folder, &[&few[..], &[file], more].concat());
-    let told = with("no.safetensors", &[]);
-    assert!(told.code == 2 && told.err.contains("there is no file no.safetensors"), "{}", told.err);
+    let with = |file: &str, more: &[&str]| run_fedcast(folder, &[&few[..], &[file], more].concat());
+    let output = with("no.safetensors", &[]);
+    assert!(
+        output.code == 2 && output.err.contains("there is no file no.safetensors"),
+        "{}",
+        output.err
+    );
     lpips_file(&folder.join("part.safetensors"), "lin3.model.1.weight");
-    let told = with("part.safetensors", &[]);
+    let output = with("part.safetensors", &[]);
     let words = "part.safetensors: tensor `lin3.model.1.weight` is missing";
-    assert!(told.code == 6 && told.err.contains(words), "{}", told.err);
+    assert!(output.code == 6 && output.err.contains(words), "{}", output.err);
     lpips_file(&folder.join("alex.safetensors"), "");
     let found = document(&with("alex.safetensors", &["--format", "json"]));
     assert_eq!(found["lpips_scale"], 4, "{found}");
@@ -255,8 +260,8 @@ fn lpips_is_computed_only_with_weights_from_a_file() {
     let table = read(folder.join("run/inversion/inversion.csv"));
     let last = table.lines().last().unwrap().rsplit(',').next().unwrap().parse::<f64>().unwrap();
     assert_eq!(last, lpips(&found["upload"]));
-    let told = with("alex.safetensors", &["--force"]);
-    assert!(told.out.contains("LPIPS") && told.out.contains("images enlarged 4 times"));
+    let output = with("alex.safetensors", &["--force"]);
+    assert!(output.out.contains("LPIPS") && output.out.contains("images enlarged 4 times"));
     let plain = document(&invert(folder, &["--force", "--format", "json"]));
     assert!(plain["upload"].get("lpips").is_none() && plain.get("lpips_scale").is_none());
 }
@@ -266,8 +271,8 @@ fn what_a_server_does_not_see_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let refused = |more: &[&str], words: &str| {
-        let told = invert(folder, more);
-        assert!(told.code == 2 && told.err.contains(words), "{}", told.err);
+        let output = invert(folder, more);
+        assert!(output.code == 2 && output.err.contains(words), "{}", output.err);
         assert!(!folder.join("run/inversion").exists());
     };
     run(folder, r#"{ name = "fedweit", train = "head" }"#, &[]);
@@ -288,6 +293,6 @@ fn what_a_server_does_not_see_is_refused() {
         refused(&["-o", out], "has results already");
         assert_eq!(read(pictures.join(name)), "mine");
     }
-    let told = tell(folder, &["invert", "run", "--rate", "0"]);
-    assert!(told.code == 2 && told.err.contains("--rate is 0, not above 0"), "{}", told.err);
+    let output = run_fedcast(folder, &["invert", "run", "--rate", "0"]);
+    assert!(output.code == 2 && output.err.contains("--rate is 0, not above 0"), "{}", output.err);
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 use serde_json::Value;
 
 /// Two tasks of five digits over three clients.
@@ -39,14 +39,14 @@ fn they_learn_and_verify_from_a_checkpoint() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         write(folder, method);
-        let ran = tell(folder, &["run", "s.toml", "-q", "-o", "run"]);
+        let ran = run_fedcast(folder, &["run", "s.toml", "-q", "-o", "run"]);
         assert_eq!(ran.code, 0, "{method}: {}", ran.err);
         let summary: Value = serde_json::from_str(&read(folder.join("run/summary.json"))).unwrap();
         let faa = 100.0 * summary["accuracy"]["faa"].as_f64().unwrap();
         assert!(faa >= least, "{method}: {faa}");
         for more in [&["--from-round", "3"][..], &["--workers", "2"]] {
             let again = [&["replay", "run", "--verify"][..], more].concat();
-            let verified = tell(folder, &again);
+            let verified = run_fedcast(folder, &again);
             assert_eq!(verified.code, 0, "{method} {more:?}: {}{}", verified.out, verified.err);
         }
     }
@@ -56,26 +56,26 @@ fn they_learn_and_verify_from_a_checkpoint() {
 fn plans_say_what_the_server_holds() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "name = \"regmean\"");
-    let told = tell(folder.path(), &["plan", "s.toml", "--format", "json"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    let output = run_fedcast(folder.path(), &["plan", "s.toml", "--format", "json"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let plan: Value = serde_json::from_str(&output.out).unwrap();
     let held = plan["held"]["server"].as_u64().expect("what a server holds");
     write(folder.path(), "name = \"regmean\"\ngamma_backbone = 0\ngamma_head = 0");
-    let told = tell(folder.path(), &["plan", "s.toml", "--format", "json"]);
-    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    let output = run_fedcast(folder.path(), &["plan", "s.toml", "--format", "json"]);
+    let plan: Value = serde_json::from_str(&output.out).unwrap();
     assert!(plan["held"]["server"].as_u64().unwrap() < held);
 }
 
 #[test]
-fn what_cannot_be_is_told_at_its_key() {
+fn impossible_settings_are_refused_at_their_key() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |method: &str, more: &str| {
         write(folder.path(), method);
         let text = read(folder.path().join("s.toml"));
         std::fs::write(folder.path().join("s.toml"), format!("{text}{more}")).unwrap();
-        let told = tell(folder.path(), &["check", "s.toml"]);
-        assert_eq!(told.code, 3, "{}{}", told.out, told.err);
-        told.err + &told.out
+        let output = run_fedcast(folder.path(), &["check", "s.toml"]);
+        assert_eq!(output.code, 3, "{}{}", output.out, output.err);
+        output.err + &output.out
     };
     for (method, more, why) in [
         ("name = \"fedavg\"\ntrain = \"lora\"\nlora_at = []", "", "no layer trains nothing"),
@@ -86,7 +86,7 @@ fn what_cannot_be_is_told_at_its_key() {
         ("name = \"lorm\"", "[privacy]\nsecure_aggregation = true", "own moments"),
         ("name = \"regmean\"", "[privacy]\nsecure_aggregation = true", "own moments"),
     ] {
-        let told = refused(method, more);
-        assert!(told.contains(why), "{method}: {told}");
+        let message = refused(method, more);
+        assert!(message.contains(why), "{method}: {message}");
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use fedcast::experiment::{is_held, read_manifest, was_killed};
 use serde_json::Value;
 
-use crate::command::{read, tell, tiny, tiny_run};
+use crate::command::{read, run_fedcast, tiny, tiny_run};
 
 #[test]
 fn a_manifest_says_command_changes_file_times_and_cost() {
@@ -14,11 +14,11 @@ fn a_manifest_says_command_changes_file_times_and_cost() {
     let own = format!("# A remark of its own.\n{}", read(tiny()));
     fs::write(folder.join("own.toml"), &own).unwrap();
     let run = |out: &str, more: &[&str]| {
-        let told = tell(folder, &[&["run", "own.toml", "-q", "-o", out], more].concat());
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = run_fedcast(folder, &[&["run", "own.toml", "-q", "-o", out], more].concat());
+        assert_eq!(output.code, 0, "{}", output.err);
         let manifest: Value =
             serde_json::from_str(&read(folder.join(out).join("manifest.json"))).unwrap();
-        (manifest, told.out)
+        (manifest, output.out)
     };
     let (manifest, out) = run("one", &["--set", "federation.rounds=2", "--seed", "4"]);
     assert_eq!(manifest["origin"]["file"], "own.toml");
@@ -43,7 +43,7 @@ fn a_manifest_says_command_changes_file_times_and_cost() {
 }
 
 #[test]
-fn a_run_that_was_killed_is_told_from_one_that_goes_on() {
+fn a_killed_run_is_distinguished_from_a_running_one() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(tiny_run(folder.path(), &[]).code, 0);
     let run = folder.path().join("run");

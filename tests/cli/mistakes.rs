@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::command::{Told, read, tell, tiny, tiny_run};
+use crate::command::{CommandOutput, read, run_fedcast, tiny, tiny_run};
 
 /// Command lines, a word each behind `|`.
 const MISTAKES: &[&str] = &[
@@ -86,17 +86,17 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-fn typed(folder: &Path, line: &str) -> Told {
-    tell(folder, &line.split('|').collect::<Vec<_>>())
+fn typed(folder: &Path, line: &str) -> CommandOutput {
+    run_fedcast(folder, &line.split('|').collect::<Vec<_>>())
 }
 
 #[test]
-fn common_mistakes_are_told_what_to_write_instead() {
+fn common_mistakes_are_refused_with_the_correction() {
     let folder = folder();
     let place = folder.path().display().to_string();
     let mut text = String::new();
     for line in MISTAKES {
-        let Told { code, out, err } = typed(folder.path(), line);
+        let CommandOutput { code, out, err } = typed(folder.path(), line);
         let said = err.replace(&place, "FOLDER");
         text.push_str(&format!("$ fedcast {}\n{said}{out}=> {code}\n\n", line.replace('|', " ")));
     }
@@ -107,7 +107,7 @@ fn common_mistakes_are_told_what_to_write_instead() {
 fn an_error_that_is_json_has_one_form_and_leaves_stdout_empty() {
     let folder = folder();
     for line in MISTAKES.iter().filter(|line| line.contains("json") && line.contains("--format")) {
-        let Told { code, out, err } = typed(folder.path(), line);
+        let CommandOutput { code, out, err } = typed(folder.path(), line);
         assert_eq!(out, "", "{line}");
         let document: serde_json::Value = serde_json::from_str(&err).unwrap();
         assert_eq!(document["error"]["exit"], code, "{line}");
@@ -119,8 +119,8 @@ fn an_error_that_is_json_has_one_form_and_leaves_stdout_empty() {
 #[test]
 fn a_directory_is_never_hidden_whatever_the_name() {
     let folder = folder();
-    let told = typed(folder.path(), "run|t.toml|-q|--set|name=../../evil");
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = typed(folder.path(), "run|t.toml|-q|--set|name=../../evil");
+    assert_eq!(output.code, 0, "{}", output.err);
     let made = fs::read_dir(folder.path().join("runs")).unwrap().next().unwrap().unwrap();
     assert!(made.file_name().to_string_lossy().starts_with("evil-"), "{:?}", made.file_name());
 }
@@ -130,8 +130,8 @@ fn a_directory_is_never_hidden_whatever_the_name() {
 fn a_run_that_is_there_is_not_computed_again_by_the_same_command() {
     let folder = folder();
     let before = read(folder.path().join("run/manifest.json"));
-    let told = typed(folder.path(), "run|t.toml|-q|-o|run");
-    assert_eq!(told.code, 4, "{}", told.err);
+    let output = typed(folder.path(), "run|t.toml|-q|-o|run");
+    assert_eq!(output.code, 4, "{}", output.err);
     assert_eq!(read(folder.path().join("run/manifest.json")), before);
 }
 
@@ -140,10 +140,10 @@ fn a_run_that_is_there_is_not_computed_again_by_the_same_command() {
 fn a_scenario_where_a_run_is_wanted_is_named_as_one() {
     let folder = folder();
     for command in ["replay", "resume", "runs|show", "fork|--after-task|1", "report", "compare"] {
-        let told = typed(folder.path(), &format!("{command}|t.toml"));
-        assert_eq!(told.code, 2, "{command}: {}", told.err);
+        let output = typed(folder.path(), &format!("{command}|t.toml"));
+        assert_eq!(output.code, 2, "{command}: {}", output.err);
         let help = "help: it is a scenario; run it first: `fedcast run t.toml`";
-        assert!(told.err.contains(help) && told.out.is_empty(), "{command}: {}", told.err);
-        assert!(!told.err.contains("manifest.json"), "{command}: {}", told.err);
+        assert!(output.err.contains(help) && output.out.is_empty(), "{command}: {}", output.err);
+        assert!(!output.err.contains("manifest.json"), "{command}: {}", output.err);
     }
 }

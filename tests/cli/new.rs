@@ -2,22 +2,22 @@
 
 use std::fs;
 
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 use fedcast::model::{Vit, VitConfig, to_safetensors};
 use fedcast::numerics::streams::{Domain, StreamKey};
 
 #[test]
 fn what_is_written_is_commented_checks_and_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tell(
+    let output = run_fedcast(
         folder.path(),
         &["new", "a.toml", "--clients", "3", "--rounds", "1", "--cohort-size", "2"],
     );
-    assert_eq!(told.code, 0, "{}", told.err);
+    assert_eq!(output.code, 0, "{}", output.err);
     insta::assert_snapshot!("a_new_scenario", read(folder.path().join("a.toml")));
-    assert_eq!(tell(folder.path(), &["check", "a.toml"]).code, 0);
+    assert_eq!(run_fedcast(folder.path(), &["check", "a.toml"]).code, 0);
     let quick = ["run", "a.toml", "-q", "--set", "data.subset=6", "--set", "client.epochs=1"];
-    let ran = tell(folder.path(), &quick);
+    let ran = run_fedcast(folder.path(), &quick);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.out.contains("sampled     2 of 3 clients in a round"), "{}", ran.out);
 }
@@ -26,22 +26,23 @@ fn what_is_written_is_commented_checks_and_runs() {
 fn a_file_is_kept_unless_forced_and_slips_write_nothing() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.toml"), "mine").unwrap();
-    assert_eq!(tell(folder.path(), &["new", "a.toml"]).code, 2);
+    assert_eq!(run_fedcast(folder.path(), &["new", "a.toml"]).code, 2);
     assert_eq!(read(folder.path().join("a.toml")), "mine");
-    assert_eq!(tell(folder.path(), &["new", "a.toml", "--force"]).code, 0);
-    let unknown = tell(folder.path(), &["new", "b.toml", "--method", "hpg"]);
+    assert_eq!(run_fedcast(folder.path(), &["new", "a.toml", "--force"]).code, 0);
+    let unknown = run_fedcast(folder.path(), &["new", "b.toml", "--method", "hpg"]);
     assert_eq!(unknown.code, 2);
     assert!(unknown.err.contains("did you mean `hgp`?"), "{}", unknown.err);
-    let wrong = tell(folder.path(), &["new", "b.toml", "--clients", "2", "--cohort-size", "5"]);
+    let wrong =
+        run_fedcast(folder.path(), &["new", "b.toml", "--clients", "2", "--cohort-size", "5"]);
     assert_eq!(wrong.code, 3, "{}", wrong.err);
     assert!(!folder.path().join("b.toml").exists());
 }
 
 #[test]
-fn nobody_is_asked_where_nobody_can_answer() {
+fn without_a_terminal_no_question_is_asked() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tell(folder.path(), &["new"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder.path(), &["new"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     assert!(folder.path().join("scenario.toml").exists());
 }
 
@@ -49,17 +50,18 @@ fn nobody_is_asked_where_nobody_can_answer() {
 #[test]
 fn what_a_method_ignores_is_said_as_the_file_is_written() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tell(folder.path(), &["new", "a.toml", "--method", "stsa", "--cohort-size", "3"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output =
+        run_fedcast(folder.path(), &["new", "a.toml", "--method", "stsa", "--cohort-size", "3"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     assert!(
-        told.err.contains("participation.count = 3 only applies partly to `stsa`"),
+        output.err.contains("participation.count = 3 only applies partly to `stsa`"),
         "{}",
-        told.err
+        output.err
     );
 }
 
 #[test]
-fn weights_that_are_here_tell_their_own_shape() {
+fn local_weights_determine_their_shape() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let write = |name: &str, dim: usize, heads: usize| {
@@ -80,15 +82,15 @@ fn weights_that_are_here_tell_their_own_shape() {
     write("odd.safetensors", 12, 3);
     let new = |file: &str, more: &[&str]| {
         let words = ["new", "a.toml", "--data", "pets", "--weights", file, "--force"];
-        tell(folder, &[&words[..], more].concat())
+        run_fedcast(folder, &[&words[..], more].concat())
     };
-    let told = new("known.safetensors", &[]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = new("known.safetensors", &[]);
+    assert_eq!(output.code, 0, "{}", output.err);
     let text = read(folder.join("a.toml"));
     let shape = "architecture = { image = 8, patch = 4, channels = 1, dim = 192, depth = 1, heads = 3, mlp = 20 }";
     assert!(text.contains(shape), "{text}");
-    let told = new("odd.safetensors", &[]);
-    assert!(told.code == 2 && told.err.contains("heads = ..., mlp = 20 }'"), "{}", told.err);
+    let output = new("odd.safetensors", &[]);
+    assert!(output.code == 2 && output.err.contains("heads = ..., mlp = 20 }'"), "{}", output.err);
     let given = "{image=8,patch=4,channels=1,dim=12,depth=1,heads=3,mlp=20}";
     assert_eq!(new("odd.safetensors", &["--architecture", given]).code, 0);
     // The name describes what is not here.
@@ -99,16 +101,16 @@ fn weights_that_are_here_tell_their_own_shape() {
 #[test]
 fn what_a_new_scenario_lacks_is_fetched_first() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tell(folder.path(), &["new", "a.toml", "--data", "cifar100"]);
+    let output = run_fedcast(folder.path(), &["new", "a.toml", "--data", "cifar100"]);
     let next = "Next:\n  fedcast fetch cifar100\n  fedcast fetch hf:timm/vit_tiny_patch16_224.augreg_in21k\n  \
                 fedcast check a.toml\n";
-    assert!(told.out.contains(next), "{}", told.out);
+    assert!(output.out.contains(next), "{}", output.out);
     let study = ["new", "b.toml", "--data", "cifar100", "--study", "fedavg,hgp"];
-    let told = tell(folder.path(), &study);
+    let output = run_fedcast(folder.path(), &study);
     let next = "augreg_in21k\n  fedcast study b.study.toml --plan\n";
-    assert!(told.out.contains(next), "{}", told.out);
-    let told = tell(folder.path(), &["new", "c.toml"]);
-    assert!(!told.out.contains("fetch"), "{}", told.out);
+    assert!(output.out.contains(next), "{}", output.out);
+    let output = run_fedcast(folder.path(), &["new", "c.toml"]);
+    assert!(!output.out.contains("fetch"), "{}", output.out);
 }
 
 /// A folder of images is a class, whatever it is called, to the one who writes a scenario and to the one who reads it.
@@ -124,14 +126,15 @@ fn a_class_called_train_is_trained_on_and_tested() {
         }
     }
     let words = ["new", "a.toml", "--data", "vehicles", "--clients", "2", "--tasks", "2"];
-    let told = tell(folder, &[&words[..], &["--method", "fedavg", "--rounds", "1"]].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output =
+        run_fedcast(folder, &[&words[..], &["--method", "fedavg", "--rounds", "1"]].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
     let text = read(folder.join("a.toml"));
     assert!(text.contains("nominal = { classes = 4, train = 32, test = 8 }"), "{text}");
     let pixels = ["--set", "backbone={kind=\"pixels\"}", "--set", "data.stored_size=8"];
     let sizes = ["--set", "data.train={resize=8}", "--set", "data.test={resize=8}"];
     let run = [&["run", "a.toml", "-q", "-o", "run"], &pixels[..], &sizes].concat();
-    let ran = tell(folder, &run);
+    let ran = run_fedcast(folder, &run);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let classes = read(folder.join("run/classes.csv"));
     assert!(classes.lines().count() > 4, "{classes}");
@@ -141,19 +144,19 @@ fn a_class_called_train_is_trained_on_and_tested() {
 fn a_partition_that_cannot_be_is_refused_before_anything_is_written_or_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let told = tell(folder, &["new", "a.toml", "--clients", "300"]);
-    assert_eq!(told.code, 3, "{}", told.err);
+    let output = run_fedcast(folder, &["new", "a.toml", "--clients", "300"]);
+    assert_eq!(output.code, 3, "{}", output.err);
     assert!(
-        told.err.contains(" samples for 300 clients") && told.err.contains("each; `--"),
+        output.err.contains(" samples for 300 clients") && output.err.contains("each; `--"),
         "{}",
-        told.err
+        output.err
     );
     assert!(!folder.join("a.toml").exists());
     // The change that is named works.
-    let option = told.err.split('`').nth(1).unwrap();
+    let option = output.err.split('`').nth(1).unwrap();
     let words: Vec<&str> = option.split(' ').collect();
     let clients = if words[0] == "--clients" { vec![] } else { vec!["--clients", "300"] };
-    let again = tell(folder, &[&["new", "a.toml"], &clients[..], &words].concat());
+    let again = run_fedcast(folder, &[&["new", "a.toml"], &clients[..], &words].concat());
     assert_eq!(again.code, 0, "{}", again.err);
     // `check` says it where sizes are known, `run` before it asks for weights.
     fs::write(
@@ -168,10 +171,10 @@ fn a_partition_that_cannot_be_is_refused_before_anything_is_written_or_asked_for
     let few =
         "task 1 has 5000 samples for 400 clients, and no partition gives each of them at least 6";
     for command in ["check", "run"] {
-        let told = tell(folder, &[command, "b.toml"]);
-        assert_eq!(told.code, 3, "{}", told.err);
-        assert!(told.err.contains(few), "{}", told.err);
-        assert!(told.err.contains("divides every task (tried)"), "{}", told.err);
+        let output = run_fedcast(folder, &[command, "b.toml"]);
+        assert_eq!(output.code, 3, "{}", output.err);
+        assert!(output.err.contains(few), "{}", output.err);
+        assert!(output.err.contains("divides every task (tried)"), "{}", output.err);
     }
 }
 
@@ -179,9 +182,9 @@ fn a_partition_that_cannot_be_is_refused_before_anything_is_written_or_asked_for
 fn a_folder_is_no_file_to_write() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("runs")).unwrap();
-    let told = tell(folder.path(), &["new", "runs", "--force"]);
-    assert_eq!(told.code, 2, "{}", told.err);
-    assert!(told.err.contains("runs/scenario.toml"), "{}", told.err);
+    let output = run_fedcast(folder.path(), &["new", "runs", "--force"]);
+    assert_eq!(output.code, 2, "{}", output.err);
+    assert!(output.err.contains("runs/scenario.toml"), "{}", output.err);
 }
 
 #[test]
@@ -190,12 +193,12 @@ fn a_new_study_has_an_arm_per_method_and_can_be_planned() {
     let at = folder.path();
     let study = ["--study", "fedavg,scaffold,coda-prompt", "--seeds", "2"];
     let words = ["new", "a.toml", "--clients", "3", "--rounds", "1", "--tasks", "2"];
-    let told = tell(at, &[&words[..], &study].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert!(told.out.contains("fedcast study a.study.toml --plan"), "{}", told.out);
+    let output = run_fedcast(at, &[&words[..], &study].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.out.contains("fedcast study a.study.toml --plan"), "{}", output.out);
     insta::assert_snapshot!("a_new_study", read(at.join("a.study.toml")));
     assert!(read(at.join("a.toml")).contains("name = \"fedavg\""));
-    let plan = tell(at, &["study", "a.study.toml", "--plan", "--format", "json"]);
+    let plan = run_fedcast(at, &["study", "a.study.toml", "--plan", "--format", "json"]);
     assert_eq!(plan.code, 0, "{}", plan.err);
     let plan: serde_json::Value = serde_json::from_str(&plan.out).unwrap();
     let cells = plan["cells"].as_array().unwrap();
@@ -208,9 +211,9 @@ fn a_new_study_has_an_arm_per_method_and_can_be_planned() {
         cells.iter().map(|cell| cell["total"]["sample_passes"].as_f64().unwrap()).collect();
     assert_eq!(passes[0], passes[2], "the same epochs: {passes:?}");
     // Neither file is replaced unless that is asked for, and a slip writes nothing.
-    assert_eq!(tell(at, &["new", "a.toml", "--study", "hgp"]).code, 2);
+    assert_eq!(run_fedcast(at, &["new", "a.toml", "--study", "hgp"]).code, 2);
     for (study, must) in [("hgp,hpg", "there is no method `hpg`"), ("hgp,hgp", "is there twice")] {
-        let wrong = tell(at, &["new", "b.toml", "--study", study]);
+        let wrong = run_fedcast(at, &["new", "b.toml", "--study", study]);
         assert_eq!(wrong.code, 2);
         assert!(wrong.err.contains(must), "{}", wrong.err);
         assert!(!at.join("b.toml").exists() && !at.join("b.study.toml").exists());

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::command::{Told, read, tell};
+use crate::command::{CommandOutput, read, run_fedcast};
 
 /// A scenario whose network is nothing, for `data` and `partition` in TOML.
 fn scenario(folder: &Path, data: &str, partition: &str) {
@@ -18,13 +18,13 @@ fn scenario(folder: &Path, data: &str, partition: &str) {
     fs::write(folder.join("own.toml"), text).unwrap();
 }
 
-fn run(folder: &Path, out: &str, more: &[&str]) -> Told {
-    tell(folder, &[&["run", "own.toml", "-q", "-o", out], more].concat())
+fn run(folder: &Path, out: &str, more: &[&str]) -> CommandOutput {
+    run_fedcast(folder, &[&["run", "own.toml", "-q", "-o", out], more].concat())
 }
 
 fn digests(folder: &Path, out: &str, more: &[&str]) -> Value {
-    let told = run(folder, out, more);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run(folder, out, more);
+    assert_eq!(output.code, 0, "{}", output.err);
     let manifest: Value =
         serde_json::from_str(&read(folder.join(out).join("manifest.json"))).unwrap();
     manifest["digests"].clone()
@@ -51,12 +51,12 @@ fn a_folder_with_val_runs_and_says_what_it_measures_on() {
     images(folder, "pets/train", 8);
     images(folder, "pets/val", 3);
     scenario(folder, r#"{ source = "folder", path = "pets", stored_size = 4 }"#, IID);
-    let told = run(folder, "one", &[]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run(folder, "one", &[]);
+    assert_eq!(output.code, 0, "{}", output.err);
     assert!(
-        told.err.contains("note: accuracies are measured on val/: there is no test/"),
+        output.err.contains("note: accuracies are measured on val/: there is no test/"),
         "{}",
-        told.err
+        output.err
     );
     let matrix = read(folder.join("one/matrix.csv"));
     assert!(matrix.contains(",6,"), "three of each class: {matrix}");
@@ -64,15 +64,15 @@ fn a_folder_with_val_runs_and_says_what_it_measures_on() {
     for i in 0..8 {
         fs::write(folder.join(format!("pets/train/cat/{i:02}.png")), "gone").unwrap();
     }
-    let plan = tell(folder, &["plan", "own.toml"]);
+    let plan = run_fedcast(folder, &["plan", "own.toml"]);
     assert_eq!(plan.code, 0, "{}", plan.err);
     assert!(plan.err.contains("note: accuracies are measured on val/"), "{}", plan.err);
-    let told = run(folder, "two", &[]);
-    assert_eq!(told.code, 6, "{}", told.err);
+    let output = run(folder, "two", &[]);
+    assert_eq!(output.code, 6, "{}", output.err);
     assert!(
-        told.err.contains("cat/00.png: expected an image (PNG, JPEG, BMP or WebP)"),
+        output.err.contains("cat/00.png: expected an image (PNG, JPEG, BMP or WebP)"),
         "{}",
-        told.err
+        output.err
     );
 }
 
@@ -86,22 +86,22 @@ fn an_image_that_cannot_be_read_is_an_error_and_no_silent_loss() {
     let whole = digests(folder, "whole", &[]);
     fs::write(folder.join("pets/train/cat/.DS_Store"), "").unwrap();
     fs::write(folder.join("pets/train/cat/LICENSE"), "").unwrap();
-    let told = run(folder, "beside", &[]);
-    assert!(told.err.contains("2 files among the images passed over"), "{}", told.err);
+    let output = run(folder, "beside", &[]);
+    assert!(output.err.contains("2 files among the images passed over"), "{}", output.err);
     assert_eq!(digests(folder, "again", &[]), whole);
     for i in 0..5 {
         fs::write(folder.join(format!("pets/train/emu/{i}.tif")), "").unwrap();
     }
-    let told = run(folder, "tif", &[]);
-    assert_eq!(told.code, 6);
+    let output = run(folder, "tif", &[]);
+    assert_eq!(output.code, 6);
     assert!(
-        told.err.contains(
+        output.err.contains(
             "5 files that cannot be a sample of a class: emu/0.tif, emu/1.tif, emu/2.tif, ..."
         ),
         "{}",
-        told.err
+        output.err
     );
-    let plan = tell(folder, &["plan", "own.toml"]);
+    let plan = run_fedcast(folder, &["plan", "own.toml"]);
     assert!(plan.code == 6 && plan.err.contains("5 files"), "{}", plan.err);
 }
 
@@ -120,9 +120,13 @@ fn a_cut_image_is_an_error_and_no_gray_picture() {
     // The last tenth, and the end mark alone.
     for lost in [whole.len() / 10, 2] {
         fs::write(&path, &whole[..whole.len() - lost]).unwrap();
-        let told = run(folder, "cut", &[]);
-        assert_eq!(told.code, 6, "{}", told.err);
-        assert!(told.err.contains("emu/cut.jpg") && told.err.contains("cut off"), "{}", told.err);
+        let output = run(folder, "cut", &[]);
+        assert_eq!(output.code, 6, "{}", output.err);
+        assert!(
+            output.err.contains("emu/cut.jpg") && output.err.contains("cut off"),
+            "{}",
+            output.err
+        );
     }
 }
 
@@ -176,9 +180,9 @@ fn undivided_images_are_drawn_class_by_class() {
     let folder = folder.path();
     images(folder, "pets", 10);
     scenario(folder, r#"{ source = "folder", path = "pets", stored_size = 4 }"#, IID);
-    let told = run(folder, "none", &[]);
-    assert_eq!(told.code, 3);
-    assert!(told.err.contains("data.test_fraction = 0.2"), "{}", told.err);
+    let output = run(folder, "none", &[]);
+    assert_eq!(output.code, 3);
+    assert!(output.err.contains("data.test_fraction = 0.2"), "{}", output.err);
     let share = ["--set", "data.test_fraction=0.3"];
     let one = digests(folder, "one", &share);
     assert!(read(folder.join("one/matrix.csv")).contains(",6,"), "three of ten of each class");
@@ -207,7 +211,7 @@ fn table(folder: &Path, name: &str, rows: u32) {
 }
 
 #[test]
-fn rows_of_a_table_are_learnt_by_their_writers() {
+fn rows_of_a_table_are_averaged_over_their_writers() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let lines = "1.5,7,cat\n0.5,9,emu\n1.25,7,cat\n0.75,9,emu\n1.0,7,emu\n";
@@ -222,10 +226,10 @@ fn rows_of_a_table_are_learnt_by_their_writers() {
         "task,client,class,samples,name\n1,0,0,2,cat\n1,0,1,1,emu\n1,1,1,2,emu\n",
         "writer 7 has most"
     );
-    let check = tell(folder, &["check", "own.toml", "--set", "backbone.kind=vit"]);
+    let check = run_fedcast(folder, &["check", "own.toml", "--set", "backbone.kind=vit"]);
     assert_eq!(check.code, 3);
     assert!(check.err.contains("set `backbone.kind = \"pixels\"`"), "{}", check.err);
-    let plan = tell(folder, &["plan", "own.toml", "--format", "json"]);
+    let plan = run_fedcast(folder, &["plan", "own.toml", "--format", "json"]);
     let plan: Value = serde_json::from_str(&plan.out).unwrap();
     assert_eq!(plan["total"]["rounds"], 1);
 }
@@ -248,32 +252,33 @@ fn a_file_says_who_holds_which_sample() {
     // Another order of lines is the same partition.
     who("0,1\n1,1\n2,1\n3,0\n4,0\n5,0\n");
     assert_eq!(one, digests(folder, "sorted", &[]));
-    let planned = tell(folder, &["plan", "own.toml"]);
+    let planned = run_fedcast(folder, &["plan", "own.toml"]);
     assert_eq!(planned.code, 0, "{}", planned.err);
     who("0,1\n1,1\n2,0\n");
-    let told = run(folder, "holes", &[]);
-    assert_eq!(told.code, 6);
-    assert!(told.err.contains("none for 3 of them, the first is sample 3"), "{}", told.err);
+    let output = run(folder, "holes", &[]);
+    assert_eq!(output.code, 6);
+    assert!(output.err.contains("none for 3 of them, the first is sample 3"), "{}", output.err);
     let dropped = run(folder, "dropped", &["--set", "partition.unlisted=drop"]);
     assert_eq!(dropped.code, 0, "{}", dropped.err);
     let expected = "task,client,class,samples,name\n1,0,0,1,cat\n1,1,0,1,cat\n1,1,1,1,emu\n";
     assert_eq!(read(folder.join("dropped/partition.csv")), expected);
     who("0,1\n9,0\n");
-    let told = run(folder, "beyond", &["--set", "partition.unlisted=drop"]);
+    let output = run(folder, "beyond", &["--set", "partition.unlisted=drop"]);
     assert!(
-        told.code == 6 && told.err.contains("who.csv:3: expected a training sample from 0 to 5"),
+        output.code == 6
+            && output.err.contains("who.csv:3: expected a training sample from 0 to 5"),
         "{}",
-        told.err
+        output.err
     );
     who("0,1\n1,0\n0,0\n");
-    let told = run(folder, "twice", &[]);
-    assert_eq!(told.code, 3);
-    let shown = told.err.replace(&folder.display().to_string(), "[folder]");
+    let output = run(folder, "twice", &[]);
+    assert_eq!(output.code, 3);
+    let shown = output.err.replace(&folder.display().to_string(), "[folder]");
     insta::assert_snapshot!(shown.trim_end());
     let nested = ["--set", "data.subset=2"];
     who("0,1\n1,0\n");
-    let told = run(folder, "subset", &nested);
-    assert!(told.code == 3 && told.err.contains("not with `partition.file`"), "{}", told.err);
+    let output = run(folder, "subset", &nested);
+    assert!(output.code == 3 && output.err.contains("not with `partition.file`"), "{}", output.err);
 }
 
 #[test]
@@ -282,18 +287,18 @@ fn keys_that_make_no_sense_are_shown_at_their_places() {
     let folder = folder.path();
     let data = r#"{ source = "table", path = ".", width = 0, split = { list = "a.json" }, train = { flip = 0.5 } }"#;
     scenario(folder, data, r#"{ kind = "natural" }"#);
-    let told = tell(folder, &["check", "own.toml"]);
-    assert_eq!(told.code, 3);
+    let output = run_fedcast(folder, &["check", "own.toml"]);
+    assert_eq!(output.code, 3);
     let foreign = r#"{ source = "cifar10", path = ".", test_fraction = 0.2, label = "y", client = "folder" }"#;
     scenario(folder, foreign, r#"{ kind = "file" }"#);
-    let more = tell(folder, &["check", "own.toml"]);
+    let more = run_fedcast(folder, &["check", "own.toml"]);
     let both = r#"{ source = "folder", path = ".", test_fraction = 0.2, split = { list = "a.json" }, client = "who" }"#;
     scenario(folder, both, IID);
-    let last = tell(folder, &["check", "own.toml"]);
-    insta::assert_snapshot!([told.err, more.err, last.err].join("\n"));
+    let last = run_fedcast(folder, &["check", "own.toml"]);
+    insta::assert_snapshot!([output.err, more.err, last.err].join("\n"));
     // What depends on a source that cannot be read is not judged.
-    let told = tell(folder, &["check", "own.toml", "--set", "data.source=csv"]);
-    assert!(told.code == 3 && !told.err.contains("embedded in the program"), "{}", told.err);
+    let output = run_fedcast(folder, &["check", "own.toml", "--set", "data.source=csv"]);
+    assert!(output.code == 3 && !output.err.contains("embedded in the program"), "{}", output.err);
 }
 
 #[test]
@@ -306,14 +311,14 @@ fn the_effective_scenario_is_the_same_scenario() {
     scenario(folder, data, r#"{ kind = "file", file = "who.csv" }"#);
     let one = digests(folder, "one", &[]);
     let effective = folder.join("one/scenario.effective.toml");
-    let told = tell(folder, &["run", effective.to_str().unwrap(), "-q", "-o", "two"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &["run", effective.to_str().unwrap(), "-q", "-o", "two"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     let manifest = |out: &str| -> Value {
         serde_json::from_str(&read(folder.join(out).join("manifest.json"))).unwrap()
     };
     assert_eq!(manifest("two")["digests"], one);
     assert_eq!(manifest("two")["scenario"]["hash"], manifest("one")["scenario"]["hash"]);
-    let verified = tell(folder, &["replay", "one", "--verify", "-q"]);
+    let verified = run_fedcast(folder, &["replay", "one", "--verify", "-q"]);
     assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
 }
 
@@ -354,7 +359,7 @@ fn images_in_arrays_reach_a_network_as_bytes_or_floats() {
     assert_eq!(digests(folder, "floats", &network)["numbers"], bytes["numbers"]);
     arrays(folder, "<f4", |image| f32::from(brightness(image)).to_le_bytes().to_vec());
     assert_ne!(digests(folder, "unscaled", &network)["numbers"], bytes["numbers"]);
-    let verified = tell(folder, &["replay", "unscaled", "--verify", "-q"]);
+    let verified = run_fedcast(folder, &["replay", "unscaled", "--verify", "-q"]);
     assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
 }
 
@@ -363,16 +368,24 @@ fn images_of_another_shape_are_refused_with_the_right_one() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     scenario(folder, r#"{ source = "arrays", path = "images" }"#, IID);
-    let told = tell(folder, &["check", "own.toml"]);
-    assert!(told.code == 3 && told.err.contains("lacks the key `shape`"), "{}", told.err);
+    let output = run_fedcast(folder, &["check", "own.toml"]);
+    assert!(output.code == 3 && output.err.contains("lacks the key `shape`"), "{}", output.err);
     arrays(folder, "<f2", |_| vec![0, 0]);
-    let told = run(folder, "other", &["--set", "data.shape=[1,6,6]"]);
-    assert_eq!(told.code, 6, "{}", told.err);
-    assert!(told.err.contains("Set data.shape = [1, 4, 4]"), "{}", told.err);
-    let told = run(folder, "wide", &["--set", "data.shape=[1,4,6]"]);
-    assert!(told.code == 3 && told.err.contains("does not make images square"), "{}", told.err);
+    let output = run(folder, "other", &["--set", "data.shape=[1,6,6]"]);
+    assert_eq!(output.code, 6, "{}", output.err);
+    assert!(output.err.contains("Set data.shape = [1, 4, 4]"), "{}", output.err);
+    let output = run(folder, "wide", &["--set", "data.shape=[1,4,6]"]);
+    assert!(
+        output.code == 3 && output.err.contains("does not make images square"),
+        "{}",
+        output.err
+    );
     let foreign = ["check", "own.toml", "--set", "data.source=digits"];
     scenario(folder, r#"{ source = "digits", shape = [1, 8, 8] }"#, IID);
-    let told = tell(folder, &foreign);
-    assert!(told.code == 3 && told.err.contains("`data.shape` has no meaning"), "{}", told.err);
+    let output = run_fedcast(folder, &foreign);
+    assert!(
+        output.code == 3 && output.err.contains("`data.shape` has no meaning"),
+        "{}",
+        output.err
+    );
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::command::{Told, fedcast, read, tell, tell_of};
+use crate::command::{CommandOutput, fedcast, read, run_command, run_fedcast};
 
 const BASE: &str = r#"schema = 2
 data = { source = "digits", subset = 12 }
@@ -46,7 +46,7 @@ fn program() -> PathBuf {
 }
 
 /// Runs the example with the environment of the other tests.
-fn own(folder: &Path, arguments: &[&str]) -> Told {
+fn own(folder: &Path, arguments: &[&str]) -> CommandOutput {
     let usual = fedcast(folder, arguments);
     let mut command = Command::new(program());
     command.args(arguments).current_dir(folder);
@@ -56,12 +56,12 @@ fn own(folder: &Path, arguments: &[&str]) -> Told {
             None => command.env_remove(name),
         };
     }
-    tell_of(&mut command)
+    run_command(&mut command)
 }
 
 #[track_caller]
 fn done(folder: &Path, arguments: &[&str]) -> String {
-    let Told { code, out, err } = own(folder, arguments);
+    let CommandOutput { code, out, err } = own(folder, arguments);
     assert_eq!(code, 0, "{arguments:?}\n{out}\n{err}");
     out
 }
@@ -87,7 +87,7 @@ fn commands_without_a_run_know_a_method_from_outside() {
     done(path, &["new", "new.toml", "--method", "damped-fedavg"]);
     done(path, &["check", "new.toml"]);
     // The binary of fedcast has no such method.
-    assert_eq!(tell(path, &["check", "base.toml"]).code, 3);
+    assert_eq!(run_fedcast(path, &["check", "base.toml"]).code, 3);
 }
 
 #[test]
@@ -109,8 +109,8 @@ fn cells_run_by_the_program_that_has_the_method() {
     let folder = folder();
     let path = folder.path();
     assert!(done(path, &["study", "a.study.toml", "-o", "study", "--plan"]).contains("damped"));
-    let told = done(path, &["study", "a.study.toml", "-o", "study", "-q"]);
-    assert!(told.contains("2 done"), "{told}");
+    let output = done(path, &["study", "a.study.toml", "-o", "study", "-q"]);
+    assert!(output.contains("2 done"), "{output}");
     // The planned work of a run needs its method.
     let cells = csv::Reader::from_path(path.join("study/cells.csv")).unwrap().into_records();
     let head = read(path.join("study/cells.csv"));

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::command::{Told, read, tell};
+use crate::command::{CommandOutput, read, run_fedcast};
 
 const STUDY: &str = r#"schema = 2
 study = "table-1"
@@ -67,8 +67,8 @@ fn folder(study: &str) -> tempfile::TempDir {
     folder
 }
 
-fn study(folder: &Path, more: &[&str]) -> Told {
-    tell(folder, &[&["study", "tables/table.study.toml", "-o", "out"], more].concat())
+fn study(folder: &Path, more: &[&str]) -> CommandOutput {
+    run_fedcast(folder, &[&["study", "tables/table.study.toml", "-o", "out"], more].concat())
 }
 
 /// Rows of a grid in `table.md`: cells between bars.
@@ -143,7 +143,7 @@ fn a_papers_table_has_published_and_measured_numbers() {
     // The directory needs none of the files that it was made from.
     fs::remove_dir_all(folder.join("files")).unwrap();
     fs::remove_dir_all(folder.join("tables")).unwrap();
-    let report = tell(folder, &["report", "out", "-o", "page.html"]);
+    let report = run_fedcast(folder, &["report", "out", "-o", "page.html"]);
     assert_eq!(report.code, 0, "{}", report.err);
     let page = read(folder.join("page.html"));
     let entry = |published: &str, cell: &str| format!("{published} / {} ± ", mean(folder, cell));
@@ -169,15 +169,15 @@ fn mistakes_in_cells_are_shown_before_anything_runs() {
     ] {
         assert!(STUDY.contains(from), "{from}");
         let folder = folder(&STUDY.replacen(from, to, 1));
-        let told = study(folder.path(), &[]);
-        assert_eq!(told.code, code, "{}", told.err);
-        assert!(told.err.contains(place) && told.err.contains(hint), "{to}: {}", told.err);
+        let output = study(folder.path(), &[]);
+        assert_eq!(output.code, code, "{}", output.err);
+        assert!(output.err.contains(place) && output.err.contains(hint), "{to}: {}", output.err);
         assert!(!folder.path().join("out").exists(), "{to}");
     }
     let folder = folder(STUDY);
-    let told = study(folder.path(), &["--plan", "--set", "federation.clients=4"]);
-    assert!(told.err.contains("a [[cell]] sets `federation.clients`"), "{}", told.err);
-    let told = tell(folder.path(), &["check", "tables/table.study.toml"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert!(told.out.starts_with("tables/table.study.toml: valid, "), "{}", told.out);
+    let output = study(folder.path(), &["--plan", "--set", "federation.clients=4"]);
+    assert!(output.err.contains("a [[cell]] sets `federation.clients`"), "{}", output.err);
+    let output = run_fedcast(folder.path(), &["check", "tables/table.study.toml"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.out.starts_with("tables/table.study.toml: valid, "), "{}", output.out);
 }

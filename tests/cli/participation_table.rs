@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::command::{read, tell, tiny_run};
+use crate::command::{read, run_fedcast, tiny_run};
 
 /// Rows by column.
 fn rows(path: &Path) -> Vec<BTreeMap<String, String>> {
@@ -35,8 +35,8 @@ const TROUBLE: &[&str] = &[
 #[test]
 fn sums_of_clients_are_those_of_rounds() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tiny_run(folder.path(), TROUBLE);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = tiny_run(folder.path(), TROUBLE);
+    assert_eq!(output.code, 0, "{}", output.err);
     let run = folder.path().join("run");
     let all = rows(&run.join("participation.csv"));
     let of_clients = |column: &str| -> BTreeMap<u64, u64> {
@@ -57,8 +57,9 @@ fn sums_of_clients_are_those_of_rounds() {
     let way = |row: &&BTreeMap<String, String>, way: &str| row["direction"] == way;
     for (column, direction) in [("bytes_down", "down"), ("bytes_up", "up")] {
         let all: u64 = all.iter().map(|row| number(row, column)).sum();
-        let told = bytes.iter().filter(|row| way(row, direction)).map(|row| number(row, "bytes"));
-        assert_eq!(all, told.sum::<u64>(), "{column}");
+        let charged =
+            bytes.iter().filter(|row| way(row, direction)).map(|row| number(row, "bytes"));
+        assert_eq!(all, charged.sum::<u64>(), "{column}");
     }
     let outcomes: Vec<&str> = all.iter().map(|row| row["outcome"].as_str()).collect();
     for outcome in ["aggregated", "late", "lost"] {
@@ -74,7 +75,7 @@ fn sums_of_clients_are_those_of_rounds() {
         let order = ["opened_s", "received_s", "trained_s", "arrived_s"].map(at);
         assert!(order.is_sorted(), "{row:?}");
     }
-    let replayed = tell(folder.path(), &["replay", "run", "-o", "again"]);
+    let replayed = run_fedcast(folder.path(), &["replay", "run", "-o", "again"]);
     assert_eq!(replayed.code, 0, "{}", replayed.err);
     let file = |of: &str| read(folder.path().join(of).join("participation.csv"));
     assert_eq!(file("run"), file("again"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::command::{read, tell, tiny, tiny_run};
+use crate::command::{read, run_fedcast, tiny, tiny_run};
 
 #[test]
 fn what_clients_hold_is_what_they_train_on() {
@@ -40,10 +40,12 @@ fn what_clients_hold_is_what_they_train_on() {
 
     let file = tiny();
     let plan = |more: &[&str]| {
-        let told =
-            tell(folder.path(), &[&["plan", file.to_str().unwrap(), "--partition"], more].concat());
-        assert_eq!(told.code, 0, "{}", told.err);
-        told.out
+        let output = run_fedcast(
+            folder.path(),
+            &[&["plan", file.to_str().unwrap(), "--partition"], more].concat(),
+        );
+        assert_eq!(output.code, 0, "{}", output.err);
+        output.out
     };
     let planned: Value = serde_json::from_str(&plan(&["--format", "json"])).unwrap();
     let planned = planned["holdings"].as_array().unwrap().iter();
@@ -60,6 +62,7 @@ fn what_clients_hold_is_what_they_train_on() {
     let table = plan(&[]);
     assert!(table.contains("3 clients with samples; 120 samples in total"), "{table}");
     let fresh = ["plan", file.to_str().unwrap(), "--partition", "--set"];
-    let fresh = tell(folder.path(), &[&fresh[..], &["participation.population=fresh"]].concat());
+    let fresh =
+        run_fedcast(folder.path(), &[&fresh[..], &["participation.population=fresh"]].concat());
     assert!(fresh.code == 2 || fresh.code == 3, "{}", fresh.err);
 }

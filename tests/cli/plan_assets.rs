@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::command::{tell, tiny, tiny_run};
+use crate::command::{run_fedcast, tiny, tiny_run};
 use crate::plan_bytes::{all, plan, sent_and_took};
 
 /// Frames of assets and the bytes down of a plan.
@@ -31,9 +31,9 @@ fn dummy_clients_of_one_client_share_its_assets() {
             let folder = tempfile::tempdir().unwrap();
             let (path, options) = (tiny(), ["--format", "json"]);
             let arguments = [&["plan", path.to_str().unwrap()], &options[..], &sets[..]].concat();
-            let told = tell(folder.path(), &arguments);
-            assert_eq!(told.code, 0, "{}", told.err);
-            let plan: Value = serde_json::from_str(&told.out).unwrap();
+            let output = run_fedcast(folder.path(), &arguments);
+            assert_eq!(output.code, 0, "{}", output.err);
+            let plan: Value = serde_json::from_str(&output.out).unwrap();
             assert_eq!(asset_frames(&plan).0, frames, "{count} dummy clients, {rule}");
             assert_eq!(tiny_run(folder.path(), &sets).code, 0);
             sent_and_took(folder.path(), &plan);
@@ -56,8 +56,8 @@ fn stsa_e_downloads_the_backbone_once_per_client() {
         assert_eq!((frames, exact_frames), (clients, clients), "{file}");
         assert!((down as f64 / exact_down as f64 - 1.0).abs() < 0.01, "{down} and {exact_down}");
         // Without a cache, once per client and task.
-        let anew = ["--set", "wire.asset_cache=none"];
-        assert_eq!(of("stsa-e", &anew).0, 10 * clients, "{file}");
+        let uncached = ["--set", "wire.asset_cache=none"];
+        assert_eq!(of("stsa-e", &uncached).0, 10 * clients, "{file}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::command::{read, tell, tiny, tiny_run};
+use crate::command::{read, run_fedcast, tiny, tiny_run};
 use serde_json::Value;
 
 pub fn plan(scenario: &str, more: &[&str]) -> Value {
@@ -11,9 +11,9 @@ pub fn plan(scenario: &str, more: &[&str]) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(scenario);
     let mut arguments = vec!["plan", path.to_str().unwrap(), "--format", "json"];
     arguments.extend(more);
-    let told = tell(folder.path(), &arguments);
-    assert_eq!(told.code, 0, "{}", told.err);
-    serde_json::from_str(&told.out).unwrap()
+    let output = run_fedcast(folder.path(), &arguments);
+    assert_eq!(output.code, 0, "{}", output.err);
+    serde_json::from_str(&output.out).unwrap()
 }
 
 pub fn all(plan: &Value, pointer: &str) -> Vec<u64> {
@@ -110,9 +110,9 @@ fn the_share_of_the_model_is_printed() {
     let folder = tempfile::tempdir().unwrap();
     let share = |scenario: &str| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(scenario);
-        let told = tell(folder.path(), &["plan", path.to_str().unwrap()]);
-        let line = told.out.lines().find(|line| line.starts_with("a download")).map(String::from);
-        line.unwrap_or_else(|| panic!("{}{}", told.out, told.err))
+        let output = run_fedcast(folder.path(), &["plan", path.to_str().unwrap()]);
+        let line = output.out.lines().find(|line| line.starts_with("a download")).map(String::from);
+        line.unwrap_or_else(|| panic!("{}{}", output.out, output.err))
     };
     let hepco = share("scenarios/hepco/cifar100.toml");
     assert!(hepco.contains("8,140,900 numbers, 9.5 % of the backbone"), "{hepco}");
@@ -134,9 +134,9 @@ fn fedhaf_on_cifar100() {
     assert_eq!(all(&planned, "/up/smallest/payload"), [both + 4; 10]);
     let assets = all(&planned, "/assets/largest/payload");
     assert_eq!((assets[0], &assets[1..]), (0, &[both; 9][..]));
-    let anew = plan(scenario, &["--set", "wire.asset_cache=none"]);
+    let uncached = plan(scenario, &["--set", "wire.asset_cache=none"]);
     let down = |plan: &Value| plan["total"]["down"].as_u64().unwrap();
-    assert!(down(&anew) > down(&planned), "{} {}", anew["total"], planned["total"]);
+    assert!(down(&uncached) > down(&planned), "{} {}", uncached["total"], planned["total"]);
 }
 
 /// Card of FedAvg, section 4.
@@ -239,8 +239,8 @@ fn sends_and_takes_what_was_planned(overrides: &[&str]) {
     assert_eq!(tiny_run(folder.path(), &sets).code, 0);
     let path = tiny();
     let arguments = [&["plan", path.to_str().unwrap(), "--format", "json"], &sets[..]].concat();
-    let told = tell(folder.path(), &arguments);
-    sent_and_took(folder.path(), &serde_json::from_str(&told.out).unwrap());
+    let output = run_fedcast(folder.path(), &arguments);
+    sent_and_took(folder.path(), &serde_json::from_str(&output.out).unwrap());
 }
 
 /// The run in `folder/run` sent and took what was planned.
@@ -296,9 +296,9 @@ client = { epochs = 1, batch_size = 8 }
     let folder = folder.path();
     std::fs::write(folder.join("a.toml"), SCENARIO).unwrap();
     let plan = || {
-        let told = tell(folder, &["plan", "a.toml", "--format", "json"]);
-        assert_eq!(told.code, 0, "{}", told.err);
-        (serde_json::from_str::<Value>(&told.out).unwrap(), told.err)
+        let output = run_fedcast(folder, &["plan", "a.toml", "--format", "json"]);
+        assert_eq!(output.code, 0, "{}", output.err);
+        (serde_json::from_str::<Value>(&output.out).unwrap(), output.err)
     };
     let (published, note) = plan();
     assert_eq!(published["samples"], 50_000);
@@ -309,13 +309,17 @@ client = { epochs = 1, batch_size = 8 }
     let (counted, note) = plan();
     assert_eq!((counted["samples"].as_u64(), note.contains("published")), (Some(85), false));
     assert_ne!(counted["total"], published["total"]);
-    let ran = tell(folder, &["run", "a.toml", "-q", "-o", "run"]);
+    let ran = run_fedcast(folder, &["run", "a.toml", "-q", "-o", "run"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     sent_and_took(folder, &counted);
     // What is stated is not looked at, and that is said.
     let stated = "data.nominal={classes=10, train=600, test=60}";
-    let told = tell(folder, &["plan", "a.toml", "--set", stated]);
-    assert!(told.err.contains("data.nominal (600 training samples in 10 classes)"), "{}", told.err);
+    let output = run_fedcast(folder, &["plan", "a.toml", "--set", stated]);
+    assert!(
+        output.err.contains("data.nominal (600 training samples in 10 classes)"),
+        "{}",
+        output.err
+    );
 }
 
 /// Payload in 2^20 bytes and frames that one client uploads in the statistics phases.
@@ -360,8 +364,8 @@ fn stsa_s_formulas_hold_in_a_run() {
         let tiny = tiny();
         let mut arguments = vec!["run", tiny.to_str().unwrap(), "-q"];
         arguments.extend(more);
-        let told = tell(folder.path(), &arguments);
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = run_fedcast(folder.path(), &arguments);
+        assert_eq!(output.code, 0, "{}", output.err);
         let summary: Value =
             serde_json::from_str(&read(folder.path().join(name).join("summary.json"))).unwrap();
         summary["bytes"]["up"]["delivered"]["payload"].as_u64().unwrap()

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::arms::{HEAD, STSA, run};
-use crate::command::{Told, read, tell, tiny};
+use crate::command::{CommandOutput, read, run_fedcast, tiny};
 use crate::documents::{faults, schema};
 
 const STUDY: &str = "schema = 2\nbase = \"tiny.toml\"\nreplicates = 2\n\
@@ -21,15 +21,15 @@ const CLIENT_TASKS: &str = "schema = 2\ndata = { source = \"digits\", subset = 2
 /// Holds what a command prints against the schema of a kind, and returns it.
 #[track_caller]
 fn fits(folder: &Path, kind: &str, arguments: &[&str]) -> Value {
-    printed(kind, &tell(folder, &[arguments, &["--format", "json"]].concat()))
+    printed(kind, &run_fedcast(folder, &[arguments, &["--format", "json"]].concat()))
 }
 
 /// Holds what a command has printed against the schema of a kind, and returns it.
 #[track_caller]
-pub fn printed(kind: &str, told: &Told) -> Value {
-    let text = if kind == "error" { &told.err } else { &told.out };
+pub fn printed(kind: &str, output: &CommandOutput) -> Value {
+    let text = if kind == "error" { &output.err } else { &output.out };
     let document: Value = serde_json::from_str(text)
-        .unwrap_or_else(|error| panic!("{kind}: {error}\n{text}\n{}", told.err));
+        .unwrap_or_else(|error| panic!("{kind}: {error}\n{text}\n{}", output.err));
     assert_eq!(document["format"], 1, "{kind}");
     assert_eq!(faults(&schema(kind), &document, kind), [""; 0]);
     document

@@ -88,21 +88,22 @@ fn works(mut words: Vec<String>, folder: &Path, line: &str) {
     if ["export", "invert"].contains(&words[0].as_str()) {
         // Next to the current run.
         let out = words.iter().position(|word| word == "-o").map(|flag| flag + 1);
-        let beside = |name: &str| folder.join(name).to_str().unwrap().to_owned();
-        out.into_iter().for_each(|out| words[out] = beside(&words[out]));
+        let inside = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+        out.into_iter().for_each(|out| words[out] = inside(&words[out]));
     }
     // The current run is complete.
     let expected = if words[0] == "resume" { 4 } else { 0 };
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let told = command::tell_of(command::fedcast(root(), &words).envs(settings(line).0));
-    assert_eq!(told.code, expected, "{line}\n{}", told.err);
+    let output = command::run_command(command::fedcast(root(), &words).envs(settings(line).0));
+    assert_eq!(output.code, expected, "{line}\n{}", output.err);
 }
 
 /// A command of a page that is none of fedcast: everything that it names is there.
 fn names_what_exists(page: &Page, line: &str) {
-    let told = words(line);
-    let settings = told.iter().take_while(|word| word.contains('=') && !word.starts_with('-'));
-    let call = &told[settings.count()..];
+    let call_words = words(line);
+    let settings =
+        call_words.iter().take_while(|word| word.contains('=') && !word.starts_with('-'));
+    let call = &call_words[settings.count()..];
     let known = match call[0].as_str() {
         "cargo" => cargo(&call[1..]),
         "python" => call.get(1).is_some_and(|script| root().join(script).is_file()),
@@ -164,7 +165,7 @@ fn every_command_works() {
     for (run, sets) in RUNS.iter().filter(|(name, _)| *name != "runs/slower") {
         let run = folder.path().join(run);
         let run = ["run", STUDY, "-q", "-o", run.to_str().unwrap()];
-        let made = command::tell(root(), &[&run, *sets].concat());
+        let made = command::run_fedcast(root(), &[&run, *sets].concat());
         assert_eq!(made.code, 0, "{}", made.err);
     }
     let (mut done, mut others) = (BTreeSet::new(), 0);
@@ -206,8 +207,8 @@ fn every_command_in_the_text_is_one() {
     }
     assert!(commands.len() >= 6, "{commands:?}");
     for command in commands {
-        let told = command::tell(root(), &[&command, "--help"]);
-        assert_eq!(told.code, 0, "there is no command `{command}`");
+        let output = command::run_fedcast(root(), &[&command, "--help"]);
+        assert_eq!(output.code, 0, "there is no command `{command}`");
     }
 }
 
@@ -241,15 +242,15 @@ fn every_scenario_that_is_printed_in_full_is_one() {
             let shipped = format!("\"{}/", root().join("scenarios").display());
             std::fs::write(&file, text.replace("\"../", &shipped)).unwrap();
             let file = file.to_str().unwrap();
-            let told = match text.contains("\nbase = ") || text.contains("\n[[cell]]") {
+            let output = match text.contains("\nbase = ") || text.contains("\n[[cell]]") {
                 true => {
                     let base = root().join("scenarios/studies/scale.toml");
                     std::fs::copy(base, folder.path().join("scale.toml")).unwrap();
-                    command::tell(root(), &["study", file, "--plan"])
+                    command::run_fedcast(root(), &["study", file, "--plan"])
                 }
-                false => command::tell(root(), &["plan", file]),
+                false => command::run_fedcast(root(), &["plan", file]),
             };
-            assert_eq!(told.code, 0, "{}: {}", page.name, told.err);
+            assert_eq!(output.code, 0, "{}: {}", page.name, output.err);
             printed += 1;
         }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use safetensors::SafeTensors;
 use serde_json::Value;
 
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 
 /// Class and numbers of every sample of a part: clouds that overlap, and more of the later classes.
 fn samples(first: usize, seed: u64) -> Vec<(usize, [f32; 4])> {
@@ -56,8 +56,8 @@ fn accuracies_of_a_drawn_order_are_those_of_the_exported_head() {
                 federation = { clients = 5, rounds = 3 }\n";
     write(folder, "{ sizes = [3, 1, 2], order = \"seeded\" }", more);
     for words in [&["run", "own.toml", "-q", "-o", "run"][..], &["export", "run", "-o", "m"]] {
-        let told = tell(folder, words);
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = run_fedcast(folder, words);
+        assert_eq!(output.code, 0, "{}", output.err);
     }
     let model = fs::read(folder.join("m")).unwrap();
     let (_, header) = SafeTensors::read_metadata(&model).unwrap();
@@ -111,11 +111,11 @@ fn a_client_that_holds_nothing_of_a_task_moves_nothing_in_it() {
         let rows: String = samples(8, 1).into_iter().enumerate().map(owner).collect();
         fs::write(folder.join("clients.csv"), format!("sample,client\n{rows}")).unwrap();
         let set = format!("federation.clients={clients}");
-        let told = tell(folder, &["run", "own.toml", "-q", "-o", name, "--set", &set]);
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = run_fedcast(folder, &["run", "own.toml", "-q", "-o", name, "--set", &set]);
+        assert_eq!(output.code, 0, "{}", output.err);
         let model = format!("{name}.safetensors");
-        let told = tell(folder, &["export", name, "--task", "1", "-o", &model]);
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = run_fedcast(folder, &["export", name, "--task", "1", "-o", &model]);
+        assert_eq!(output.code, 0, "{}", output.err);
         let model = fs::read(folder.join(model)).unwrap();
         [numbers(&model, "head/head.weight"), numbers(&model, "head/head.bias")]
     };

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::command::{read, tell, tiny_run};
+use crate::command::{read, run_fedcast, tiny_run};
 
 const TABLES: [&str; 8] = [
     "rounds.csv",
@@ -21,7 +21,7 @@ fn a_run_replays_to_the_same_tables_and_verifies_with_any_number_of_workers() {
     let run = tiny_run(folder.path(), &["--workers", "2"]);
     assert_eq!(run.code, 0, "{}", run.err);
 
-    let replayed = tell(folder.path(), &["replay", "run", "-o", "again"]);
+    let replayed = run_fedcast(folder.path(), &["replay", "run", "-o", "again"]);
     assert_eq!(replayed.code, 0, "{}", replayed.err);
     for table in TABLES {
         assert_eq!(
@@ -37,7 +37,8 @@ fn a_run_replays_to_the_same_tables_and_verifies_with_any_number_of_workers() {
     };
     assert_eq!(without_walls(&run.out), without_walls(&replayed.out));
 
-    let verified = tell(folder.path(), &["replay", "run", "--verify", "-q", "--workers", "1"]);
+    let verified =
+        run_fedcast(folder.path(), &["replay", "run", "--verify", "-q", "--workers", "1"]);
     assert_eq!(verified.code, 0, "{}", verified.err);
     let manifest: serde_json::Value =
         serde_json::from_str(&read(folder.path().join("run/manifest.json"))).unwrap();
@@ -52,7 +53,7 @@ fn a_run_replays_to_the_same_tables_and_verifies_with_any_number_of_workers() {
 fn the_effective_scenario_runs_to_the_same_digests() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(tiny_run(folder.path(), &["--seed", "3"]).code, 0);
-    let again = tell(
+    let again = run_fedcast(
         folder.path(),
         &["run", "run/scenario.effective.toml", "-q", "-o", "again", "--workers", "3"],
     );
@@ -68,7 +69,7 @@ fn the_effective_scenario_runs_to_the_same_digests() {
 }
 
 #[test]
-fn a_changed_journal_is_told_from_a_different_run() {
+fn a_changed_journal_is_distinguished_from_a_different_run() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(tiny_run(folder.path(), &[]).code, 0);
     let events = folder.path().join("run/events.jsonl");
@@ -76,14 +77,14 @@ fn a_changed_journal_is_told_from_a_different_run() {
 
     // A digit changed by hand breaks the seal.
     fs::write(&events, whole.replacen("\"samples\":", "\"samples\":1", 1)).unwrap();
-    let damaged = tell(folder.path(), &["replay", "run"]);
+    let damaged = run_fedcast(folder.path(), &["replay", "run"]);
     assert_eq!(damaged.code, 12, "{}", damaged.err);
     assert!(damaged.err.contains("damaged"), "{}", damaged.err);
 
     // A journal without its end is shown as far as it goes.
     let half: String = whole.lines().take(20).map(|line| format!("{line}\n")).collect();
     fs::write(&events, half).unwrap();
-    let cut = tell(folder.path(), &["replay", "run"]);
+    let cut = run_fedcast(folder.path(), &["replay", "run"]);
     assert_eq!(cut.code, 12, "{}", cut.err);
     assert!(cut.err.contains("after 20 entries"), "{}", cut.err);
     assert!(cut.out.contains("The run has not ended."), "{}", cut.out);
@@ -92,7 +93,7 @@ fn a_changed_journal_is_told_from_a_different_run() {
     fs::write(&events, &whole).unwrap();
     let scenario = folder.path().join("run/scenario.effective.toml");
     fs::write(&scenario, read(&scenario).replacen("run = 1", "run = 2", 1)).unwrap();
-    let other = tell(folder.path(), &["replay", "run", "--verify", "-q"]);
+    let other = run_fedcast(folder.path(), &["replay", "run", "--verify", "-q"]);
     assert_eq!(other.code, 10, "{}", other.err);
     assert!(other.err.contains("differs from the recorded one at entry 0"), "{}", other.err);
     assert!(other.err.contains("  - {\"seq\":0") && other.err.contains("  + {\"seq\":0"));
@@ -107,7 +108,7 @@ fn a_different_number_is_found_where_it_first_occurs() {
     let changed = text.replacen("\nlr = 0.001", "\nlr = 0.002", 1);
     assert_ne!(text, changed, "the scenario has a learning rate");
     fs::write(&scenario, changed).unwrap();
-    let other = tell(folder.path(), &["replay", "run", "--verify", "-q"]);
+    let other = run_fedcast(folder.path(), &["replay", "run", "--verify", "-q"]);
     assert_eq!(other.code, 10, "{}", other.err);
     let lines: Vec<&str> = other.err.lines().collect();
     let recorded = lines.iter().find(|line| line.starts_with("  - ")).unwrap();
@@ -128,16 +129,16 @@ fn tables_are_never_written_over_those_of_another_run_or_program() {
     let manifest = read(at("run/manifest.json")).replacen("\"run\": 1", "\"run\": 2", 1);
     fs::write(at("other/manifest.json"), manifest).unwrap();
     for (other, why) in [("other", "holds another run"), ("site", "is not of a run")] {
-        let told = tell(folder.path(), &["replay", "run", "-o", other]);
-        assert_eq!(told.code, 2, "{}", told.err);
-        assert!(told.err.contains(why), "{}", told.err);
+        let output = run_fedcast(folder.path(), &["replay", "run", "-o", other]);
+        assert_eq!(output.code, 2, "{}", output.err);
+        assert!(output.err.contains(why), "{}", output.err);
         assert_eq!(read(at(other).join("bytes.csv")), "mine");
     }
-    assert_eq!(tell(folder.path(), &["replay", "run", "-o", "run"]).code, 0);
+    assert_eq!(run_fedcast(folder.path(), &["replay", "run", "-o", "run"]).code, 0);
     let lock = fs::File::options().write(true).open(at("run/run.lock")).unwrap();
     lock.lock().unwrap();
-    let told = tell(folder.path(), &["replay", "run", "-o", "run"]);
-    assert_eq!(told.code, 2, "{}", told.err);
+    let output = run_fedcast(folder.path(), &["replay", "run", "-o", "run"]);
+    assert_eq!(output.code, 2, "{}", output.err);
 }
 
 /// Seconds of `rounds.csv` in these columns, round by round.
@@ -160,8 +161,8 @@ fn virtual_time_is_split_into_work_links_waiting_and_server() {
     let parts = ["duration_s", "work_s", "links_s", "waiting_s", "server_s"];
     let run = |sets: &[&str]| {
         let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();
-        let told = tiny_run(folder, &[&sets[..], &["--force"]].concat());
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = tiny_run(folder, &[&sets[..], &["--force"]].concat());
+        assert_eq!(output.code, 0, "{}", output.err);
         let rows = seconds(&read(folder.join("run/rounds.csv")), parts);
         for [whole, work, links, waiting, server] in &rows {
             assert!((work + links + waiting + server - whole).abs() < 1e-8, "{rows:?}");
@@ -173,7 +174,7 @@ fn virtual_time_is_split_into_work_links_waiting_and_server() {
         let all = ["work_s", "links_s", "waiting_s", "server_s"];
         let all = all.map(|part| number(&format!("/virtual_parts/{part}")));
         assert!((all.iter().sum::<f64>() - number("/virtual_s")).abs() < 1e-8, "{summary}");
-        (all, told.out)
+        (all, output.out)
     };
     let (fast, table) = run(&[]);
     assert!(table.contains("clients' work ") && table.contains(" s, server "), "{table}");
@@ -185,7 +186,7 @@ fn virtual_time_is_split_into_work_links_waiting_and_server() {
     let (late, _) = run(&["round={close=\"deadline\",deadline_s=0.3}", "time.server_slowness=0"]);
     assert!((late.iter().sum::<f64>() - 0.6).abs() < 1e-8 && late[2] > 0.05, "{late:?}");
     assert_eq!(late[3], 0.0);
-    let page = tell(folder, &["report", "run", "-o", "page.html"]);
+    let page = run_fedcast(folder, &["report", "run", "-o", "page.html"]);
     assert_eq!(page.code, 0, "{}", page.err);
     assert!(read(folder.join("page.html")).contains("Virtual time of rounds"));
 }

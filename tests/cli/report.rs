@@ -11,12 +11,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::arms::{HEAD, STSA, figure, run, two_methods};
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 
 /// The page of these folders.
 fn page(folder: &Path, arguments: &[&str]) -> String {
-    let told = tell(folder, &[&["report"], arguments, &["-o", "page.html"]].concat());
-    assert_eq!((told.code, told.out.as_str()), (0, "page.html\n"), "{}", told.err);
+    let output = run_fedcast(folder, &[&["report"], arguments, &["-o", "page.html"]].concat());
+    assert_eq!((output.code, output.out.as_str()), (0, "page.html\n"), "{}", output.err);
     read(folder.join("page.html"))
 }
 
@@ -215,8 +215,8 @@ fn a_single_run_and_one_that_failed_have_a_page_too() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     run(at, "a", HEAD, 1, &["--set", "name=\"<b>bold</b>\""]);
-    let told = tell(at, &["report", "a"]);
-    assert_eq!((told.code, told.out.as_str()), (0, "a-report.html\n"), "{}", told.err);
+    let output = run_fedcast(at, &["report", "a"]);
+    assert_eq!((output.code, output.out.as_str()), (0, "a-report.html\n"), "{}", output.err);
     let text = read(at.join("a-report.html"));
     is_well_formed(&text);
     assert!(text.contains("<h1>&lt;b&gt;bold&lt;/b&gt;</h1>"), "names are escaped");
@@ -260,15 +260,15 @@ fn a_study_says_what_is_plotted_and_what_is_compared() {
     cells.push_str("a lone one,,1,done,a-lone-one/seed-1,\n");
     cells.push_str("arm=three,three,1,failed,arm=three/seed-1,no data\n");
     fs::write(at.join("cells.csv"), cells).unwrap();
-    let told = tell(at, &["report", "."]);
-    assert_eq!((told.code, told.out.as_str()), (0, "./report.html\n"), "{}", told.err);
+    let output = run_fedcast(at, &["report", "."]);
+    assert_eq!((output.code, output.out.as_str()), (0, "./report.html\n"), "{}", output.err);
     let text = read(at.join("report.html"));
     is_well_formed(&text);
     assert!(text.contains("<h1>two &amp; two</h1>"));
     let differences = rows(table(&text, "Mean difference from the baseline"));
-    let told: Vec<(&str, &str)> =
+    let names: Vec<(&str, &str)> =
         differences.iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
-    assert_eq!(told, [("arm=one", "arm=two")]);
+    assert_eq!(names, [("arm=one", "arm=two")]);
     let ids: Vec<&str> = between(&text, "<figure id=\"", "\"");
     assert!(ids.contains(&"metric-bytes-up") && ids.contains(&"pareto-bytes-up-faa"), "{ids:?}");
     assert!(!ids.iter().any(|id| id.starts_with("curve") || *id == "metric-faa"), "{ids:?}");
@@ -293,9 +293,9 @@ fn what_cannot_be_shown_is_wrong_usage() {
         (vec!["a", "b", "--baseline", "method"], "write AXIS=VALUE"),
         (vec!["a", "-o", "b"], "is a folder"),
     ] {
-        let told = tell(at, &[&["report"], arguments.as_slice()].concat());
-        assert_eq!(told.code, 2, "{arguments:?} {}", told.err);
-        assert!(told.err.contains(must), "{arguments:?} {}", told.err);
+        let output = run_fedcast(at, &[&["report"], arguments.as_slice()].concat());
+        assert_eq!(output.code, 2, "{arguments:?} {}", output.err);
+        assert!(output.err.contains(must), "{arguments:?} {}", output.err);
     }
     assert!(!at.join("a-report.html").exists());
 }
@@ -376,8 +376,9 @@ fn inverted_images_are_next_to_their_originals_on_the_page() {
     run(folder, "runs/head", HEAD, 1, &[]);
     assert!(!page(folder, &["runs"]).contains("Images found in uploads"));
     let invert = ["invert", "runs/sums", "--prior", "pixels", "--steps", "7", "--images", "2"];
-    let told = tell(folder, &[&invert[..], &["--client", "1", "--format", "json"]].concat());
-    let found: Value = serde_json::from_str(&told.out).unwrap();
+    let output =
+        run_fedcast(folder, &[&invert[..], &["--client", "1", "--format", "json"]].concat());
+    let found: Value = serde_json::from_str(&output.out).unwrap();
     let text = page(folder, &["runs"]);
     is_well_formed(&text);
     let section = between(&text, "<h2 id=\"inversions\">", "</section>")[0];

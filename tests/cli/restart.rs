@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 
 const SCENARIO: &str = r#"
 schema = 2
@@ -23,12 +23,12 @@ downtime_s = 30
 "#;
 
 #[test]
-fn the_program_tells_and_verifies_restarts() {
+fn the_program_reports_and_verifies_restarts() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("restart.toml"), SCENARIO).unwrap();
-    let told = tell(folder.path(), &["run", "restart.toml", "-q", "-o", "run"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert!(told.out.contains("server      2 restarts"), "{}", told.out);
+    let output = run_fedcast(folder.path(), &["run", "restart.toml", "-q", "-o", "run"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.out.contains("server      2 restarts"), "{}", output.out);
     let summary = read(folder.path().join("run/summary.json"));
     let summary: Value = serde_json::from_str(&summary).unwrap();
     assert_eq!(summary["restarts"], 2);
@@ -37,14 +37,14 @@ fn the_program_tells_and_verifies_restarts() {
     let aggregated = rows[0].iter().position(|name| *name == "aggregated").unwrap();
     let aggregated: Vec<&str> = rows[1..].iter().map(|row| row[aggregated]).collect();
     assert_eq!(aggregated, ["4", "0", "4", "0", "4", "4"]);
-    let replayed = tell(folder.path(), &["replay", "run", "--verify", "-q"]);
+    let replayed = run_fedcast(folder.path(), &["replay", "run", "--verify", "-q"]);
     assert_eq!(replayed.code, 0, "{}{}", replayed.out, replayed.err);
     // On slower links other updates are lost with the round, which learns nothing all the same; a round that is
     // over before the server is lost learns.
     let slower = ["replay", "run", "--set", "links.up_mb_per_s=0.001"];
-    let slower = tell(folder.path(), &slower);
+    let slower = run_fedcast(folder.path(), &slower);
     assert_eq!(slower.code, 0, "{}{}", slower.out, slower.err);
     let faster = ["replay", "run", "--set", "links.preset=ideal", "--set", "time.preset=ideal"];
-    let faster = tell(folder.path(), &faster);
+    let faster = run_fedcast(folder.path(), &faster);
     assert!(faster.code != 0 && faster.err.contains("other updates"), "{}", faster.err);
 }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::command::{read, tell, tiny};
+use crate::command::{read, run_fedcast, tiny};
 
 #[test]
 fn the_document_of_a_run_is_its_summary_with_place_and_hash() {
@@ -11,14 +11,14 @@ fn the_document_of_a_run_is_its_summary_with_place_and_hash() {
     let folder = folder.path();
     let scenario = tiny();
     let command = ["run", scenario.to_str().unwrap(), "-q", "-o", "out/run", "--format", "json"];
-    let run = tell(folder, &command);
+    let run = run_fedcast(folder, &command);
     // The run is complete: nothing is computed again.
-    let resumed = tell(folder, &[&command[..], &["--resume"]].concat());
+    let resumed = run_fedcast(folder, &[&command[..], &["--resume"]].concat());
     let manifest: Value =
         serde_json::from_str(&read(folder.join("out/run/manifest.json"))).unwrap();
-    for told in [run, resumed] {
-        assert_eq!(told.code, 0, "{}", told.err);
-        let mut document: Value = serde_json::from_str(&told.out).unwrap();
+    for output in [run, resumed] {
+        assert_eq!(output.code, 0, "{}", output.err);
+        let mut document: Value = serde_json::from_str(&output.out).unwrap();
         let entries = document.as_object_mut().unwrap();
         assert_eq!(entries.remove("directory"), Some("out/run".into()));
         assert_eq!(entries.remove("hash").as_ref(), Some(&manifest["scenario"]["hash"]));

@@ -7,21 +7,21 @@ use fedcast::experiment::RunDirectory;
 use serde_json::Value;
 
 use crate::arms::{HEAD, STSA, figure, run};
-use crate::command::{Told, fedcast, read, tell, tiny};
+use crate::command::{CommandOutput, fedcast, read, run_fedcast, tiny};
 
-fn runs(folder: &Path, arguments: &[&str]) -> Told {
-    tell(folder, &[&["runs"], arguments].concat())
+fn runs(folder: &Path, arguments: &[&str]) -> CommandOutput {
+    run_fedcast(folder, &[&["runs"], arguments].concat())
 }
 
 fn list(folder: &Path, arguments: &[&str]) -> Vec<Value> {
-    let told = runs(folder, &[&["ls"], arguments, &["--format", "json"]].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
-    rows(&told)
+    let output = runs(folder, &[&["ls"], arguments, &["--format", "json"]].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
+    rows(&output)
 }
 
 /// The runs in a list.
-fn rows(told: &Told) -> Vec<Value> {
-    let document: Value = serde_json::from_str(&told.out).unwrap();
+fn rows(output: &CommandOutput) -> Vec<Value> {
+    let document: Value = serde_json::from_str(&output.out).unwrap();
     document["runs"].as_array().unwrap().clone()
 }
 
@@ -57,8 +57,12 @@ fn runs_are_listed_with_what_their_files_say() {
     assert_eq!(list(at, &["--status", "failed"]).len(), 0);
     assert_eq!(words(&list(at, &["runs/deep"]), "path"), ["runs/deep/a"]);
 
-    let told = runs(at, &["ls"]);
-    assert!(told.out.contains("deep/a") && told.out.contains("2 runs in runs"), "{}", told.out);
+    let output = runs(at, &["ls"]);
+    assert!(
+        output.out.contains("deep/a") && output.out.contains("2 runs in runs"),
+        "{}",
+        output.out
+    );
     let wrong = runs(at, &["ls", "--status", "dead"]);
     assert_eq!(wrong.code, 2);
     assert!(wrong.err.contains("running, killed, done"), "{}", wrong.err);
@@ -75,34 +79,38 @@ fn runs_of_another_format_are_left_out_with_a_line() {
     let manifest = at.join("runs/old/manifest.json");
     let old = read(&manifest).replace("\"format\": 2", "\"format\": 1");
     fs::write(&manifest, old).unwrap();
-    let told = runs(at, &["ls", "--format", "json"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    let rows = rows(&told);
+    let output = runs(at, &["ls", "--format", "json"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let rows = rows(&output);
     assert_eq!(words(&rows, "path"), ["runs/new"]);
     let line = "left out: runs/old: run directory of format 1, expected format 2";
-    assert!(told.err.contains(line), "{}", told.err);
+    assert!(output.err.contains(line), "{}", output.err);
 
     run(at, "runs/newer", HEAD, 3, &[]);
-    let told = tell(at, &["report", "runs", "-o", "page.html"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert!(told.err.contains(line), "{}", told.err);
+    let output = run_fedcast(at, &["report", "runs", "-o", "page.html"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.err.contains(line), "{}", output.err);
     let page = read(at.join("page.html"));
     assert!(page.contains("runs/old: run directory of format 1") && !page.contains("help: "));
-    let told = tell(at, &["compare", "runs", "runs/new"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    assert!(told.err.contains(line), "{}", told.err);
-    let told = tell(at, &["compare", "runs/old", "runs/new"]);
-    assert_eq!(told.code, 2, "no other run in the folder: {}", told.err);
-    assert!(told.err.contains("run the scenario again"), "{}", told.err);
+    let output = run_fedcast(at, &["compare", "runs", "runs/new"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.err.contains(line), "{}", output.err);
+    let output = run_fedcast(at, &["compare", "runs/old", "runs/new"]);
+    assert_eq!(output.code, 2, "no other run in the folder: {}", output.err);
+    assert!(output.err.contains("run the scenario again"), "{}", output.err);
 
-    let told = runs(at, &["rm", "runs/old"]);
-    assert!(told.err.contains("runs/old  run directory of format 1, written by"), "{}", told.err);
+    let output = runs(at, &["rm", "runs/old"]);
+    assert!(
+        output.err.contains("runs/old  run directory of format 1, written by"),
+        "{}",
+        output.err
+    );
     assert_eq!(runs(at, &["rm", "runs/old", "--yes"]).code, 0);
     assert!(!at.join("runs/old").exists());
 }
 
 #[test]
-fn a_killed_run_is_told_from_one_that_goes_on() {
+fn a_killed_run_is_distinguished_from_a_live_one() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     run(at, "a", HEAD, 1, &[]);
@@ -122,9 +130,9 @@ fn a_killed_run_is_told_from_one_that_goes_on() {
     let held = RunDirectory::reopen(&at.join("a")).unwrap();
     assert_eq!(words(&list(at, &["."]), "status"), ["running"]);
     assert_eq!(words(&list(at, &[".", "--status", "running"]), "path"), ["./a"]);
-    let told = runs(at, &["rm", "a", "--yes"]);
-    assert_eq!(told.code, 2, "{}", told.err);
-    assert!(told.err.contains("is being written"), "{}", told.err);
+    let output = runs(at, &["rm", "a", "--yes"]);
+    assert_eq!(output.code, 2, "{}", output.err);
+    assert!(output.err.contains("is being written"), "{}", output.err);
     assert!(manifest.exists() && at.join("a/events.jsonl").exists());
     drop(held);
     assert_eq!(runs(at, &["rm", "a", "--yes"]).code, 0);
@@ -138,12 +146,12 @@ fn removing_asks_and_leaves_foreign_files() {
     run(at, "a", HEAD, 1, &[]);
     run(at, "b", HEAD, 2, &[]);
     fs::write(at.join("b/notes.md"), "mine").unwrap();
-    let told = runs(at, &["rm", "a", "b"]);
-    assert_eq!(told.code, 2, "nobody answers here");
+    let output = runs(at, &["rm", "a", "b"]);
+    assert_eq!(output.code, 2, "nobody answers here");
     assert!(
-        told.err.contains("--yes") && told.err.contains("fedavg, seed 1, done"),
+        output.err.contains("--yes") && output.err.contains("fedavg, seed 1, done"),
         "{}",
-        told.err
+        output.err
     );
     assert_eq!(list(at, &["."]).len(), 2);
 
@@ -151,12 +159,12 @@ fn removing_asks_and_leaves_foreign_files() {
     assert_eq!(runs(at, &["rm", "a", "nowhere", "--yes"]).code, 2);
     assert_eq!(list(at, &["."]).len(), 2);
 
-    let told = runs(at, &["rm", "a", "b", "--yes"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = runs(at, &["rm", "a", "b", "--yes"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     assert!(
-        told.out.contains("removed b; files that do not belong to a run are kept"),
+        output.out.contains("removed b; files that do not belong to a run are kept"),
         "{}",
-        told.out
+        output.out
     );
     assert!(!at.join("a").exists());
     let left: Vec<_> =
@@ -174,8 +182,8 @@ fn running_runs_are_followed_until_they_end() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     run(at, "runs/over", HEAD, 1, &[]);
-    let told = runs(at, &["--follow"]);
-    assert_eq!((told.code, told.out.as_str()), (0, "no run at or below runs is running\n"));
+    let output = runs(at, &["--follow"]);
+    assert_eq!((output.code, output.out.as_str()), (0, "no run at or below runs is running\n"));
 
     let tiny = tiny();
     let long = ["--set", "federation.rounds=2000", "--set", HEAD];

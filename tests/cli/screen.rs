@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::arms::{HEAD, STSA, run};
-use crate::command::{fedcast, read, tell_of, tiny};
+use crate::command::{fedcast, read, run_command, tiny};
 
 /// The repository.
 fn root() -> &'static Path {
@@ -135,14 +135,14 @@ fn a_run_for_80_columns_has_its_lines() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, tiny) = (folder.path(), tiny());
     let tiny = tiny.to_str().unwrap();
-    let told = |out: &str, more: &[&str]| {
+    let run = |out: &str, more: &[&str]| {
         let words = [&["run", tiny, "--workers", "1", "-o", out], more].concat();
-        let told = tell_of(fedcast(folder, &words).env("COLUMNS", "80"));
-        assert_eq!(told.code, 0, "{}", told.err);
-        assert!(told.out.lines().all(|line| line.chars().count() <= 80), "{}", told.out);
-        (without_wall_times(&told.out), told.err)
+        let output = run_command(fedcast(folder, &words).env("COLUMNS", "80"));
+        assert_eq!(output.code, 0, "{}", output.err);
+        assert!(output.out.lines().all(|line| line.chars().count() <= 80), "{}", output.out);
+        (without_wall_times(&output.out), output.err)
     };
-    let (out, err) = told("runs/tiny", &[]);
+    let (out, err) = run("runs/tiny", &[]);
     insta::assert_snapshot!("run_for_80_columns", out);
     insta::assert_snapshot!("progress_for_80_columns", err);
     let faulty = [
@@ -159,7 +159,7 @@ fn a_run_for_80_columns_has_its_lines() {
         "--set",
         "federation.rounds=2",
     ];
-    let (out, err) = told("runs/faulty", &faulty);
+    let (out, err) = run("runs/faulty", &faulty);
     insta::assert_snapshot!("run_with_losses_for_80_columns", out);
     insta::assert_snapshot!("progress_with_losses_for_80_columns", err);
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 use fedcast::data::{Dataset, FreshClients, Tokeniser};
 use fedcast::experiment::assemble::{curriculum, rules};
 use fedcast::federation::participation::cohort;
@@ -42,8 +42,8 @@ fn run(folder: &Path, name: &str, sets: &[&str]) -> Value {
     std::fs::write(folder.join("scenario.toml"), SCENARIO).unwrap();
     let mut arguments = vec!["run", "scenario.toml", "-q", "-o", name];
     arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
-    let told = tell(folder, &arguments);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &arguments);
+    assert_eq!(output.code, 0, "{}", output.err);
     serde_json::from_str(&read(folder.join(name).join("summary.json"))).unwrap()
 }
 
@@ -138,8 +138,8 @@ fn a_tail_in_the_counts_alone_reaches_only_the_server() {
 fn a_run_sends_what_was_planned() {
     let folder = tempfile::tempdir().unwrap();
     let summary = run(folder.path(), "run", &[]);
-    let told = tell(folder.path(), &["plan", "scenario.toml", "--format", "json"]);
-    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    let output = run_fedcast(folder.path(), &["plan", "scenario.toml", "--format", "json"]);
+    let plan: Value = serde_json::from_str(&output.out).unwrap();
     for way in ["down", "up"] {
         assert_eq!(summary["bytes"][way]["delivered"]["bytes"], plan["total"][way], "{way}");
     }

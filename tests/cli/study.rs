@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::command::{Told, fedcast, read, tell};
+use crate::command::{CommandOutput, fedcast, read, run_fedcast};
 
 const BASE: &str = r#"schema = 2
 data = { source = "digits", subset = 12 }
@@ -44,15 +44,15 @@ fn folder(study: &str) -> tempfile::TempDir {
     folder
 }
 
-fn study(folder: &Path, more: &[&str]) -> Told {
-    tell(folder, &[&["study", "a.study.toml"], more].concat())
+fn study(folder: &Path, more: &[&str]) -> CommandOutput {
+    run_fedcast(folder, &[&["study", "a.study.toml"], more].concat())
 }
 
 #[track_caller]
-fn runs(folder: &Path, more: &[&str]) -> Told {
-    let told = study(folder, more);
-    assert_eq!(told.code, 0, "{}\n{}", told.out, told.err);
-    told
+fn runs(folder: &Path, more: &[&str]) -> CommandOutput {
+    let output = study(folder, more);
+    assert_eq!(output.code, 0, "{}\n{}", output.out, output.err);
+    output
 }
 
 /// A CSV file, without the columns that are of a machine.
@@ -86,10 +86,10 @@ fn same_tables(one: &Path, other: &Path) {
 fn a_study_runs_and_neither_jobs_nor_order_nor_shards_change_its_tables() {
     let folder = folder(STUDY);
     let folder = folder.path();
-    let told = runs(folder, &["-o", "whole", "--jobs", "2"]);
-    assert!(told.err.contains("8 of 8 runs left, 2 at a time"), "{}", told.err);
-    assert!(told.err.contains("[8/8] "), "{}", told.err);
-    assert!(told.out.contains("8 done"), "{}", told.out);
+    let output = runs(folder, &["-o", "whole", "--jobs", "2"]);
+    assert!(output.err.contains("8 of 8 runs left, 2 at a time"), "{}", output.err);
+    assert!(output.err.contains("[8/8] "), "{}", output.err);
+    assert!(output.out.contains("8 done"), "{}", output.out);
     let cells = rows(folder.join("whole/cells.csv"));
     assert_eq!(column(&cells, "clients"), ["2", "2", "2", "2", "3", "3", "3", "3"]);
     assert_eq!(
@@ -104,11 +104,11 @@ fn a_study_runs_and_neither_jobs_nor_order_nor_shards_change_its_tables() {
     }
 
     // Its columns are explained: those of axes, metrics and kinds by what they are.
-    let told = tell(
+    let output = run_fedcast(
         folder,
         &["columns", "cells", "table", "paired", "study/rounds.csv", "--format", "json"],
     );
-    let files: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    let files: serde_json::Value = serde_json::from_str(&output.out).unwrap();
     for file in files["files"].as_array().unwrap() {
         let name = file["name"].as_str().unwrap().strip_prefix("study/").unwrap();
         let head = rows(folder.join("whole").join(name)).remove(0);
@@ -120,7 +120,7 @@ fn a_study_runs_and_neither_jobs_nor_order_nor_shards_change_its_tables() {
     }
 
     // A cell is the run that `fedcast run` makes of it.
-    let by_hand = tell(
+    let by_hand = run_fedcast(
         folder,
         &[
             "run",
@@ -259,8 +259,8 @@ fn a_study_that_was_killed_with_its_children_goes_on_to_the_same_tables() {
 
     let status = runs(folder, &["-o", "killed", "--status"]);
     assert!(status.out.contains("unfinished"), "{}", status.out);
-    let told = runs(folder, &["-o", "killed"]);
-    assert!(told.out.contains("4 done"), "{}", told.out);
+    let output = runs(folder, &["-o", "killed"]);
+    assert!(output.out.contains("4 done"), "{}", output.out);
     runs(folder, &["-o", "whole", "-q"]);
     same_tables(&folder.join("killed"), &folder.join("whole"));
 }
@@ -292,15 +292,15 @@ fn a_limit_of_wall_time_ends_a_study_resumable() {
     let text =
         STUDY.replace("replicates = 2", "replicates = 1\nset = { federation.rounds = 1000 }");
     let folder = folder(&text.replace("jobs = 2", "jobs = 1\nlimit = { wall = \"1s\" }"));
-    let told = study(folder.path(), &["-o", "a"]);
-    assert_eq!(told.code, 130, "{}", told.err);
-    assert!(told.err.contains("stopped at the limit of wall time; continue with: fedcast study"));
-    assert!(told.out.contains("waiting"), "{}", told.out);
+    let output = study(folder.path(), &["-o", "a"]);
+    assert_eq!(output.code, 130, "{}", output.err);
+    assert!(output.err.contains("stopped at the limit of wall time; continue with: fedcast study"));
+    assert!(output.out.contains("waiting"), "{}", output.out);
 
     let folder = self::folder(&STUDY.replace("jobs = 2", "limit = { disk = \"1kB\" }"));
-    let told = study(folder.path(), &["-o", "a"]);
-    assert_eq!(told.code, 130, "{}", told.err);
-    assert!(told.err.contains("stopped at the limit of disk"), "{}", told.err);
+    let output = study(folder.path(), &["-o", "a"]);
+    assert_eq!(output.code, 130, "{}", output.err);
+    assert!(output.err.contains("stopped at the limit of disk"), "{}", output.err);
 }
 
 #[test]
@@ -345,7 +345,7 @@ clients = { key = "federation.clients", values = [2, 60, 3] }
 
 /// Every run lacks one file: its error is told once, in place of a line per run.
 #[test]
-fn an_error_of_all_runs_is_told_once() {
+fn an_error_of_all_runs_is_printed_once() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let shape = "{ image = 8, patch = 4, channels = 1, dim = 12, depth = 1, heads = 3, mlp = 20 }";
@@ -359,22 +359,22 @@ fn an_error_of_all_runs_is_told_once() {
     let text = "schema = 2\nbase = \"base.toml\"\nreplicates = 2\n\
                 [axes.clients]\nkey = \"federation.clients\"\nvalues = [2, 3]\n";
     fs::write(folder.join("a.study.toml"), text).unwrap();
-    let told = study(folder, &["-q"]);
-    assert_eq!(told.code, 5, "{}", told.err);
+    let output = study(folder, &["-q"]);
+    assert_eq!(output.code, 5, "{}", output.err);
     let line = "failed: clients=2, seed 1, and 3 more: hf:nobody/nothing has not been fetched";
-    assert!(told.out.contains(line), "{}", told.out);
-    assert_eq!(told.out.matches("help: fetch it").count(), 1, "{}", told.out);
-    assert!(told.out.contains("4 failed"), "{}", told.out);
+    assert!(output.out.contains(line), "{}", output.out);
+    assert_eq!(output.out.matches("help: fetch it").count(), 1, "{}", output.out);
+    assert!(output.out.contains("4 failed"), "{}", output.out);
 }
 
 #[test]
-fn a_cell_that_fails_is_5_and_told_while_the_others_are_done() {
+fn a_cell_that_fails_is_5_and_reported_while_others_finish() {
     let folder = folder(FAILING);
     let folder = folder.path();
-    let told = study(folder, &["-o", "a"]);
-    assert_eq!(told.code, 5, "{}\n{}", told.out, told.err);
-    assert!(told.err.contains("clients=60 seed 1 failed: "), "{}", told.err);
-    assert!(told.out.contains("2 done, 1 failed"), "{}", told.out);
+    let output = study(folder, &["-o", "a"]);
+    assert_eq!(output.code, 5, "{}\n{}", output.out, output.err);
+    assert!(output.err.contains("clients=60 seed 1 failed: "), "{}", output.err);
+    assert!(output.out.contains("2 done, 1 failed"), "{}", output.out);
     let cells = rows(folder.join("a/cells.csv"));
     assert_eq!(column(&cells, "status"), ["done", "failed", "done"]);
     let errors = column(&cells, "error");
@@ -398,8 +398,8 @@ fn a_cell_that_fails_is_5_and_told_while_the_others_are_done() {
     fs::write(path.join("manifest.json"), manifest).unwrap();
     let failure = format!("{{\"hash\": \"{hash}\", \"exit\": null, \"error\": \"killed\"}}");
     fs::write(folder.join("a/clients=2/seed-1.failed.json"), failure).unwrap();
-    let told = study(folder, &["-o", "a", "--status"]);
-    assert!(told.out.contains("failed: clients=2, seed 1: killed"), "{}", told.out);
+    let output = study(folder, &["-o", "a", "--status"]);
+    assert!(output.out.contains("failed: clients=2, seed 1: killed"), "{}", output.out);
     study(folder, &["-o", "a", "--retry-failed", "-q"]);
     let after = rows(folder.join("a/cells.csv"));
     assert_eq!(column(&after, "status"), ["done", "failed", "done"]);
@@ -407,50 +407,50 @@ fn a_cell_that_fails_is_5_and_told_while_the_others_are_done() {
 }
 
 #[test]
-fn a_cell_that_learnt_nothing_failed_and_begins_anew_when_it_is_tried_again() {
+fn a_cell_that_trained_nothing_failed_and_restarts_on_retry() {
     let text = STUDY.replace("replicates = 2", "replicates = 1").replace("[2, 3]", "[2]").replace(
         "long = { client.epochs = 3 }",
         "long = { faults = [{ kind = \"crash\", rate = 1.0 }] }",
     );
     let folder = folder(&text);
     let folder = folder.path();
-    let told = study(folder, &["-o", "a"]);
-    assert_eq!(told.code, 5, "{}\n{}", told.out, told.err);
+    let output = study(folder, &["-o", "a"]);
+    assert_eq!(output.code, 5, "{}\n{}", output.out, output.err);
     let manifest = folder.join("a/clients=2,method=long/seed-1/manifest.json");
     assert!(read(manifest.clone()).contains("\"done\""), "the run itself came to its end");
-    let failed = |told: &Told| {
-        assert!(told.out.contains("seed 1: no update was ever aggregated"), "{}", told.out);
+    let failed = |output: &CommandOutput| {
+        assert!(output.out.contains("seed 1: no update was ever aggregated"), "{}", output.out);
         let cells = rows(folder.join("a/cells.csv"));
         assert_eq!(column(&cells, "status"), ["done", "failed"]);
         assert_eq!(column(&cells, "faa")[1], "", "nobody trained it");
         assert!(column(&cells, "error")[1].starts_with("no update was ever"), "{cells:?}");
         assert_eq!(read(folder.join("a/paired.csv")).lines().count(), 1, "no pair");
     };
-    failed(&told);
+    failed(&output);
     // Without the file next to it, too: its parent may have been killed before it wrote one.
     fs::remove_file(folder.join("a/clients=2,method=long/seed-1.failed.json")).unwrap();
-    let told = study(folder, &["-o", "a"]);
-    assert_eq!(told.code, 5, "{}", told.err);
-    assert!(told.err.contains("none of 2 runs"), "{}", told.err);
-    failed(&told);
+    let output = study(folder, &["-o", "a"]);
+    assert_eq!(output.code, 5, "{}", output.err);
+    assert!(output.err.contains("none of 2 runs"), "{}", output.err);
+    failed(&output);
     let before = fs::metadata(&manifest).unwrap().modified().unwrap();
-    let told = study(folder, &["-o", "a", "--retry-failed"]);
-    assert_eq!(told.code, 5, "{}", told.err);
-    assert!(told.err.contains("1 of 2 runs left"), "{}", told.err);
+    let output = study(folder, &["-o", "a", "--retry-failed"]);
+    assert_eq!(output.code, 5, "{}", output.err);
+    assert!(output.err.contains("1 of 2 runs left"), "{}", output.err);
     assert!(fs::metadata(&manifest).unwrap().modified().unwrap() > before, "it ran once more");
-    failed(&told);
+    failed(&output);
 }
 
 #[test]
 fn the_directory_of_a_run_is_refused_before_anything_is_written() {
     let folder = folder(STUDY);
     let folder = folder.path();
-    assert_eq!(tell(folder, &["run", "base.toml", "-q", "-o", "run"]).code, 0);
+    assert_eq!(run_fedcast(folder, &["run", "base.toml", "-q", "-o", "run"]).code, 0);
     let before = read(folder.join("run/rounds.csv"));
     for more in [&[][..], &["--status"]] {
-        let told = study(folder, &[&["-o", "run"], more].concat());
-        assert_eq!(told.code, 2, "{}", told.err);
-        assert!(told.err.contains("is a run directory"), "{}", told.err);
+        let output = study(folder, &[&["-o", "run"], more].concat());
+        assert_eq!(output.code, 2, "{}", output.err);
+        assert!(output.err.contains("is a run directory"), "{}", output.err);
     }
     assert_eq!(read(folder.join("run/rounds.csv")), before);
     assert!(!folder.join("run/cells.csv").exists() && !folder.join("run/study.lock").exists());
@@ -461,11 +461,11 @@ fn on_error_stop_begins_no_more() {
     let text = FAILING.replace("[2, 60, 3]", "[60, 2, 3]");
     let text = text + "[run]\non_error = \"stop\"\norder = \"as-written\"\njobs = 1\n";
     let folder = folder(&text);
-    let told = study(folder.path(), &["-o", "a"]);
-    assert_eq!(told.code, 5, "{}", told.err);
-    assert!(told.err.contains("stopped at the first failure"), "{}", told.err);
+    let output = study(folder.path(), &["-o", "a"]);
+    assert_eq!(output.code, 5, "{}", output.err);
+    assert!(output.err.contains("stopped at the first failure"), "{}", output.err);
     let again = "continue with: fedcast study a.study.toml -o a --retry-failed\n";
-    assert!(told.err.contains(again), "{}", told.err);
+    assert!(output.err.contains(again), "{}", output.err);
     let cells = rows(folder.path().join("a/cells.csv"));
     assert_eq!(column(&cells, "status"), ["failed", "waiting", "waiting"]);
 }
@@ -475,28 +475,28 @@ fn a_plan_and_a_status_run_nothing_and_a_changed_study_is_refused() {
     let text = STUDY.replace("[compare]", "[[exclude]]\nclients = 3\nmethod = \"long\"\n\n[[extra]]\nlabel = \"all & more\"\nset = { federation.clients = 4 }\n\n[compare]");
     let folder = folder(&text);
     let folder = folder.path();
-    let told = runs(folder, &["--plan"]);
-    assert!(told.out.contains("unknown until a cell has run"), "{}", told.out);
+    let output = runs(folder, &["--plan"]);
+    assert!(output.out.contains("unknown until a cell has run"), "{}", output.out);
     assert!(!folder.join("studies").exists(), "nothing is written");
-    let told = runs(folder, &["--plan", "--format", "json"]);
-    let plan: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    let output = runs(folder, &["--plan", "--format", "json"]);
+    let plan: serde_json::Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(plan["cells"].as_array().unwrap().len(), 8, "2 x 2 - 1 + 1, twice");
     assert_eq!(plan["cells"][7]["label"], "all & more");
     let planned = plan["cells"][6]["total"]["up"].clone();
 
-    let told = runs(folder, &["-q", "--only", "label=all & more,seed=1", "--format", "json"]);
-    let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
-    assert_eq!(told["runs"]["done"], 1);
-    assert_eq!(told["cells"][0]["metrics"]["bytes_up"].as_f64(), planned.as_f64());
+    let output = runs(folder, &["-q", "--only", "label=all & more,seed=1", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&output.out).unwrap();
+    assert_eq!(document["runs"]["done"], 1);
+    assert_eq!(document["cells"][0]["metrics"]["bytes_up"].as_f64(), planned.as_f64());
     assert!(folder.join("studies/a/all---more/seed-1/manifest.json").exists());
-    let told = runs(folder, &["--plan"]);
-    assert!(told.out.contains("estimated from finished cells"), "{}", told.out);
+    let output = runs(folder, &["--plan"]);
+    assert!(output.out.contains("estimated from finished cells"), "{}", output.out);
 
     fs::write(folder.join("a.study.toml"), text.replace("clients = 4", "clients = 5")).unwrap();
-    let told = study(folder, &["-q"]);
-    assert_eq!(told.code, 2, "{}", told.err);
-    assert!(told.err.contains("holds a run of another scenario"), "{}", told.err);
-    assert!(told.err.contains("choose another -o, or remove that folder"), "{}", told.err);
+    let output = study(folder, &["-q"]);
+    assert_eq!(output.code, 2, "{}", output.err);
+    assert!(output.err.contains("holds a run of another scenario"), "{}", output.err);
+    assert!(output.err.contains("choose another -o, or remove that folder"), "{}", output.err);
 }
 
 #[test]
@@ -507,13 +507,13 @@ fn a_cell_that_another_process_holds_is_left_alone() {
     fs::create_dir_all(lock.parent().unwrap()).unwrap();
     let lock = fs::File::create(lock).unwrap();
     lock.lock().unwrap();
-    let told = study(folder, &["-o", "a", "--only", "clients=2,method=fedavg"]);
-    assert_eq!(told.code, 4, "not all are done: {}", told.err);
-    assert!(told.err.contains("another process still runs 1 of these runs"), "{}", told.err);
-    assert!(told.out.contains("1 done, 1 running"), "{}\n{}", told.out, told.err);
+    let output = study(folder, &["-o", "a", "--only", "clients=2,method=fedavg"]);
+    assert_eq!(output.code, 4, "not all are done: {}", output.err);
+    assert!(output.err.contains("another process still runs 1 of these runs"), "{}", output.err);
+    assert!(output.out.contains("1 done, 1 running"), "{}\n{}", output.out, output.err);
     drop(lock);
-    let told = runs(folder, &["-o", "a", "--only", "clients=2,method=fedavg"]);
-    assert!(told.out.contains("2 done"), "{}", told.out);
+    let output = runs(folder, &["-o", "a", "--only", "clients=2,method=fedavg"]);
+    assert!(output.out.contains("2 done"), "{}", output.out);
 }
 
 #[test]
@@ -536,27 +536,30 @@ fn typos_point_at_their_place_and_nothing_runs() {
         ),
     ] {
         let folder = folder(&STUDY.replace(from, to));
-        let told = study(folder.path(), &[]);
-        assert_eq!(told.code, 3, "{to}: {}", told.err);
-        assert!(hints.iter().all(|hint| told.err.contains(hint)), "{to}: {}", told.err);
+        let output = study(folder.path(), &[]);
+        assert_eq!(output.code, 3, "{to}: {}", output.err);
+        assert!(hints.iter().all(|hint| output.err.contains(hint)), "{to}: {}", output.err);
         assert_eq!(
-            told.err.lines().filter(|line| line.starts_with("error")).count(),
+            output.err.lines().filter(|line| line.starts_with("error")).count(),
             1,
             "each once: {}",
-            told.err
+            output.err
         );
         assert!(!folder.path().join("studies").exists());
         // So does a check.
-        let told = tell(folder.path(), &["check", "base.toml", "a.study.toml"]);
-        assert_eq!((told.code, &*told.out), (3, "base.toml: valid\n"), "{}", told.err);
-        assert!(hints.iter().all(|hint| told.err.contains(hint)), "{to}: {}", told.err);
+        let output = run_fedcast(folder.path(), &["check", "base.toml", "a.study.toml"]);
+        assert_eq!((output.code, &*output.out), (3, "base.toml: valid\n"), "{}", output.err);
+        assert!(hints.iter().all(|hint| output.err.contains(hint)), "{to}: {}", output.err);
     }
     let folder = folder(STUDY);
-    let told = tell(folder.path(), &["check", "a.study.toml"]);
-    assert_eq!((told.code, &*told.out), (0, "a.study.toml: valid, 8 runs\n"), "{}", told.err);
-    let told = tell(folder.path(), &["check", "a.study.toml", "--format", "json"]);
-    let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
-    assert_eq!((&told["files"][0]["valid"], &told["files"][0]["runs"]), (&true.into(), &8.into()));
+    let output = run_fedcast(folder.path(), &["check", "a.study.toml"]);
+    assert_eq!((output.code, &*output.out), (0, "a.study.toml: valid, 8 runs\n"), "{}", output.err);
+    let output = run_fedcast(folder.path(), &["check", "a.study.toml", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&output.out).unwrap();
+    assert_eq!(
+        (&document["files"][0]["valid"], &document["files"][0]["runs"]),
+        (&true.into(), &8.into())
+    );
     for (arguments, hint) in [
         (&["--only", "methd=long"][..], "did you mean `method`?"),
         (&["--shard", "3/2"], "`3/2` is not a part"),
@@ -566,9 +569,9 @@ fn typos_point_at_their_place_and_nothing_runs() {
         (&["--set", "client={epochs=9}"], "the axis `method` sets `client.epochs`"),
         (&["--set", "seed.run=9"], "`replicates` or `seeds`"),
     ] {
-        let told = study(folder.path(), arguments);
-        assert_eq!(told.code, 2, "{arguments:?}: {}", told.err);
-        assert!(told.err.contains(hint), "{arguments:?}: {}", told.err);
+        let output = study(folder.path(), arguments);
+        assert_eq!(output.code, 2, "{arguments:?}: {}", output.err);
+        assert!(output.err.contains(hint), "{arguments:?}: {}", output.err);
     }
 }
 
@@ -583,11 +586,15 @@ fn a_study_and_a_scenario_that_are_mixed_up_are_called_by_their_names() {
         (&["study", "base.toml"], ["this is a scenario", "`fedcast run base.toml`"]),
         (&["study", "b.study.toml"], ["a.study.toml:2:8", "this study changes"]),
     ] {
-        let told = tell(folder, arguments);
-        assert_eq!(told.code, 3, "{arguments:?}: {}", told.err);
-        assert!(hints.iter().all(|hint| told.err.contains(hint)), "{arguments:?}: {}", told.err);
-        let errors = told.err.lines().filter(|line| line.starts_with("error")).count();
-        assert_eq!(errors, 1, "{arguments:?}: {}", told.err);
+        let output = run_fedcast(folder, arguments);
+        assert_eq!(output.code, 3, "{arguments:?}: {}", output.err);
+        assert!(
+            hints.iter().all(|hint| output.err.contains(hint)),
+            "{arguments:?}: {}",
+            output.err
+        );
+        let errors = output.err.lines().filter(|line| line.starts_with("error")).count();
+        assert_eq!(errors, 1, "{arguments:?}: {}", output.err);
     }
 }
 
@@ -595,14 +602,18 @@ fn a_study_and_a_scenario_that_are_mixed_up_are_called_by_their_names() {
 fn a_plan_without_a_run_does_not_call_them_done() {
     let none = STUDY.replace("[compare]", "[[exclude]]\nclients = 2\nmethod = \"long\"\n[compare]");
     let folder = folder(&none);
-    let told = study(folder.path(), &["--plan", "--only", "clients=2,method=long"]);
-    assert!(told.out.contains("no run is selected"), "{}", told.out);
-    assert!(!told.out.contains("all runs"), "{}", told.out);
+    let output = study(folder.path(), &["--plan", "--only", "clients=2,method=long"]);
+    assert!(output.out.contains("no run is selected"), "{}", output.out);
+    assert!(!output.out.contains("all runs"), "{}", output.out);
     let invalid = self::folder(&STUDY.replace("[2, 3]", "[-2, -3]"));
-    let told = study(invalid.path(), &["--plan"]);
-    assert_eq!(told.code, 3, "{}", told.out);
-    assert!(told.out.contains("none of these runs is valid"), "{}", told.out);
-    assert!(!told.out.contains("all runs") && !told.out.contains("left with"), "{}", told.out);
+    let output = study(invalid.path(), &["--plan"]);
+    assert_eq!(output.code, 3, "{}", output.out);
+    assert!(output.out.contains("none of these runs is valid"), "{}", output.out);
+    assert!(
+        !output.out.contains("all runs") && !output.out.contains("left with"),
+        "{}",
+        output.out
+    );
 }
 
 #[test]
@@ -611,10 +622,10 @@ fn shipped_studies_can_be_planned() {
     let folder = tempfile::tempdir().unwrap();
     let file = root.join("scenarios/studies/scale.study.toml");
     let file = file.to_str().unwrap();
-    let told = tell(
+    let output = run_fedcast(
         folder.path(),
         &["study", file, "--plan", "--only", "clients=10", "--only", "clients=500,seed=1"],
     );
-    assert_eq!(told.code, 0, "{}\n{}", told.out, told.err);
-    assert!(told.out.contains("clients=500, method=stsa"), "{}", told.out);
+    assert_eq!(output.code, 0, "{}\n{}", output.out, output.err);
+    assert!(output.out.contains("clients=500, method=stsa"), "{}", output.out);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 use crate::plan_bytes::small_cifar;
 
 /// A subset counts in a plan as in a run, and a note says where stated sizes are not those of the data.
@@ -23,9 +23,9 @@ client = { epochs = 1, batch_size = 8 }
     let folder = folder.path();
     std::fs::write(folder.join("a.toml"), SCENARIO).unwrap();
     let samples = |more: &[&str]| {
-        let told = tell(folder, &[&["plan", "a.toml", "--format", "json"], more].concat());
-        assert_eq!(told.code, 0, "{}", told.err);
-        serde_json::from_str::<Value>(&told.out).unwrap()["samples"].as_u64().unwrap()
+        let output = run_fedcast(folder, &[&["plan", "a.toml", "--format", "json"], more].concat());
+        assert_eq!(output.code, 0, "{}", output.err);
+        serde_json::from_str::<Value>(&output.out).unwrap()["samples"].as_u64().unwrap()
     };
     // Published and stated sizes are those before the subset.
     assert_eq!(samples(&[]), 50);
@@ -35,12 +35,12 @@ client = { epochs = 1, batch_size = 8 }
     // Class 0 has 4 images.
     assert_eq!(samples(&[]), 49);
     let run = |out: &str, more: &[&str]| {
-        let told = tell(folder, &[&["run", "a.toml", "-q", "-o", out], more].concat());
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = run_fedcast(folder, &[&["run", "a.toml", "-q", "-o", out], more].concat());
+        assert_eq!(output.code, 0, "{}", output.err);
         let matrix = read(folder.join(out).join("matrix.csv"));
         let mut lines = matrix.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let total = lines.next().unwrap().iter().position(|column| *column == "total").unwrap();
-        (lines.map(|row| row[total].to_owned()).collect::<Vec<_>>(), told.err)
+        (lines.map(|row| row[total].to_owned()).collect::<Vec<_>>(), output.err)
     };
     let (totals, note) = run("run", &[]);
     assert!(!note.contains("data.nominal"), "{note}");

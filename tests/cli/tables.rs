@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, Float32Array, Float64Array, RecordBatch, StringArray
 use arrow_ipc::writer::StreamWriter;
 use serde_json::Value;
 
-use crate::command::{Told, read, tell};
+use crate::command::{CommandOutput, read, run_fedcast};
 
 /// Two rows for each of three classes, which column `a` separates.
 const ROWS: [(&str, [f32; 2]); 6] = [
@@ -54,15 +54,15 @@ fn table(order: &[&str], spelled: impl Fn(&str) -> String) -> String {
     format!("{}\n{}\n", order.join(","), lines.join("\n"))
 }
 
-fn run(folder: &Path) -> Told {
-    tell(folder, &["run", "s.toml", "-q", "-o", "run"])
+fn run(folder: &Path) -> CommandOutput {
+    run_fedcast(folder, &["run", "s.toml", "-q", "-o", "run"])
 }
 
 /// Digests of data and results of a run that has to work.
 fn digests(files: &[(&str, &str)]) -> (Value, Value) {
     let folder = folder(files, "");
-    let told = run(folder.path());
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run(folder.path());
+    assert_eq!(output.code, 0, "{}", output.err);
     let manifest = read(folder.path().join("run/manifest.json"));
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
     (manifest["data"].clone(), manifest["digests"].clone())
@@ -71,13 +71,13 @@ fn digests(files: &[(&str, &str)]) -> (Value, Value) {
 /// The message of a run that has to end with code 6.
 fn refused(files: &[(&str, &str)], more: &str) -> String {
     let folder = folder(files, more);
-    let told = run(folder.path());
-    assert_eq!(told.code, 6, "{}", told.err);
+    let output = run(folder.path());
+    assert_eq!(output.code, 6, "{}", output.err);
     assert!(!folder.path().join("run/matrix.csv").exists());
     // The plan says the same.
-    let plan = tell(folder.path(), &["plan", "s.toml"]);
-    assert_eq!((plan.code, &plan.err), (6, &told.err));
-    told.err
+    let plan = run_fedcast(folder.path(), &["plan", "s.toml"]);
+    assert_eq!((plan.code, &plan.err), (6, &output.err));
+    output.err
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn columns_belong_to_their_names_and_labels_to_values() {
     let swapped = plain.replacen("label,a,b", "label,b,a", 1);
     assert_ne!(digests(&[("train.csv", &plain), ("test.csv", &swapped)]), expected);
     let other = plain.replacen("label,a,b", "label,a,c", 1);
-    let told = refused(&[("train.csv", &plain), ("test.csv", &other)], "");
-    assert!(told.contains("test.csv: expected the columns of"), "{told}");
-    assert!(told.contains("no column `b`, in addition `c`"), "{told}");
+    let message = refused(&[("train.csv", &plain), ("test.csv", &other)], "");
+    assert!(message.contains("test.csv: expected the columns of"), "{message}");
+    assert!(message.contains("no column `b`, in addition `c`"), "{message}");
 }
 
 #[test]
@@ -110,37 +110,40 @@ fn missing_labels_and_owners_are_refused_with_file_and_line() {
     let test = ("test.csv", "label,user,a,b\n0,,1,1\n1,NaN,2,2\n");
     for (cell, found) in [("", "none"), ("NaN", "`NaN`"), ("null", "`null`"), ("None", "`None`")] {
         let train = format!("label,user,a,b\n0,u,1,1\n{cell},v,2,2\n");
-        let told = refused(&[("train.csv", &train), test], ", client = \"user\"");
+        let message = refused(&[("train.csv", &train), test], ", client = \"user\"");
         let expected =
             format!("train.csv:3: expected a value of `label` in every row, found {found}");
-        assert!(told.contains(&expected), "{told}");
+        assert!(message.contains(&expected), "{message}");
         let train = format!("label,user,a,b\n0,u,1,1\n1,{cell},2,2\n");
-        let told = refused(&[("train.csv", &train), test], ", client = \"user\"");
-        assert!(told.contains("train.csv:3: expected a value of `user`"), "{told}");
+        let message = refused(&[("train.csv", &train), test], ", client = \"user\"");
+        assert!(message.contains("train.csv:3: expected a value of `user`"), "{message}");
     }
     let whole = [("train.csv", "label,user,a,b\n0,u,1,1\n1,v,2,2\n"), test];
     let folder = folder(&whole, ", client = \"user\"");
-    let told = run(folder.path());
-    assert_eq!(told.code, 0, "nobody asks whose the tests are: {}", told.err);
+    let output = run(folder.path());
+    assert_eq!(output.code, 0, "nobody asks whose the tests are: {}", output.err);
 }
 
 #[test]
-fn columns_that_nobody_named_do_not_become_features() {
+fn unnamed_columns_do_not_become_features() {
     let test = ("test.csv", "label,a,b\n0,1,1\n1,2,2\n");
-    let told = refused(&[("train.csv", "label,a,b,label\n0,1,1,0\n1,2,2,1\n"), test], "");
-    assert!(told.contains("expected columns of different names, found `label` twice"), "{told}");
+    let message = refused(&[("train.csv", "label,a,b,label\n0,1,1,0\n1,2,2,1\n"), test], "");
+    assert!(
+        message.contains("expected columns of different names, found `label` twice"),
+        "{message}"
+    );
     let indexed = [("train.csv", ",label,a,b\n0,0,1,1\n1,1,2,2\n"), test];
     let folder = folder(&indexed, "");
-    let told = run(folder.path());
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run(folder.path());
+    assert_eq!(output.code, 0, "{}", output.err);
     assert!(
-        told.err.contains("which has no name, is left out as an index of rows"),
+        output.err.contains("which has no name, is left out as an index of rows"),
         "{}",
-        told.err
+        output.err
     );
-    let plan = tell(folder.path(), &["plan", "s.toml"]);
+    let plan = run_fedcast(folder.path(), &["plan", "s.toml"]);
     assert!(plan.err.contains("a row is the columns `a`, `b`"), "{}", plan.err);
-    let wide = tell(folder.path(), &["plan", "s.toml", "--set", "data.width=3"]);
+    let wide = run_fedcast(folder.path(), &["plan", "s.toml", "--set", "data.width=3"]);
     assert_eq!(wide.code, 6);
     assert!(wide.err.contains("rows of 2: a, b, without an index of rows"), "{}", wide.err);
 }
@@ -175,16 +178,16 @@ fn folders_of_save_to_disk_are_tables() {
     let file = |part: &str| folder.path().join("data").join(part).join("data-00000-of-00001.arrow");
     fs::write(file("train"), arrow(["label", "a", "b"])).unwrap();
     fs::write(file("test"), arrow(["b", "label", "a"])).unwrap();
-    let told = run(folder.path());
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run(folder.path());
+    assert_eq!(output.code, 0, "{}", output.err);
     let manifest = read(folder.path().join("run/manifest.json"));
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
     assert_eq!((manifest["data"].clone(), manifest["digests"].clone()), expected);
     let whole = fs::read(file("test")).unwrap();
     for tenth in 0..10 {
         fs::write(file("test"), &whole[..whole.len() * tenth / 10]).unwrap();
-        let told = tell(folder.path(), &["plan", "s.toml"]);
-        assert_eq!(told.code, 6, "{}", told.err);
-        assert!(told.err.contains("test/data-00000-of-00001.arrow: expected"), "{}", told.err);
+        let output = run_fedcast(folder.path(), &["plan", "s.toml"]);
+        assert_eq!(output.code, 6, "{}", output.err);
+        assert!(output.err.contains("test/data-00000-of-00001.arrow: expected"), "{}", output.err);
     }
 }

@@ -3,14 +3,14 @@
 
 use std::fs;
 
-use crate::command::{read, tell, tiny, tiny_run};
+use crate::command::{read, run_fedcast, tiny, tiny_run};
 
 #[test]
 fn one_command_begins_goes_on_and_is_done() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let begun = tiny_run(folder, &["--resume"]);
-    assert_eq!(begun.code, 0, "{}", begun.err);
+    let first = tiny_run(folder, &["--resume"]);
+    assert_eq!(first.code, 0, "{}", first.err);
     let (manifest, journal) = (folder.join("run/manifest.json"), folder.join("run/events.jsonl"));
     let (whole, events) = (read(&manifest), read(&journal));
 
@@ -37,7 +37,7 @@ fn one_command_begins_goes_on_and_is_done() {
     assert_eq!(read(&journal), events[..events.len() / 2]);
     // Its scenario may be lost, too: the given one is the same.
     fs::remove_file(folder.join("run/scenario.effective.toml")).unwrap();
-    let lost = tell(folder, &["resume", "run", "-q"]);
+    let lost = run_fedcast(folder, &["resume", "run", "-q"]);
     assert_eq!(lost.code, 12, "{}", lost.err);
     assert!(lost.err.contains("run --resume"), "{}", lost.err);
     let on = tiny_run(folder, &["--resume"]);
@@ -46,7 +46,7 @@ fn one_command_begins_goes_on_and_is_done() {
 
     let other = tiny_run(folder, &["--resume", "--seed", "2"]);
     assert_eq!(other.code, 2, "{}", other.err);
-    let both = tell(folder, &["run", tiny().to_str().unwrap(), "--resume", "--force"]);
+    let both = run_fedcast(folder, &["run", tiny().to_str().unwrap(), "--resume", "--force"]);
     assert_eq!(both.code, 2, "{}", both.err);
 }
 
@@ -57,16 +57,16 @@ fn a_directory_that_was_only_claimed_is_free() {
     for name in ["manifest.json.part", "scenario.effective.toml.part", "run.lock"] {
         fs::write(folder.path().join("run").join(name), "{").unwrap();
     }
-    let told = tiny_run(folder.path(), &[]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = tiny_run(folder.path(), &[]);
+    assert_eq!(output.code, 0, "{}", output.err);
     assert!(!folder.path().join("run/manifest.json.part").exists());
 }
 
 #[test]
-fn a_run_that_learnt_nothing_says_so_again() {
+fn a_run_that_trained_nothing_says_so_again() {
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..2 {
-        let told = tiny_run(folder.path(), &["--resume", "--set", "links.loss_rate=1.0"]);
-        assert_eq!(told.code, 7, "{}", told.err);
+        let output = tiny_run(folder.path(), &["--resume", "--set", "links.loss_rate=1.0"]);
+        assert_eq!(output.code, 7, "{}", output.err);
     }
 }

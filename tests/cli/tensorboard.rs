@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::command::{read, tell, tiny_run};
+use crate::command::{read, run_fedcast, tiny_run};
 
 const BOTH: &[&str] = &["--set", "record.tensorboard=true", "--set", "record.parquet=true"];
 
@@ -101,8 +101,8 @@ fn column(path: &Path, name: &str) -> Vec<f64> {
 #[test]
 fn scalars_are_the_numbers_of_the_tables() {
     let folder = tempfile::tempdir().unwrap();
-    let told = tiny_run(folder.path(), &[BOTH, &["--set", "federation.rounds=2"]].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = tiny_run(folder.path(), &[BOTH, &["--set", "federation.rounds=2"]].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
     let run = folder.path().join("run");
     let files: Vec<_> =
         fs::read_dir(run.join("tensorboard")).unwrap().map(Result::unwrap).collect();
@@ -149,8 +149,8 @@ fn scalars_are_the_numbers_of_the_tables() {
 fn a_replay_writes_the_same_files() {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(tiny_run(folder.path(), BOTH).code, 0);
-    let told = tell(folder.path(), &["replay", "run", "-o", "again"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder.path(), &["replay", "run", "-o", "again"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     let file = |of: &str, name: &str| fs::read(folder.path().join(of).join(name)).unwrap();
     let mut same = 0;
     for table in fs::read_dir(folder.path().join("run")).unwrap() {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::command::{read, tell};
+use crate::command::{read, run_fedcast};
 use fedcast::model::{Bert, BertConfig, bert::BertPooling, to_safetensors};
 use fedcast::numerics::streams::{Domain, StreamKey};
 use serde_json::Value;
@@ -33,8 +33,8 @@ fn write(folder: &Path) {
 }
 
 fn run(folder: &Path, out: &str, more: &[&str]) -> Value {
-    let told = tell(folder, &[&["run", "play.toml", "-q", "-o", out], more].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &[&["run", "play.toml", "-q", "-o", out], more].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
     serde_json::from_str(&read(folder.join(out).join("manifest.json"))).unwrap()
 }
 
@@ -50,7 +50,7 @@ fn a_play_is_a_federation_of_its_speakers() {
     assert_eq!(one["digests"], run(folder, "off", &off)["digests"]);
     let merged = run(folder, "merged", &["--set", "partition.leftover=merge"]);
     assert_ne!(one["digests"], merged["digests"], "the fourth speaker is with somebody");
-    let replayed = tell(folder, &["replay", "one", "--verify", "-q"]);
+    let replayed = run_fedcast(folder, &["replay", "one", "--verify", "-q"]);
     assert_eq!(replayed.code, 0, "{}{}", replayed.out, replayed.err);
     let divided = ["--set", "partition={kind=\"lda\",min_samples=1}"];
     assert_ne!(one["digests"], run(folder, "lda", &divided)["digests"]);
@@ -66,12 +66,12 @@ fn what_is_planned_is_what_is_sent() {
     run(folder.path(), "run", &[]);
     let summary: Value =
         serde_json::from_str(&read(folder.path().join("run/summary.json"))).unwrap();
-    let told = tell(folder.path(), &["plan", "play.toml", "--format", "json"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    let plan: Value = serde_json::from_str(&told.out).unwrap();
+    let output = run_fedcast(folder.path(), &["plan", "play.toml", "--format", "json"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let plan: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(plan["total"]["down"], summary["bytes"]["down"]["delivered"]["bytes"]);
-    let told = tell(folder.path(), &["plan", "play.toml"]);
-    assert!(told.out.contains("bert, sequences of 10 tokens"), "{}", told.out);
+    let output = run_fedcast(folder.path(), &["plan", "play.toml"]);
+    assert!(output.out.contains("bert, sequences of 10 tokens"), "{}", output.out);
 }
 
 /// Next characters of a play, read by a network that has seen nothing: guessing is right once in eight.
@@ -100,13 +100,17 @@ fn without_the_play_a_plan_knows_its_sizes() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path());
     std::fs::remove_file(folder.path().join("play.txt")).unwrap();
-    let told = tell(folder.path(), &["plan", "play.toml"]);
-    assert!(told.code != 0 && told.err.contains("data.nominal"), "{}", told.err);
+    let output = run_fedcast(folder.path(), &["plan", "play.toml"]);
+    assert!(output.code != 0 && output.err.contains("data.nominal"), "{}", output.err);
     let nominal = ["--set", "data.nominal={classes=8,train=800,test=200}"];
-    let told = tell(folder.path(), &[&["plan", "play.toml"], &nominal[..]].concat());
-    assert!(told.code == 0 && told.out.contains("8 classes, 800 training samples"), "{}", told.out);
-    let told = tell(folder.path(), &[&["run", "play.toml", "-q"], &nominal[..]].concat());
-    assert!(told.code == 6 && told.err.contains("play.txt: not found"), "{}", told.err);
+    let output = run_fedcast(folder.path(), &[&["plan", "play.toml"], &nominal[..]].concat());
+    assert!(
+        output.code == 0 && output.out.contains("8 classes, 800 training samples"),
+        "{}",
+        output.out
+    );
+    let output = run_fedcast(folder.path(), &[&["run", "play.toml", "-q"], &nominal[..]].concat());
+    assert!(output.code == 6 && output.err.contains("play.txt: not found"), "{}", output.err);
 }
 
 #[test]
@@ -141,8 +145,9 @@ fn a_pretrained_bert_reads_with_its_own_vocabulary() {
     let manifest = run(folder, "run", &["--set", &of(12)]);
     assert!(manifest["backbone"]["name"].as_str().unwrap().ends_with("bert.safetensors"));
     let refused = |vocabulary: u32, code: i32, why: &str| {
-        let told = tell(folder, &["run", "play.toml", "-q", "--force", "--set", &of(vocabulary)]);
-        assert!(told.code == code && told.err.contains(why), "{}", told.err);
+        let output =
+            run_fedcast(folder, &["run", "play.toml", "-q", "--force", "--set", &of(vocabulary)]);
+        assert!(output.code == code && output.err.contains(why), "{}", output.err);
     };
     refused(11, 6, "word_embeddings.weight` is 12 x 16, should be 11 x 16");
     std::fs::write(folder.join("vocab.txt"), format!("{pieces}##s\n")).unwrap();
@@ -154,8 +159,8 @@ fn what_does_not_go_together_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path());
     let check = |set: &str| {
-        let told = tell(folder.path(), &["check", "play.toml", "--set", set]);
-        (told.code, told.err)
+        let output = run_fedcast(folder.path(), &["check", "play.toml", "--set", set]);
+        (output.code, output.err)
     };
     for (set, why) in [
         ("backbone={kind=\"resnet18\"}", "a play is text"),
@@ -185,7 +190,7 @@ fn what_does_not_go_together_is_refused() {
         [("federation.clients=5", 3, "at most 4"), ("data.path=vocab.txt", 6, "before any speaker")]
     {
         std::fs::write(folder.path().join("vocab.txt"), "[PAD]\n").unwrap();
-        let told = tell(folder.path(), &["run", "play.toml", "-q", "--set", set]);
-        assert!(told.code == expected && told.err.contains(why), "{}", told.err);
+        let output = run_fedcast(folder.path(), &["run", "play.toml", "-q", "--set", set]);
+        assert!(output.code == expected && output.err.contains(why), "{}", output.err);
     }
 }

@@ -56,9 +56,9 @@ fn a_tracker_gets_every_run_with_its_rounds() {
     let said = log(folder, python, &["--to", "wandb", "--project", "p", "all"]);
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
     let lines = read(folder.join("wandb.jsonl"));
-    let told: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(told.len(), 2);
-    let [head, stsa] = [&told[0], &told[1]];
+    let runs: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(runs.len(), 2);
+    let [head, stsa] = [&runs[0], &runs[1]];
     assert_eq!((&head["name"], &stsa["name"]), (&"head".into(), &"stsa".into()));
     assert_eq!(
         (&head["group"], &head["project"], &head["mode"]),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::command::{Told, read, tell};
+use crate::command::{CommandOutput, read, run_fedcast};
 
 /// Three classes, one to a task; the columns say which. The part that is tested has these rows.
 fn table(folder: &Path, tested: &str) {
@@ -21,10 +21,10 @@ fn table(folder: &Path, tested: &str) {
     fs::write(folder.join("own.toml"), text).unwrap();
 }
 
-fn run(folder: &Path, file: &str, more: &[&str]) -> (Told, Value) {
-    let told = tell(folder, &[&["run", file, "-q", "-o", "run"], more].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
-    (told, serde_json::from_str(&read(folder.join("run/summary.json"))).unwrap())
+fn run(folder: &Path, file: &str, more: &[&str]) -> (CommandOutput, Value) {
+    let output = run_fedcast(folder, &[&["run", file, "-q", "-o", "run"], more].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
+    (output, serde_json::from_str(&read(folder.join("run/summary.json"))).unwrap())
 }
 
 /// The cells of `matrix.csv`.
@@ -38,11 +38,11 @@ fn a_class_of_a_long_tail_without_tests_is_in_no_mean() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     table(folder, "8,0,0,cat\n8,0,0,cat\n8,0,0,cat\n0,8,0,dog\n");
-    let (told, summary) = run(folder, "own.toml", &[]);
+    let (output, summary) = run(folder, "own.toml", &[]);
     let note = "1 of 3 classes has no test samples: it has no accuracy (`emu`)";
-    assert!(told.err.contains(note), "{}", told.err);
+    assert!(output.err.contains(note), "{}", output.err);
     let said = "task 3 has no test samples and is left out of means";
-    assert_eq!(told.out.matches(said).count(), 1, "{}", told.out);
+    assert_eq!(output.out.matches(said).count(), 1, "{}", output.out);
 
     let rows = matrix(folder);
     let last: Vec<&Vec<String>> = rows.iter().filter(|row| row[0] == "3").collect();
@@ -59,10 +59,10 @@ fn a_class_of_a_long_tail_without_tests_is_in_no_mean() {
     assert!(classes.contains(",dog\n") && !classes.contains("emu"), "{classes}");
 
     // What is written again says the same, and the page keeps the columns of the matrix.
-    let again = tell(folder, &["replay", "run", "-o", "again"]);
+    let again = run_fedcast(folder, &["replay", "run", "-o", "again"]);
     assert_eq!((again.code, again.out.matches(said).count()), (0, 1), "{}", again.err);
     assert_eq!(read(folder.join("again/matrix.csv")), read(folder.join("run/matrix.csv")));
-    assert_eq!(tell(folder, &["report", "run", "-o", "page.html"]).code, 0);
+    assert_eq!(run_fedcast(folder, &["report", "run", "-o", "page.html"]).code, 0);
     let page = read(folder.join("page.html"));
     assert!(page.contains("a cell is empty if its task has no test samples"));
 }
@@ -92,9 +92,9 @@ fn a_class_that_is_tested_and_not_trained_on_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     table(folder, "8,0,0,cat\n0,8,8,fox\n");
-    let told = tell(folder, &["run", "own.toml", "-q", "-o", "run"]);
-    assert_eq!(told.code, 6, "{}", told.err);
-    assert!(told.err.contains("`fox`") && told.err.contains("test.csv"), "{}", told.err);
+    let output = run_fedcast(folder, &["run", "own.toml", "-q", "-o", "run"]);
+    assert_eq!(output.code, 6, "{}", output.err);
+    assert!(output.err.contains("`fox`") && output.err.contains("test.csv"), "{}", output.err);
     assert!(!folder.join("run/summary.json").exists());
 }
 
@@ -112,8 +112,8 @@ fn a_play_whose_end_lacks_a_character_has_no_accuracy_of_it() {
                 federation = { clients = 1, rounds = 1 }\n\
                 client = { epochs = 1, batch_size = 100, optimizer = { kind = \"sgd\", lr = 0.1 } }\n";
     fs::write(folder.join("p.toml"), text).unwrap();
-    let (told, summary) = run(folder, "p.toml", &[]);
-    assert!(told.err.contains("no accuracy (`c`)"), "{}", told.err);
+    let (output, summary) = run(folder, "p.toml", &[]);
+    assert!(output.err.contains("no accuracy (`c`)"), "{}", output.err);
     let last: Vec<Vec<String>> = matrix(folder).into_iter().filter(|row| row[0] == "3").collect();
     let known: Vec<f64> = last.iter().filter_map(|row| row[4].parse().ok()).collect();
     assert_eq!((last.len(), known.len()), (3, 2), "{last:?}");

@@ -1,6 +1,6 @@
 //! Rates can be chosen on held-out training samples, and such numbers are marked as not those of the test set.
 
-use crate::command::{read, tell, tiny, tiny_run};
+use crate::command::{read, run_fedcast, tiny, tiny_run};
 
 const HELD_OUT: [&str; 4] =
     ["--set", "data.validation_fraction=0.25", "--set", "data.evaluate=validation"];
@@ -19,24 +19,27 @@ fn tables_files_and_plans_say_that_numbers_are_of_a_validation_split() {
     assert!(run.out.contains("\nvalidation %"), "{}", run.out);
     assert!(run.out.contains("accuracy on all held-out samples (micro)"), "{}", run.out);
     for file in ["run/summary.json", "run/manifest.json"] {
-        let told = &json(&read(folder.path().join(file)))["validation"];
-        assert_eq!((&told["fraction"], &told["evaluate"]), (&0.25.into(), &"validation".into()));
+        let validation = &json(&read(folder.path().join(file)))["validation"];
+        assert_eq!(
+            (&validation["fraction"], &validation["evaluate"]),
+            (&0.25.into(), &"validation".into())
+        );
     }
-    let replayed = tell(folder.path(), &["replay", "run"]);
+    let replayed = run_fedcast(folder.path(), &["replay", "run"]);
     assert!(replayed.out.contains(said), "{}", replayed.out);
-    assert_eq!(tell(folder.path(), &["replay", "run", "--verify", "-q"]).code, 0);
+    assert_eq!(run_fedcast(folder.path(), &["replay", "run", "--verify", "-q"]).code, 0);
 
     let tiny = tiny();
     let plan = |more: &[&str]| {
         let arguments = [&["plan", tiny.to_str().unwrap()], more].concat();
-        tell(folder.path(), &arguments).out
+        run_fedcast(folder.path(), &arguments).out
     };
     // Twelve images of each of ten digits, and a quarter less.
     let (whole, part) = (plan(&[]), plan(&HELD_OUT));
     assert!(whole.contains("120 training samples") && !whole.contains("VALIDATION"), "{whole}");
     assert!(part.contains("90 training samples") && part.contains(said), "{part}");
-    let told = json(&plan(&[&HELD_OUT[..], &["--format", "json"]].concat()));
-    assert_eq!(told["validation"]["fraction"], 0.25);
+    let document = json(&plan(&[&HELD_OUT[..], &["--format", "json"]].concat()));
+    assert_eq!(document["validation"]["fraction"], 0.25);
 }
 
 #[test]

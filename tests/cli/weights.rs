@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::command::{Told, read, tell, tiny};
+use crate::command::{CommandOutput, read, run_fedcast, tiny};
 use fedcast::model::{
     Parameter, ParameterSet, ResNet, ResNetConfig, Stem, Vit, VitConfig, to_safetensors,
 };
@@ -73,34 +73,34 @@ fn without(folder: &Path, text: &str) -> String {
 }
 
 /// The tiny scenario on a file of weights.
-fn run(folder: &Path, file: &str, more: &[&str]) -> Told {
+fn run(folder: &Path, file: &str, more: &[&str]) -> CommandOutput {
     let weights = format!("backbone={{weights=\"{file}\",heads=3}}");
     let tiny = tiny();
     let base = ["run", tiny.to_str().unwrap(), "-q", "--set", &weights];
     let method = ["--set", "method={name=\"fedavg\",train=\"head\"}"];
-    tell(folder, &[&base[..], &method[..], more].concat())
+    run_fedcast(folder, &[&base[..], &method[..], more].concat())
 }
 
 #[test]
-fn a_file_is_told_with_all_it_has_and_lacks() {
+fn a_file_is_listed_with_what_it_has_and_lacks() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write(folder, "hf.safetensors", &hugging_face());
-    let told = tell(folder, &["weights", "hf.safetensors", "--heads", "3"]);
-    assert_eq!(told.code, 0, "{}", told.err);
-    insta::assert_snapshot!("weights_of_hugging_face", told.out);
-    let map = tell(folder, &["weights", "hf.safetensors", "--heads", "3", "--map"]).out;
+    let output = run_fedcast(folder, &["weights", "hf.safetensors", "--heads", "3"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    insta::assert_snapshot!("weights_of_hugging_face", output.out);
+    let map = run_fedcast(folder, &["weights", "hf.safetensors", "--heads", "3", "--map"]).out;
     let line = "blocks.1.attn.qkv.bias  36  <-  encoder.layer.1.attention.attention.query.bias + \
                 encoder.layer.1.attention.attention.key.bias + encoder.layer.1.attention.attention.value.bias  (joined)";
-    assert!(map.lines().any(|told| told == line), "{map}");
+    assert!(map.lines().any(|printed| printed == line), "{map}");
 
-    let told = tell(folder, &["weights", "hf.safetensors"]);
-    assert!(told.code == 6 && told.err.contains("set `heads`"), "{}", told.err);
-    let told = tell(folder, &["weights", "none.safetensors"]);
-    assert!(told.code == 6 && told.err.contains("none.safetensors"), "{}", told.err);
+    let output = run_fedcast(folder, &["weights", "hf.safetensors"]);
+    assert!(output.code == 6 && output.err.contains("set `heads`"), "{}", output.err);
+    let output = run_fedcast(folder, &["weights", "none.safetensors"]);
+    assert!(output.code == 6 && output.err.contains("none.safetensors"), "{}", output.err);
     std::fs::write(folder.join("page.bin"), "<!DOCTYPE html><html>").unwrap();
-    let told = tell(folder, &["weights", "page.bin"]);
-    assert!(told.code == 6 && told.err.contains("page.bin is a web page"), "{}", told.err);
+    let output = run_fedcast(folder, &["weights", "page.bin"]);
+    assert!(output.code == 6 && output.err.contains("page.bin is a web page"), "{}", output.err);
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn the_same_network_in_other_names_gives_the_same_run() {
     write(folder, "timm.safetensors", &network());
     write(folder, "hf.safetensors", &hugging_face());
     let digests = |file: &str, out: &str| {
-        let told = run(folder, file, &["-o", out]);
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = run(folder, file, &["-o", out]);
+        assert_eq!(output.code, 0, "{}", output.err);
         let manifest: serde_json::Value =
             serde_json::from_str(&read(folder.join(out).join("manifest.json"))).unwrap();
         (manifest["digests"].clone(), manifest["backbone"]["digest"].clone())
@@ -121,7 +121,8 @@ fn the_same_network_in_other_names_gives_the_same_run() {
     // Facts of the file are in the effective scenario, so that it is not read again.
     let effective = read(folder.join("one/scenario.effective.toml"));
     assert!(effective.contains("dim = 12") && effective.contains("mlp = 20"), "{effective}");
-    let json = tell(folder, &["weights", "hf.safetensors", "--heads", "3", "--format", "json"]).out;
+    let json =
+        run_fedcast(folder, &["weights", "hf.safetensors", "--heads", "3", "--format", "json"]).out;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(crate::documents::faults(&crate::documents::schema("weights"), &json, ""), [""; 0]);
     assert_eq!(json["digest"], hf.1);
@@ -137,23 +138,23 @@ fn nothing_is_left_over_in_silence() {
         set.insert(format!("blocks.{block}.attn.q_norm.weight"), norm);
     }
     write(folder, "normed.safetensors", &set);
-    let told = run(folder, "normed.safetensors", &["-o", "one"]);
-    assert_eq!(told.code, 6, "{}", told.err);
-    insta::assert_snapshot!("left_over", without(folder, &told.err));
+    let output = run(folder, "normed.safetensors", &["-o", "one"]);
+    assert_eq!(output.code, 6, "{}", output.err);
+    insta::assert_snapshot!("left_over", without(folder, &output.err));
     assert!(!folder.join("one").exists());
     let ignore = ["--set", "backbone.ignore=[\"blocks.*.attn.q_norm.weight\"]", "-o", "two"];
-    let told = run(folder, "normed.safetensors", &ignore);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run(folder, "normed.safetensors", &ignore);
+    assert_eq!(output.code, 0, "{}", output.err);
     let ignore = ["--set", "backbone.ignore=[\"blocks.*.attn.?_norm.weight\"]"];
-    let told = run(folder, "normed.safetensors", &ignore);
-    assert!(told.code == 6 && told.err.contains("blocks.0.attn.q_norm"), "{}", told.err);
+    let output = run(folder, "normed.safetensors", &ignore);
+    assert!(output.code == 6 && output.err.contains("blocks.0.attn.q_norm"), "{}", output.err);
     write(folder, "plain.safetensors", &network());
-    let told = run(folder, "plain.safetensors", &["--set", "backbone.ignore=[\"ls*\"]"]);
-    assert!(told.code == 6 && told.err.contains("`ls*`"), "{}", told.err);
+    let output = run(folder, "plain.safetensors", &["--set", "backbone.ignore=[\"ls*\"]"]);
+    assert!(output.code == 6 && output.err.contains("`ls*`"), "{}", output.err);
 }
 
 #[test]
-fn another_architecture_than_stated_is_told_by_both_shapes() {
+fn another_architecture_than_stated_is_refused_with_both_shapes() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     write(folder, "plain.safetensors", &network());
@@ -161,62 +162,70 @@ fn another_architecture_than_stated_is_told_by_both_shapes() {
         let set = format!("backbone.architecture={{image=8,patch=4,channels=1,heads=3,{shape}}}");
         run(folder, "plain.safetensors", &["--set", &set])
     };
-    let told = stated("dim=24,depth=2,mlp=20");
-    assert_eq!(told.code, 6, "{}", told.err);
-    insta::assert_snapshot!("another_architecture", without(folder, &told.err));
-    let told = stated("dim=12,depth=1,mlp=20");
-    assert!(told.code == 6 && told.err.contains("blocks.1."), "{}", told.err);
+    let output = stated("dim=24,depth=2,mlp=20");
+    assert_eq!(output.code, 6, "{}", output.err);
+    insta::assert_snapshot!("another_architecture", without(folder, &output.err));
+    let output = stated("dim=12,depth=1,mlp=20");
+    assert!(output.code == 6 && output.err.contains("blocks.1."), "{}", output.err);
     // Only its positions are of another image: interpolated where that is asked for, and not in silence.
     let sixteen =
         "backbone.architecture={image=16,patch=4,channels=1,heads=3,dim=12,depth=2,mlp=20}";
     let size = ["--set", "data.train.resize=16", "--set", "data.test.resize=16"];
-    let told = run(folder, "plain.safetensors", &[&["--set", sixteen][..], &size[..]].concat());
+    let output = run(folder, "plain.safetensors", &[&["--set", sixteen][..], &size[..]].concat());
     assert!(
-        told.code == 6 && told.err.contains("2 x 2 patches (5), and 4 x 4 (17)"),
+        output.code == 6 && output.err.contains("2 x 2 patches (5), and 4 x 4 (17)"),
         "{}",
-        told.err
+        output.err
     );
     let asked = [&["--set", "backbone.resolution=16", "-o", "sixteen"][..], &size[..]].concat();
-    let told = run(folder, "plain.safetensors", &asked);
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run(folder, "plain.safetensors", &asked);
+    assert_eq!(output.code, 0, "{}", output.err);
 }
 
 #[test]
 fn without_the_file_the_architecture_has_to_be_stated() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let check = |set: &str| tell(folder, &["check", tiny().to_str().unwrap(), "--set", set]);
-    let told = check("backbone={weights=\"none.safetensors\"}");
-    assert!(told.code == 3 && told.err.contains("state `architecture`"), "{}", told.err);
-    let told = check("backbone={weights=\"hf:owner/repo\"}");
-    assert!(told.code == 3 && told.err.contains("fedcast fetch hf:owner/repo"), "{}", told.err);
-    let told = check("backbone={weights=\"hf:owner/../repo\"}");
+    let check = |set: &str| run_fedcast(folder, &["check", tiny().to_str().unwrap(), "--set", set]);
+    let output = check("backbone={weights=\"none.safetensors\"}");
+    assert!(output.code == 3 && output.err.contains("state `architecture`"), "{}", output.err);
+    let output = check("backbone={weights=\"hf:owner/repo\"}");
     assert!(
-        told.code == 3 && told.err.contains("not a name of the Hugging Face hub"),
+        output.code == 3 && output.err.contains("fedcast fetch hf:owner/repo"),
         "{}",
-        told.err
+        output.err
+    );
+    let output = check("backbone={weights=\"hf:owner/../repo\"}");
+    assert!(
+        output.code == 3 && output.err.contains("not a name of the Hugging Face hub"),
+        "{}",
+        output.err
     );
     write(folder, "plain.safetensors", &network());
-    let told = check("backbone={weights=\"plain.safetensors\"}");
+    let output = check("backbone={weights=\"plain.safetensors\"}");
     assert!(
-        told.code == 3 && told.err.contains("cannot be inferred from weights of width 12"),
+        output.code == 3 && output.err.contains("cannot be inferred from weights of width 12"),
         "{}",
-        told.err
+        output.err
     );
-    let told = check("backbone={weights=\"plain.safetensors\",heads=5}");
+    let output = check("backbone={weights=\"plain.safetensors\",heads=5}");
     assert!(
-        told.code == 3 && told.err.contains("heads = 5 does not divide the width 12"),
+        output.code == 3 && output.err.contains("heads = 5 does not divide the width 12"),
         "{}",
-        told.err
+        output.err
     );
-    let told = check("backbone={ignore=[\"a\"]}");
-    assert!(told.code == 3 && told.err.contains("no weights are read from a file"), "{}", told.err);
+    let output = check("backbone={ignore=[\"a\"]}");
+    assert!(
+        output.code == 3 && output.err.contains("no weights are read from a file"),
+        "{}",
+        output.err
+    );
 }
 
 /// Returns a file as `fedcast weights --format json` describes it.
-fn told_of(folder: &Path, file: &str) -> serde_json::Value {
+fn listing_of(folder: &Path, file: &str) -> serde_json::Value {
     let arguments = ["weights", file, "--heads", "3", "--format", "json"];
-    serde_json::from_str(&tell(folder, &arguments).out).unwrap()
+    serde_json::from_str(&run_fedcast(folder, &arguments).out).unwrap()
 }
 
 #[test]
@@ -239,16 +248,20 @@ fn layer_scale_is_folded_into_the_layer_before_it() {
     write(folder, "scaled.safetensors", &scaled);
     write(folder, "folded.safetensors", &folded);
     write(folder, "plain.safetensors", &network());
-    let digest = |file: &str| told_of(folder, file)["digest"].as_str().unwrap().to_owned();
+    let digest = |file: &str| listing_of(folder, file)["digest"].as_str().unwrap().to_owned();
     assert_eq!(digest("scaled.safetensors"), digest("folded.safetensors"));
     assert_ne!(digest("scaled.safetensors"), digest("plain.safetensors"));
-    let told = tell(folder, &["weights", "scaled.safetensors", "--heads", "3", "--map"]).out;
-    assert!(told.contains("LayerScale (2 vectors)"), "{told}");
-    assert!(told.contains("<-  blocks.1.mlp.fc2.bias  (rows times blocks.1.ls2.gamma)"), "{told}");
+    let output =
+        run_fedcast(folder, &["weights", "scaled.safetensors", "--heads", "3", "--map"]).out;
+    assert!(output.contains("LayerScale (2 vectors)"), "{output}");
+    assert!(
+        output.contains("<-  blocks.1.mlp.fc2.bias  (rows times blocks.1.ls2.gamma)"),
+        "{output}"
+    );
     scaled.insert("blocks.1.ls1.gamma", Parameter { shape: vec![1], values: [0.1].into() });
     write(folder, "odd.safetensors", &scaled);
-    let told = tell(folder, &["weights", "odd.safetensors"]);
-    assert!(told.code == 6 && told.err.contains("cannot scale the rows"), "{}", told.err);
+    let output = run_fedcast(folder, &["weights", "odd.safetensors"]);
+    assert!(output.code == 6 && output.err.contains("cannot scale the rows"), "{}", output.err);
 }
 
 #[test]
@@ -270,15 +283,17 @@ fn a_network_in_several_files_is_the_same_network() {
     let map: serde_json::Map<_, _> = map.into_iter().collect();
     let index = serde_json::json!({ "metadata": { "total_size": 1 }, "weight_map": map });
     std::fs::write(folder.join("model.safetensors.index.json"), index.to_string()).unwrap();
-    let (whole, parts) =
-        (told_of(folder, "whole.safetensors"), told_of(folder, "model.safetensors.index.json"));
+    let (whole, parts) = (
+        listing_of(folder, "whole.safetensors"),
+        listing_of(folder, "model.safetensors.index.json"),
+    );
     assert_eq!(whole["digest"], parts["digest"]);
     assert_eq!(parts["file_format"], "an index of several files");
     let run = run(folder, "model.safetensors.index.json", &["-o", "one"]);
     assert_eq!(run.code, 0, "{}", run.err);
     std::fs::remove_file(folder.join("model-00002-of-00002.safetensors")).unwrap();
-    let told = tell(folder, &["weights", "model.safetensors.index.json"]);
-    assert!(told.code == 6 && told.err.contains("model-00002-of-00002"), "{}", told.err);
+    let output = run_fedcast(folder, &["weights", "model.safetensors.index.json"]);
+    assert!(output.code == 6 && output.err.contains("model-00002-of-00002"), "{}", output.err);
 }
 
 #[test]
@@ -310,16 +325,16 @@ fn residual_networks_of_hugging_face_are_those_of_torchvision() {
     write(folder, "ours.safetensors", &set);
     write(folder, "theirs.safetensors", &renamed);
     let (ours, theirs) =
-        (told_of(folder, "ours.safetensors"), told_of(folder, "theirs.safetensors"));
+        (listing_of(folder, "ours.safetensors"), listing_of(folder, "theirs.safetensors"));
     assert_eq!(theirs["family"], "Hugging Face ResNet");
     assert_eq!(ours["digest"], theirs["digest"]);
     assert!(ours["digest"].is_string(), "{ours}");
     let part = renamed
         .filter(|name| name != "resnet.encoder.stages.2.layers.1.layer.0.normalization.bias");
     write(folder, "part.safetensors", &part);
-    let told = tell(folder, &["weights", "part.safetensors"]);
+    let output = run_fedcast(folder, &["weights", "part.safetensors"]);
     let missing = "`resnet.encoder.stages.2.layers.1.layer.0.normalization.bias`";
-    assert!(told.code == 6 && told.err.contains(missing), "{}", told.err);
+    assert!(output.code == 6 && output.err.contains(missing), "{}", output.err);
 }
 
 #[test]
@@ -330,8 +345,12 @@ fn parts_of_other_transformers_are_named_before_their_odd_shapes_are() {
     set.insert("pos_embed", Parameter { shape: vec![1, 4, 12], values: [0.0; 48].into() });
     set.insert("reg_token", Parameter { shape: vec![1, 4, 12], values: [0.0; 48].into() });
     write(folder, "registers.safetensors", &set);
-    let told = tell(folder, &["weights", "registers.safetensors", "--heads", "3"]);
-    assert!(told.code == 6 && told.err.contains("`reg_token` (register tokens)"), "{}", told.err);
+    let output = run_fedcast(folder, &["weights", "registers.safetensors", "--heads", "3"]);
+    assert!(
+        output.code == 6 && output.err.contains("`reg_token` (register tokens)"),
+        "{}",
+        output.err
+    );
 }
 
 #[test]
@@ -348,29 +367,35 @@ fn one_of_two_sets_of_weights_is_chosen_and_recorded() {
     write(folder, "both.safetensors", &both);
     write(folder, "averaged.safetensors", &averaged);
     write(folder, "raw.safetensors", &network());
-    let told = run(folder, "both.safetensors", &["-o", "refused"]);
-    assert!(told.code == 6 && told.err.contains("model_ema."), "{}", told.err);
+    let output = run(folder, "both.safetensors", &["-o", "refused"]);
+    assert!(output.code == 6 && output.err.contains("model_ema."), "{}", output.err);
     for (part, alone) in [("model_ema", "averaged.safetensors"), ("model", "raw.safetensors")] {
         let set = format!("backbone.part=\"{part}\"");
-        let told = run(folder, "both.safetensors", &["--set", &set, "-o", part]);
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = run(folder, "both.safetensors", &["--set", &set, "-o", part]);
+        assert_eq!(output.code, 0, "{}", output.err);
         let manifest: serde_json::Value =
             serde_json::from_str(&read(folder.join(part).join("manifest.json"))).unwrap();
-        assert_eq!(manifest["backbone"]["digest"], told_of(folder, alone)["digest"]);
+        assert_eq!(manifest["backbone"]["digest"], listing_of(folder, alone)["digest"]);
         let name = manifest["backbone"]["name"].as_str().unwrap();
         assert!(name.ends_with(&format!("both.safetensors, `{part}`")), "{name}");
         let effective = read(folder.join(part).join("scenario.effective.toml"));
         assert!(effective.contains(&format!("part = \"{part}\"")), "{effective}");
         let asked =
             ["weights", "both.safetensors", "--heads", "3", "--format", "json", "--part", part];
-        let json: serde_json::Value = serde_json::from_str(&tell(folder, &asked).out).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_str(&run_fedcast(folder, &asked).out).unwrap();
         assert_eq!(json["digest"], manifest["backbone"]["digest"]);
     }
-    let told = run(folder, "both.safetensors", &["--set", "backbone.part=\"ema\""]);
+    let output = run(folder, "both.safetensors", &["--set", "backbone.part=\"ema\""]);
     let must = "set `backbone.part` to one of `model`, `model_ema`";
-    assert!(told.code == 3 && told.err.contains(must), "{} {}", told.code, told.err);
-    let told = tell(folder, &["check", tiny().to_str().unwrap(), "--set", "backbone.part=\"a\""]);
-    assert!(told.code == 3 && told.err.contains("no weights are read from a file"), "{}", told.err);
+    assert!(output.code == 3 && output.err.contains(must), "{} {}", output.code, output.err);
+    let output =
+        run_fedcast(folder, &["check", tiny().to_str().unwrap(), "--set", "backbone.part=\"a\""]);
+    assert!(
+        output.code == 3 && output.err.contains("no weights are read from a file"),
+        "{}",
+        output.err
+    );
 }
 
 #[test]
@@ -380,8 +405,8 @@ fn the_activation_is_a_key_and_known_by_some_names() {
     write(folder, "plain.safetensors", &network());
     write(folder, "vit-quickgelu.safetensors", &network());
     let digest = |file: &str, out: &str, more: &[&str]| {
-        let told = run(folder, file, &[&["-o", out], more].concat());
-        assert_eq!(told.code, 0, "{}", told.err);
+        let output = run(folder, file, &[&["-o", out], more].concat());
+        assert_eq!(output.code, 0, "{}", output.err);
         let manifest: serde_json::Value =
             serde_json::from_str(&read(folder.join(out).join("manifest.json"))).unwrap();
         let effective = read(folder.join(out).join("scenario.effective.toml"));
@@ -400,14 +425,14 @@ fn the_activation_is_a_key_and_known_by_some_names() {
     assert_eq!((&mended.0, &*mended.1), (&plain.0, "activation = \"gelu\""));
     // The scenario that was recorded is the same one again.
     let again = ["run", "five/scenario.effective.toml", "-q", "-o", "six"];
-    assert_eq!(tell(folder, &again).code, 0);
+    assert_eq!(run_fedcast(folder, &again).code, 0);
     let manifest: serde_json::Value =
         serde_json::from_str(&read(folder.join("six/manifest.json"))).unwrap();
     assert_eq!(manifest["digests"], mended.0);
-    let told = tell(folder, &["weights", "vit-quickgelu.safetensors", "--heads", "3"]).out;
-    assert!(told.contains("activation = \"quick-gelu\"   # known by the name"), "{told}");
-    let told = tell(folder, &["check", tiny().to_str().unwrap(), "--set", quick]);
-    assert!(told.code == 3 && told.err.contains("not for embedded weights"), "{}", told.err);
+    let output = run_fedcast(folder, &["weights", "vit-quickgelu.safetensors", "--heads", "3"]).out;
+    assert!(output.contains("activation = \"quick-gelu\"   # known by the name"), "{output}");
+    let output = run_fedcast(folder, &["check", tiny().to_str().unwrap(), "--set", quick]);
+    assert!(output.code == 3 && output.err.contains("not for embedded weights"), "{}", output.err);
 }
 
 #[test]
@@ -417,16 +442,16 @@ fn other_residual_networks_are_called_by_their_names() {
     let config = ResNetConfig { width: 4, blocks: [3, 4, 6, 3], ..ResNetConfig::default() };
     let mut set = ResNet::initial_parameters(&config, StreamKey::new(7, Domain::Init));
     write(folder, "deep.safetensors", &set);
-    let told = tell(folder, &["weights", "deep.safetensors"]);
+    let output = run_fedcast(folder, &["weights", "deep.safetensors"]);
     assert!(
-        told.code == 6 && told.err.contains("holds ResNet-34, 4 channels wide"),
+        output.code == 6 && output.err.contains("holds ResNet-34, 4 channels wide"),
         "{}",
-        told.err
+        output.err
     );
-    assert!(told.err.contains("plain ones are read: ResNet-18"), "{}", told.err);
-    assert!(!told.err.contains("vision transformer"), "{}", told.err);
+    assert!(output.err.contains("plain ones are read: ResNet-18"), "{}", output.err);
+    assert!(!output.err.contains("vision transformer"), "{}", output.err);
     set.insert("layer1.0.se.fc1.weight", Parameter { shape: vec![1], values: [0.0].into() });
     write(folder, "squeezed.safetensors", &set);
-    let told = tell(folder, &["weights", "squeezed.safetensors"]);
-    assert!(told.err.contains("holds SE-ResNet-34"), "{}", told.err);
+    let output = run_fedcast(folder, &["weights", "squeezed.safetensors"]);
+    assert!(output.err.contains("holds SE-ResNet-34"), "{}", output.err);
 }

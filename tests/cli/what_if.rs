@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::command::{Told, read, tell};
+use crate::command::{CommandOutput, read, run_fedcast};
 
 const SCENARIO: &str = r#"
 schema = 2
@@ -26,7 +26,7 @@ const TABLES: [&str; 4] = ["rounds.csv", "bytes.csv", "clients.csv", "matrix.csv
 
 fn recorded(folder: &Path, more: &[&str]) {
     fs::write(folder.join("a.toml"), SCENARIO).unwrap();
-    let run = tell(folder, &[&["run", "a.toml", "-q", "-o", "run"], more].concat());
+    let run = run_fedcast(folder, &[&["run", "a.toml", "-q", "-o", "run"], more].concat());
     assert_eq!(run.code, 0, "{}", run.err);
 }
 
@@ -35,24 +35,25 @@ fn digests(folder: &Path, run: &str) -> serde_json::Value {
     serde_json::from_str::<serde_json::Value>(&manifest).unwrap()["digests"].clone()
 }
 
-fn what_if(folder: &Path, set: &[&str]) -> Told {
-    tell(folder, &[&["replay", "run", "--format", "json", "-o", "retimed"], set].concat())
+fn what_if(folder: &Path, set: &[&str]) -> CommandOutput {
+    run_fedcast(folder, &[&["replay", "run", "--format", "json", "-o", "retimed"], set].concat())
 }
 
 /// What-if with these overrides equals a run with them: every table, both digests.
 #[track_caller]
 fn as_a_run(folder: &Path, set: &[&str]) {
     let _ = fs::remove_dir_all(folder.join("retimed"));
-    let told = what_if(folder, set);
-    assert_eq!(told.code, 0, "{set:?}: {}", told.err);
-    let real = tell(folder, &[&["run", "a.toml", "-q", "-o", "real", "--force"], set].concat());
+    let output = what_if(folder, set);
+    assert_eq!(output.code, 0, "{set:?}: {}", output.err);
+    let real =
+        run_fedcast(folder, &[&["run", "a.toml", "-q", "-o", "real", "--force"], set].concat());
     assert_eq!(real.code, 0, "{set:?}: {}", real.err);
     for table in TABLES {
         let of = |run: &str| read(folder.join(run).join(table));
         assert!(of("retimed") == of("real"), "{set:?}: {table}");
     }
-    let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
-    assert_eq!(told["digests"], digests(folder, "real"), "{set:?}");
+    let document: serde_json::Value = serde_json::from_str(&output.out).unwrap();
+    assert_eq!(document["digests"], digests(folder, "real"), "{set:?}");
 }
 
 #[test]
@@ -87,11 +88,11 @@ fn what_would_change_the_learning_is_refused_with_the_reason() {
         ("round={close=\"buffer\",buffer_size=2}", "would"),
         ("links.loss_rate=0.6", "would"),
     ] {
-        let told = tell(folder, &["replay", "run", "--set", set]);
-        assert!(told.code == 2 || told.code == 3, "{set}: {}", told.err);
-        assert!(told.err.contains(why), "{set}: {}", told.err);
+        let output = run_fedcast(folder, &["replay", "run", "--set", set]);
+        assert!(output.code == 2 || output.code == 3, "{set}: {}", output.err);
+        assert!(output.err.contains(why), "{set}: {}", output.err);
     }
-    let own = tell(folder, &["replay", "run", "--set", "time.preset=mobile", "-o", "run"]);
+    let own = run_fedcast(folder, &["replay", "run", "--set", "time.preset=mobile", "-o", "run"]);
     assert_eq!(own.code, 2, "{}", own.err);
 }
 
@@ -101,7 +102,10 @@ fn a_part_of_a_run_is_verified_from_a_checkpoint_on() {
     let folder = folder.path();
     recorded(folder, &[]);
     let verify = |round: &str| {
-        tell(folder, &["replay", "run", "--verify", "-q", "--from-round", round, "--workers", "3"])
+        run_fedcast(
+            folder,
+            &["replay", "run", "--verify", "-q", "--from-round", round, "--workers", "3"],
+        )
     };
     let late = verify("9");
     assert_eq!(late.code, 0, "{}", late.err);
@@ -123,9 +127,9 @@ fn a_divergence_names_both_values_and_the_stream() {
     let changed = text.replacen("\nlr = 0.001", "\nlr = 0.002", 1);
     assert_ne!(text, changed);
     fs::write(&scenario, changed).unwrap();
-    let told = tell(folder, &["replay", "run", "--verify", "-q", "--workers", "1"]);
-    assert_eq!(told.code, 10, "{}", told.err);
-    let report = told.err;
+    let output = run_fedcast(folder, &["replay", "run", "--verify", "-q", "--workers", "1"]);
+    assert_eq!(output.code, 10, "{}", output.err);
+    let report = output.err;
     let before = report.lines().filter(|line| line.starts_with("    {")).count();
     assert!((1..=10).contains(&before), "{report}");
     assert!(report.contains("differs from the recorded one at entry"), "{report}");
@@ -146,20 +150,22 @@ fn a_key_that_lacks_its_place_then_is_advised_away_with_its_table() {
     let file = read(folder.join("run/scenario.effective.toml"));
     let line = 1 + file.lines().position(|line| line == "quorum = 0.5").expect("it is written");
     for words in [vec!["replay", "run"], vec!["fork", "run", "--after-task", "1"]] {
-        let told = tell(folder, &[&words[..], &["--set", "round.close=all"]].concat());
-        assert_eq!(told.code, 3, "{}", told.err);
+        let output = run_fedcast(folder, &[&words[..], &["--set", "round.close=all"]].concat());
+        assert_eq!(output.code, 3, "{}", output.err);
         let place = format!("--> run/scenario.effective.toml:{line}:1");
-        assert!(told.err.contains(&place), "{}", told.err);
+        assert!(output.err.contains(&place), "{}", output.err);
         assert!(
-            told.err.contains("replace its table: --set 'round={close=\"all\"}'"),
+            output.err.contains("replace its table: --set 'round={close=\"all\"}'"),
             "{}",
-            told.err
+            output.err
         );
     }
-    let told = tell(folder, &["replay", "run", "--set", "round={close=\"all\"}"]);
-    assert_ne!(told.code, 3, "{}", told.err);
-    let told =
-        tell(folder, &["fork", "run", "--after-task", "1", "--set", "client.optimizer.kind=sgd"]);
-    assert_eq!(told.code, 3, "{}", told.err);
-    assert!(told.err.contains("--set 'client.optimizer={kind=\"sgd\""), "{}", told.err);
+    let output = run_fedcast(folder, &["replay", "run", "--set", "round={close=\"all\"}"]);
+    assert_ne!(output.code, 3, "{}", output.err);
+    let output = run_fedcast(
+        folder,
+        &["fork", "run", "--after-task", "1", "--set", "client.optimizer.kind=sgd"],
+    );
+    assert_eq!(output.code, 3, "{}", output.err);
+    assert!(output.err.contains("--set 'client.optimizer={kind=\"sgd\""), "{}", output.err);
 }

@@ -41,7 +41,7 @@ pub fn mpirun(ranks: u32, folder: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Returns true if the installed MPI reports lost ranks.
-pub fn tells_losses() -> bool {
+pub fn reports_losses() -> bool {
     let Ok(Output { stdout, .. }) = Command::new("ompi_info").output() else { return false };
     let text = String::from_utf8_lossy(&stdout);
     let version = text.lines().find_map(|line| line.trim().strip_prefix("Open MPI: "));
@@ -50,28 +50,28 @@ pub fn tells_losses() -> bool {
 }
 
 fn ft() -> &'static [&'static str] {
-    if tells_losses() { &["--with-ft", "ulfm"] } else { &[] }
+    if reports_losses() { &["--with-ft", "ulfm"] } else { &[] }
 }
 
 /// Result of a launch.
-pub struct Told {
+pub struct CommandOutput {
     pub code: Option<i32>,
     pub out: String,
     pub err: String,
 }
 
-pub fn tell(command: &mut Command) -> Told {
+pub fn run_command(command: &mut Command) -> CommandOutput {
     let ran = command.output();
     let Output { status, stdout, stderr } = ran.expect("mpirun is needed for these tests");
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Told { code: status.code(), out: text(stdout), err: text(stderr) }
+    CommandOutput { code: status.code(), out: text(stdout), err: text(stderr) }
 }
 
 /// Runs the program as one process.
-pub fn alone(folder: &Path, arguments: &[&str]) -> Told {
+pub fn alone(folder: &Path, arguments: &[&str]) -> CommandOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fedcast"));
     command.args(arguments).current_dir(folder).env("NO_COLOR", "1");
-    tell(command.env("FEDCAST_CACHE", folder.join("caches")).env("FEDCAST_OFFLINE", "1"))
+    run_command(command.env("FEDCAST_CACHE", folder.join("caches")).env("FEDCAST_OFFLINE", "1"))
 }
 
 /// A folder with a scenario in it.
@@ -89,9 +89,9 @@ pub fn document(run: PathBuf) -> Value {
 
 /// Waits until something holds, for a minute at most.
 pub fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
+    let start = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -7,7 +7,8 @@ use std::process::{Child, Stdio};
 use fedcast::experiment::is_held;
 
 use crate::launched::{
-    SMALL, alone, document, folder_with, kill, mpirun, ranks_in, tell, tells_losses, wait_until,
+    SMALL, alone, document, folder_with, kill, mpirun, ranks_in, reports_losses, run_command,
+    wait_until,
 };
 
 /// Long enough to be killed in its middle.
@@ -16,7 +17,7 @@ fn long() -> String {
 }
 
 /// A run of three ranks that has closed two rounds.
-fn begun(folder: &Path) -> Child {
+fn start_run(folder: &Path) -> Child {
     let mut command = mpirun(3, folder, &["run", "small.toml", "--mpi", "-q", "-o", "run"]);
     let child = command.stdout(Stdio::null()).spawn().expect("mpirun is needed for these tests");
     let journal = folder.join("run/events.jsonl");
@@ -33,7 +34,7 @@ fn goes_on(folder: &Path) {
     let status = document(folder.join("run/manifest.json"))["status"].clone();
     assert!(status == "running" || status == "interrupted", "{status}");
     let arguments = ["run", "small.toml", "--mpi", "--resume", "-q", "-o", "run"];
-    let ended = tell(&mut mpirun(2, folder, &arguments));
+    let ended = run_command(&mut mpirun(2, folder, &arguments));
     assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(ended.err.contains("resuming after round"), "{}", ended.err);
     same_as_alone(folder);
@@ -48,7 +49,7 @@ fn same_as_alone(folder: &Path) {
 #[test]
 fn what_was_killed_goes_on_with_fewer_ranks() {
     let folder = folder_with(&long());
-    let mut job = begun(folder.path());
+    let mut job = start_run(folder.path());
     kill(job.id());
     job.wait().expect("ends");
     goes_on(folder.path());
@@ -57,12 +58,12 @@ fn what_was_killed_goes_on_with_fewer_ranks() {
 #[test]
 fn a_worker_that_dies_is_survived_or_ends_the_job() {
     let folder = folder_with(&long());
-    let mut job = begun(folder.path());
+    let mut job = start_run(folder.path());
     let ranks = ranks_in(folder.path());
     let (_, worker) = *ranks.iter().find(|(rank, _)| *rank == 2).expect("three ranks");
     kill(worker);
     let code = job.wait().expect("ends").code();
-    if !tells_losses() {
+    if !reports_losses() {
         assert_ne!(code, Some(0), "the launcher ends the job");
         return goes_on(folder.path());
     }

@@ -192,7 +192,7 @@ fn the_guide_has_every_key_of_a_scenario() {
     assert!(keys.len() > 100, "only {} keys", keys.len());
     // `fedcast methods show NAME` has those of methods.
     for key in keys.iter().filter(|key| !key.starts_with("method.")) {
-        let told = match key.split_once('.') {
+        let is_documented = match key.split_once('.') {
             None => top.contains(key),
             Some((table, rest)) => {
                 let last = rest.rsplit('.').next().unwrap_or(rest);
@@ -200,7 +200,7 @@ fn the_guide_has_every_key_of_a_scenario() {
                 here.is_some_and(|words| words.contains(last)) || laws.contains(last)
             }
         };
-        assert!(told, "{} lacks `{key}`", page.name);
+        assert!(is_documented, "{} lacks `{key}`", page.name);
     }
 }
 

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{LOGISTIC, same_results};
-use crate::command::{Told, read, tell};
+use crate::command::{CommandOutput, read, run_fedcast};
 
 /// A complete run `whole`, and a copy `run` of it that looks killed.
 fn killed(folder: &Path) {
     fs::write(folder.join("a.toml"), LOGISTIC).unwrap();
-    let whole = tell(folder, &["run", "a.toml", "-q", "-o", "whole"]);
+    let whole = run_fedcast(folder, &["run", "a.toml", "-q", "-o", "whole"]);
     assert_eq!(whole.code, 0, "{}", whole.err);
     kill(folder);
 }
@@ -39,11 +39,11 @@ fn checkpoints(run: &Path) -> Vec<PathBuf> {
 }
 
 #[track_caller]
-fn resumes(folder: &Path) -> Told {
-    let told = tell(folder, &["resume", "run", "-q"]);
-    assert_eq!(told.code, 0, "{}", told.err);
+fn resumes(folder: &Path) -> CommandOutput {
+    let output = run_fedcast(folder, &["resume", "run", "-q"]);
+    assert_eq!(output.code, 0, "{}", output.err);
     same_results(&folder.join("whole"), &folder.join("run"));
-    told
+    output
 }
 
 #[test]
@@ -60,26 +60,28 @@ fn a_damaged_checkpoint_falls_back_to_the_one_before_and_then_to_the_beginning()
     let files = checkpoints(&folder.join("run"));
     assert_eq!(files.len(), 2, "as many as are kept");
     spoil(&files[1]);
-    let told = resumes(folder);
+    let output = resumes(folder);
     let newest = files[1].file_name().unwrap().to_str().unwrap();
-    assert!(told.err.contains(&format!("checkpoint {newest} is damaged (its checksum is wrong)")));
-    assert!(told.err.contains("resuming after round"), "{}", told.err);
+    assert!(
+        output.err.contains(&format!("checkpoint {newest} is damaged (its checksum is wrong)"))
+    );
+    assert!(output.err.contains("resuming after round"), "{}", output.err);
 
     kill(folder);
     files.iter().for_each(|file| spoil(file));
-    let told = resumes(folder);
+    let output = resumes(folder);
     assert!(
-        told.err.contains("no intact checkpoint: the run starts from the beginning"),
+        output.err.contains("no intact checkpoint: the run starts from the beginning"),
         "{}",
-        told.err
+        output.err
     );
 
     // A journal that lost what a checkpoint names is worth as little.
     kill(folder);
     let journal = folder.join("run/events.jsonl");
     fs::write(&journal, &read(&journal)[..900]).unwrap();
-    let told = resumes(folder);
-    assert!(told.err.contains("starts from the beginning"), "{}", told.err);
+    let output = resumes(folder);
+    assert!(output.err.contains("starts from the beginning"), "{}", output.err);
 }
 
 #[test]
@@ -93,7 +95,7 @@ fn what_a_run_was_made_of_must_be_the_same() {
         let (before, after) = (read(&path), read(&path).replacen(from, to, 1));
         assert_ne!(before, after, "{from} is in {name}");
         fs::write(path, after).unwrap();
-        tell(folder, &["resume", "run", "-q"])
+        run_fedcast(folder, &["resume", "run", "-q"])
     };
     let other = change("scenario.effective.toml", "\nrun = 1", "\nrun = 2");
     assert_eq!(other.code, 2, "{}", other.err);
@@ -103,7 +105,7 @@ fn what_a_run_was_made_of_must_be_the_same() {
     let other = change("manifest.json", &version, "\"fedcast\": \"0.0.1\"");
     assert_eq!(other.code, 2, "{}", other.err);
     assert!(other.err.contains("started by fedcast 0.0.1"), "{}", other.err);
-    assert_eq!(tell(folder, &["resume", "run", "-q", "--force"]).code, 0);
+    assert_eq!(run_fedcast(folder, &["resume", "run", "-q", "--force"]).code, 0);
 
     let manifest: serde_json::Value =
         serde_json::from_str(&read(folder.join("whole/manifest.json"))).unwrap();
@@ -116,11 +118,11 @@ fn what_a_run_was_made_of_must_be_the_same() {
     fs::write(folder.join("run/run.lock"), "").unwrap();
     let lock = fs::File::options().write(true).open(folder.join("run/run.lock")).unwrap();
     lock.lock().unwrap();
-    let used = tell(folder, &["resume", "run", "-q"]);
+    let used = run_fedcast(folder, &["resume", "run", "-q"]);
     assert_eq!(used.code, 2, "{}", used.err);
     assert!(used.err.contains("being written by another"), "{}", used.err);
 
-    let nothing = tell(folder, &["resume", "nowhere"]);
+    let nothing = run_fedcast(folder, &["resume", "nowhere"]);
     assert_eq!(nothing.code, 2, "{}", nothing.err);
     assert!(!folder.join("nowhere").exists(), "nothing is made");
 }
@@ -144,8 +146,8 @@ fn a_run_that_filled_its_disk_goes_on_when_there_is_room() {
         .unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(12), "{err}");
-    let told = resumes(folder);
-    assert!(told.err.contains("resuming after round"), "{}", told.err);
+    let output = resumes(folder);
+    assert!(output.err.contains("resuming after round"), "{}", output.err);
 }
 
 #[test]
@@ -155,15 +157,15 @@ fn a_folder_of_checkpoints_that_cannot_be_used_is_12_and_named() {
     fs::write(folder.join("a.toml"), LOGISTIC).unwrap();
     fs::create_dir(folder.join("run")).unwrap();
     fs::write(folder.join("run/checkpoints"), "in the way").unwrap();
-    let told = tell(folder, &["run", "a.toml", "-q", "-o", "run", "--force"]);
-    assert_eq!(told.code, 12, "{}", told.err);
-    assert!(told.err.contains("run/checkpoints"), "{}", told.err);
-    let told = tell(folder, &["resume", "run", "-q"]);
-    assert_eq!(told.code, 12, "{}", told.err);
-    assert!(told.err.contains("run/checkpoints"), "{}", told.err);
+    let output = run_fedcast(folder, &["run", "a.toml", "-q", "-o", "run", "--force"]);
+    assert_eq!(output.code, 12, "{}", output.err);
+    assert!(output.err.contains("run/checkpoints"), "{}", output.err);
+    let output = run_fedcast(folder, &["resume", "run", "-q"]);
+    assert_eq!(output.code, 12, "{}", output.err);
+    assert!(output.err.contains("run/checkpoints"), "{}", output.err);
 
     // A scenario that wants none needs no folder.
     let without = ["--set", "record.checkpoint.every=never", "-o", "run", "--force", "-q"];
-    let told = tell(folder, &[&["run", "a.toml"][..], &without].concat());
-    assert_eq!(told.code, 0, "{}", told.err);
+    let output = run_fedcast(folder, &[&["run", "a.toml"][..], &without].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
 }

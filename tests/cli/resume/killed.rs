@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::{LOGISTIC, same_results};
-use crate::command::{fedcast, tell};
+use crate::command::{fedcast, run_fedcast};
 
 /// Starts `arguments` and kills it once the journal has this number of lines, or lets it end before.
 fn kill_at(folder: &Path, arguments: &[&str], lines: usize) {
@@ -33,14 +33,14 @@ fn killed_at(more: &str, moments: &[usize]) {
 fn scenario_killed_at(scenario: &str, moments: &[usize]) {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.toml"), scenario).unwrap();
-    let whole = tell(folder.path(), &["run", "a.toml", "-q", "-o", "whole"]);
+    let whole = run_fedcast(folder.path(), &["run", "a.toml", "-q", "-o", "whole"]);
     assert_eq!(whole.code, 0, "{}", whole.err);
     for lines in moments {
         let _ = fs::remove_dir_all(folder.path().join("run"));
         kill_at(folder.path(), &["run", "a.toml", "-q", "-o", "run"], *lines);
         // Killed again while it goes on, with other workers.
         kill_at(folder.path(), &["resume", "run", "-q", "--workers", "1"], 2 * lines);
-        let resumed = tell(folder.path(), &["resume", "run", "-q", "--workers", "3"]);
+        let resumed = run_fedcast(folder.path(), &["resume", "run", "-q", "--workers", "3"]);
         assert!(resumed.code == 0 || resumed.code == 4, "{lines}: {}", resumed.err);
         same_results(&folder.path().join("whole"), &folder.path().join("run"));
     }
@@ -75,12 +75,12 @@ fn a_resumed_run_verifies_and_is_over() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("a.toml"), LOGISTIC).unwrap();
     kill_at(folder.path(), &["run", "a.toml", "-q", "-o", "run"], 100);
-    let resumed = tell(folder.path(), &["resume", "run"]);
+    let resumed = run_fedcast(folder.path(), &["resume", "run"]);
     assert_eq!(resumed.code, 0, "{}", resumed.err);
     assert!(resumed.err.contains("resuming after round"), "{}", resumed.err);
     assert!(!resumed.err.contains("  round 1 "), "nothing is told twice: {}", resumed.err);
-    assert_eq!(tell(folder.path(), &["replay", "run", "--verify", "-q"]).code, 0);
-    let again = tell(folder.path(), &["resume", "run"]);
+    assert_eq!(run_fedcast(folder.path(), &["replay", "run", "--verify", "-q"]).code, 0);
+    let again = run_fedcast(folder.path(), &["resume", "run"]);
     assert_eq!(again.code, 4, "{}", again.err);
     assert!(again.err.contains("is complete"), "{}", again.err);
 }
