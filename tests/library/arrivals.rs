@@ -51,7 +51,7 @@ fn rounds(entries: &[Entry]) -> Vec<Opened> {
 }
 
 #[test]
-fn a_round_has_stragglers_of_old_tasks_beside_clients_of_the_new_one() {
+fn a_round_mixes_stragglers_of_old_tasks_with_new_clients() {
     let ran = ran(&with(lag()));
     let rounds = rounds(&ran.entries);
     assert_eq!(rounds.len(), 20);
@@ -187,8 +187,8 @@ fn digests_do_not_depend_on_workers_and_states_know_what_they_missed() {
 #[test]
 fn tasks_without_lag_are_global() {
     let global = ran(&with(ArrivalRules::Global)).digests;
-    let everybody = ArrivalRules::Paced { ahead: 1.0, lead: 0.5 };
-    for arrivals in [everybody, ArrivalRules::Lag(ScalarDistribution::constant(30.0))] {
+    let paced = ArrivalRules::Paced { ahead: 1.0, lead: 0.5 };
+    for arrivals in [paced, ArrivalRules::Lag(ScalarDistribution::constant(30.0))] {
         assert_eq!(ran(&with(arrivals)).digests, global);
     }
 }
@@ -219,7 +219,7 @@ const CPROMPT: &[&str] = &[
 ];
 
 /// A scenario's run.
-fn told(overrides: &[&str]) -> Ran {
+fn run_checked(overrides: &[&str]) -> Ran {
     let setup = assemble(&scenario(overrides), &Registry::builtin(), Some(2));
     let ran = run(setup.expect("assembles").setup);
     assert!(ran.end.is_ok(), "{:?}", ran.end.err());
@@ -236,7 +236,7 @@ fn a_plan_knows_who_works_on_what() {
         let blueprint = blueprint(&scenario, &Registry::builtin()).expect("plans");
         let planned = plan(&blueprint, Faults::Off);
         let planned = planned.expect("plans");
-        let entries = told(overrides).entries;
+        let entries = run_checked(overrides).entries;
         assert!(rounds(&entries).iter().any(|(_, _, behind)| !behind.is_empty()));
         let (mut down, mut up, mut end) = (0, 0, VirtualTime::ZERO);
         for entry in &entries {
@@ -259,7 +259,7 @@ fn a_plan_knows_who_works_on_what() {
 fn fed_cprompt_with_one_group_is_the_synchronous_run() {
     let with = |tasks: &str| {
         let all: Vec<&str> = CPROMPT.iter().copied().chain([tasks]).collect();
-        told(&all).digests
+        run_checked(&all).digests
     };
     let synchronous = with("tasks={sizes=[4,3,3]}");
     assert_eq!(with("tasks={sizes=[4,3,3],arrival=\"paced\",early_fraction=1}"), synchronous);

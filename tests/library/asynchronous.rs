@@ -70,7 +70,7 @@ fn digests_do_not_depend_on_workers_or_on_when_they_finish() {
 
 /// Rounds close with a full buffer; the server asks for those that came back and no others.
 #[test]
-fn a_buffer_is_filled_by_whoever_comes_and_so_many_are_at_work() {
+fn a_buffer_is_filled_by_any_client_while_others_work() {
     let ran = ran(&buffered(2, 4, HALVING));
     let mut at_work: BTreeSet<ClientId> = BTreeSet::new();
     let (mut clients, mut full) = (BTreeMap::new(), 0);
@@ -108,7 +108,7 @@ fn a_buffer_is_filled_by_whoever_comes_and_so_many_are_at_work() {
 
 /// Nothing is lost, nothing is aggregated twice.
 #[test]
-fn every_update_is_folded_once_or_late() {
+fn every_update_is_aggregated_once_or_late() {
     for rules in [
         buffered(2, 5, HALVING),
         buffered(1, 6, Staleness { most: 2, ..HALVING }),
@@ -117,7 +117,7 @@ fn every_update_is_folded_once_or_late() {
     ] {
         let ran = ran(&rules);
         let mut fate: BTreeMap<(Round, ParticipantId), FrameOutcome> = BTreeMap::new();
-        let (mut aggregated, mut stale, mut told) = (0, 0, 0);
+        let (mut aggregated, mut stale, mut stale_events) = (0, 0, 0);
         for entry in &ran.entries {
             match &entry.event {
                 Event::FrameCharged {
@@ -135,16 +135,16 @@ fn every_update_is_folded_once_or_late() {
                 Event::UpdateStale { round, participant, into, .. } => {
                     assert_eq!(fate[&(*round, *participant)], FrameOutcome::Delivered);
                     assert!(into > round);
-                    told += 1;
+                    stale_events += 1;
                 }
                 _ => {}
             }
         }
         let delivered = fate.values().filter(|fate| **fate == FrameOutcome::Delivered).count();
-        assert_eq!((delivered as u32, stale), (aggregated, told));
+        assert_eq!((delivered as u32, stale), (aggregated, stale_events));
         assert_eq!(fate.len(), ran.count("client_trained"), "everybody who trained was heard");
-        let fold = matches!(rules.closing.late, LatePolicy::Aggregate(_));
-        assert_eq!(fold, stale > 0);
+        let aggregates_late = matches!(rules.closing.late, LatePolicy::Aggregate(_));
+        assert_eq!(aggregates_late, stale > 0);
         if let LatePolicy::Aggregate(rule) = rules.closing.late {
             assert!(staleness(&ran).iter().all(|rounds| *rounds <= rule.most));
         }

@@ -71,9 +71,10 @@ impl Setting {
         Setting { scenario: loaded.unwrap().scenario }
     }
 
-    /// Computes a run with all outputs of the program; the first `told` entries are recorded already.
-    fn execute(&self, run: Run, told: u64) -> Result<(), RunError> {
-        let ended = report::execute(run, &self.scenario, told, Vec::new(), Interrupt::default())?;
+    /// Computes a run with all outputs of the program; the first `recorded` entries are recorded already.
+    fn execute(&self, run: Run, recorded: u64) -> Result<(), RunError> {
+        let ended =
+            report::execute(run, &self.scenario, recorded, Vec::new(), Interrupt::default())?;
         assert_eq!(ended.finished.reason, EndReason::Done);
         Ok(())
     }

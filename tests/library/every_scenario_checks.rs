@@ -322,12 +322,12 @@ fn every_file_has_a_partition() {
 }
 
 #[test]
-fn codecs_can_be_chosen_for_exactly_the_learnt_kinds() {
-    let learnt: Vec<&str> = fedcast::wire::Kind::all()
+fn codecs_can_be_chosen_for_exactly_the_trained_kinds() {
+    let trained: Vec<&str> = fedcast::wire::Kind::all()
         .filter(|kind| kind.is_learnable())
         .map(|kind| kind.name())
         .collect();
-    assert_eq!(learnt, fedcast::scenario::KINDS);
+    assert_eq!(trained, fedcast::scenario::KINDS);
 }
 
 /// Section 8 of FedHAF's card.

@@ -118,8 +118,8 @@ fn duplicated_messages_are_thrown_away() {
     use FrameOutcome::{Delivered, Duplicate};
     let without = |ran: &Ran| -> Vec<String> {
         let first = |e: &&Entry| !format!("{:?}", e.event).contains("outcome: Duplicate");
-        let told = |e: &Entry| format!("{} {:?} {:?}", e.at, e.event, e.numbers);
-        ran.entries.iter().filter(first).map(told).collect()
+        let line = |e: &Entry| format!("{} {:?} {:?}", e.at, e.event, e.numbers);
+        ran.entries.iter().filter(first).map(line).collect()
     };
     let plain = ran(FaultRules::default());
     for direction in [Direction::Down, Direction::Up] {

@@ -65,7 +65,7 @@ fn a_method_that_trains_every_round_uses_all() {
 }
 
 #[test]
-fn statistics_ask_everybody_once_and_train_nothing() {
+fn statistics_ask_all_clients_once_and_train_nothing() {
     let stsa = ["method={name=\"stsa\",width=16,first={name=\"none\"}}"];
     assert_eq!(ignores(&stsa), ["ignored", "ignored", "ignored", "ignored"]);
 }
@@ -88,7 +88,7 @@ fn a_method_that_counts_its_own_steps_ignores_epochs_alone() {
 }
 
 #[test]
-fn one_site_samples_nobody() {
+fn one_site_samples_no_clients() {
     let joint =
         ["method={name=\"joint\",train=\"head\"}", "federation.clients=1", "tasks={count=1}"];
     assert_eq!(ignores(&joint), ["ignored", "used", "used", "used"]);

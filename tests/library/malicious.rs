@@ -77,7 +77,7 @@ fn ran(overrides: &[&str]) -> Ran {
 }
 
 #[test]
-fn a_mean_collapses_under_flipped_updates_and_robust_folds_hold() {
+fn means_collapse_under_flipped_updates_and_robust_rules_hold() {
     let honest = ran(&[]).accuracy();
     assert!(honest > 0.85, "{honest}");
     let under_attack = |fold: &[&str]| ran(&[&[FLIPPED], fold].concat());
@@ -117,7 +117,7 @@ fn liars_are_a_drawn_share_or_named_and_every_lie_is_in_the_journal() {
 
 /// One times an update is that update, so the model does not change; ten times it does.
 #[test]
-fn what_is_forged_is_what_is_folded() {
+fn the_forged_update_is_the_one_aggregated() {
     let last = |overrides: &[&str]| {
         let ran = ran(overrides);
         let closed = ran.entries.iter().rfind(|entry| entry.event.name() == "round_closed");
@@ -129,7 +129,7 @@ fn what_is_forged_is_what_is_folded() {
 }
 
 #[test]
-fn a_robust_fold_without_anything_to_do_changes_no_event_and_no_digest_of_the_model() {
+fn robust_rules_without_effect_change_no_event_and_no_digest() {
     let mean = ran(&[]);
     let clipped = ran(&["federation.aggregation=norm-clipped", "federation.clip_norm=1e9"]);
     assert_eq!(clipped.digests.events, mean.digests.events);
@@ -155,7 +155,7 @@ fn digests_do_not_depend_on_workers_or_on_when_they_finish() {
 
 /// A program is refused what a scenario is refused.
 #[test]
-fn a_setup_whose_method_folds_no_mean_is_refused() {
+fn a_setup_whose_method_aggregates_no_mean_is_refused() {
     let method = |overrides: &[&str], name: &str| {
         let setup = setup(overrides);
         let other = r#"method={name="stsa",first={name="none"}}"#;

@@ -66,8 +66,8 @@ fn a_method_before_one_on_features_names_files_too() {
     let folder = tempfile::tempdir().unwrap();
     let path = written(folder.path(), "0.5");
     let lander = "name = \"lander\", embedding_width = 2, embeddings = \"vectors/table.csv\"";
-    let upon = format!("name = \"stsa\", first = {{ {lander} }}");
-    std::fs::write(&path, SCENARIO.replace(lander, &upon)).unwrap();
+    let composed = format!("name = \"stsa\", first = {{ {lander} }}");
+    std::fs::write(&path, SCENARIO.replace(lander, &composed)).unwrap();
     let one = loaded(&path, &[]).unwrap();
     let before = one.hash();
     let kept = one.method.parameters()["first"]["embeddings"].as_str().unwrap().to_owned();

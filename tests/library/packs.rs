@@ -106,7 +106,7 @@ fn stateless_clients_fill_packs_over_slow_links() {
 }
 
 #[test]
-fn whoever_crashes_or_is_not_reached_holds_nobody_up() {
+fn crashed_and_unreachable_clients_delay_no_others() {
     let faults = FaultRules { lose_down: 0.4, lose_up: 0.0, ..FaultRules::crashing(0.4) };
     let of = |pack| {
         run(setup::<Visits>(Rules { faults: faults.clone(), pack, ..rules() }, Mischief::None))

@@ -102,7 +102,7 @@ fn with_faults(faults: FaultRules, seed: u64) -> impl Fn(Setup) -> Setup {
 
 /// The server's state after the last task, as scores see it, is that of plain FedAvg.
 #[test]
-fn what_is_learnt_is_what_plain_averaging_learns() {
+fn secure_sums_train_as_plain_averaging() {
     let (plain, secure) = (run(""), run(SECURE));
     assert_eq!(secure.end.as_ref().ok(), Some(&EndReason::Done));
     assert_eq!(secure.scores(), plain.scores());
@@ -138,7 +138,7 @@ fn digests_depend_on_neither_workers_nor_chance_nor_verification() {
 /// Rounds end as the protocol says, with every kind of drop-out: before and after the shares, in
 /// training, on the way up, and among the answers.
 #[test]
-fn whoever_drops_out_the_rest_is_summed_or_nothing_is() {
+fn after_dropouts_the_rest_is_summed_or_nothing() {
     let faults = FaultRules { lose_down: 0.07, lose_up: 0.07, ..FaultRules::crashing(0.15) };
     let (mut opened, mut closed, mut partial) = (0, 0, 0);
     for seed in 0..12 {

@@ -104,7 +104,7 @@ fn names_of_schema_1_get_their_new_names() {
     let old = format!(
         "{old}[client]\nbatch = 8\noptimiser.lr = 0.1\n[round]\nclose = \"quorum\"\nlate = \"fold\"\n"
     );
-    let told = refusal(&old, &["federation.units.rule=even", "data.train.crop=centre"]);
+    let message = refusal(&old, &["federation.units.rule=even", "data.train.crop=centre"]);
     for new in [
         "`fedcast migrate FILE`",
         "`client.batch` is called `client.batch_size` since schema 2",
@@ -113,7 +113,7 @@ fn names_of_schema_1_get_their_new_names() {
         "\"fold\" is called \"aggregate\" since schema 2",
         "\"centre\" is called \"center\" since schema 2",
     ] {
-        assert!(told.contains(new), "{new}\n{told}");
+        assert!(message.contains(new), "{new}\n{message}");
     }
 }
 
@@ -124,13 +124,13 @@ fn a_syntax_error_is_the_only_error() {
     insta::assert_snapshot!(refusal(&text.replace("clients", "clinets"), &[]));
     // One quote too few in a long line.
     let list = (0..40).map(|i| format!("\"word {i}\"")).collect::<Vec<_>>().join(", ");
-    let told = refusal(&format!("{GOOD}[expected]\nlist = [\"{list}]\n"), &[]);
-    assert_eq!(told.matches("this is not TOML").count(), 1, "{told}");
+    let message = refusal(&format!("{GOOD}[expected]\nlist = [\"{list}]\n"), &[]);
+    assert_eq!(message.matches("this is not TOML").count(), 1, "{message}");
     // Errors in other lines are reported at once.
     let slips = changed("count = 5", "count = = 5").replace("beta = 0.1", "beta = .1");
-    let told = refusal(&slips, &[]);
-    assert_eq!(told.matches("this is not TOML").count(), 2, "{told}");
-    assert!(told.contains("write `0.1`"), "{told}");
+    let message = refusal(&slips, &[]);
+    assert_eq!(message.matches("this is not TOML").count(), 2, "{message}");
+    assert!(message.contains("write `0.1`"), "{message}");
 }
 
 #[test]
@@ -151,8 +151,8 @@ fn ratios_are_for_clients_that_do_not_come_back() {
     insta::assert_snapshot!(refusal(&ratios, &["partition.samples_per_client=30"]));
     let fresh = ["participation={count=5, population=\"fresh\"}"];
     assert!(read(&ratios, &fresh).is_ok());
-    let told = refusal(&ratios, &[fresh[0], "partition.category=1.5"]);
-    assert!(told.contains("partition.category"), "{told}");
+    let message = refusal(&ratios, &[fresh[0], "partition.category=1.5"]);
+    assert!(message.contains("partition.category"), "{message}");
 }
 
 #[test]
@@ -256,10 +256,10 @@ fn programs_get_the_same_as_people() {
 
 #[test]
 fn what_would_have_no_effect_or_no_meaning_is_refused() {
-    let told = refusal(GOOD, &["devices.pack=0"]);
-    assert!(told.contains("devices.pack"), "{told}");
-    let told = refusal(GOOD, &["devices.pack=\"many\""]);
-    assert!(told.contains("auto"), "{told}");
+    let message = refusal(GOOD, &["devices.pack=0"]);
+    assert!(message.contains("devices.pack"), "{message}");
+    let message = refusal(GOOD, &["devices.pack=\"many\""]);
+    assert!(message.contains("auto"), "{message}");
     for pack in ["1", "8", "\"auto\""] {
         assert!(read(GOOD, &[&format!("devices.pack={pack}"), "links.rtt_ms=400"]).is_ok());
     }
@@ -284,8 +284,8 @@ fn distributions_are_read_as_strictly() {
         ("links.jitter={dist=\"zipf\",ranks=0,exponent=1}", "must be at least 1 and at most"),
         ("preset=mobil", "did you mean \"mobile\"?"),
     ] {
-        let told = refusal(GOOD, &[set]);
-        assert!(told.contains(wanted), "{set} gives\n{told}");
+        let message = refusal(GOOD, &[set]);
+        assert!(message.contains(wanted), "{set} gives\n{message}");
     }
     let kept = read(GOOD, &["preset=mobile", "time.slowness.sigma=1.2"]).expect("is right");
     let wanted = fedcast::scenario::DistributionSection::log_normal(1.0, 1.2);
@@ -308,17 +308,17 @@ fn files_of_measured_values_are_read_and_judged_at_their_place() {
     assert_eq!((distribution.at_normal(-1.0), distribution.at_normal(1.0)), (0.5, 4.0));
     let other = load("phone,factor\n1,0.5\n2,5\n", ", column = \"factor\"").expect("is right");
     assert_ne!(right.scenario.hash(), other.scenario.hash(), "the values count");
-    let told = |csv, more| load(csv, more).expect_err("this file is wrong").to_string();
-    let wrong = told("factor\n0.5\n  -4\n", "");
+    let message = |csv, more| load(csv, more).expect_err("this file is wrong").to_string();
+    let wrong = message("factor\n0.5\n  -4\n", "");
     assert!(wrong.contains("phones.csv:3:3") && wrong.contains("above 0"), "{wrong}");
-    let wrong = told("factor\n0.5\n", ", column = \"speed\"");
+    let wrong = message("factor\n0.5\n", ", column = \"speed\"");
     assert!(wrong.contains("phones.csv:1:1") && wrong.contains("no column `speed`"), "{wrong}");
     std::fs::remove_file(folder.path().join("phones.csv")).unwrap();
     let text =
         format!("{GOOD}[links]\nrtt_ms = {{ dist = \"empirical\", file = \"phones.csv\" }}\n");
     let missing = Scenario::from_toml(&text, "example", folder.path(), &[], &AnyMethod);
-    let told = missing.expect_err("there is no such file").to_string();
-    assert!(told.contains("example.toml:19:39") && told.contains("cannot read"), "{told}");
+    let message = missing.expect_err("there is no such file").to_string();
+    assert!(message.contains("example.toml:19:39") && message.contains("cannot read"), "{message}");
 }
 
 #[test]
@@ -344,13 +344,13 @@ fn traces_of_availability_are_read_and_judged_at_their_place() {
         ("client,time_s,state\n0,10\n", "phones.csv:2:3", "this line has 2 cells"),
         ("client,time_s\n0,10\n", "phones.csv:1:1", "there is no column `state`"),
     ] {
-        let told = load(csv).expect_err("this file is wrong").to_string();
-        assert!(told.contains(place) && told.contains(wanted), "{told}");
+        let message = load(csv).expect_err("this file is wrong").to_string();
+        assert!(message.contains(place) && message.contains(wanted), "{message}");
     }
-    let told = refusal(GOOD, &["availability={kind=\"markov\",on_s=60}"]);
-    assert!(told.contains("[availability] lacks the key `off_s`"), "{told}");
-    let told = refusal(GOOD, &["availability={kind=\"always\",depth=0.1}"]);
-    assert!(told.contains("has no meaning with `kind = \"always\"`"), "{told}");
+    let message = refusal(GOOD, &["availability={kind=\"markov\",on_s=60}"]);
+    assert!(message.contains("[availability] lacks the key `off_s`"), "{message}");
+    let message = refusal(GOOD, &["availability={kind=\"always\",depth=0.1}"]);
+    assert!(message.contains("has no meaning with `kind = \"always\"`"), "{message}");
 }
 
 /// As Excel and R write it: a mark in front, every cell in quotes, lines that end otherwise.
@@ -395,8 +395,8 @@ fn tables_of_every_kind_may_have_marks_quotes_and_other_ends() {
             let dressed = load(&dressed(&csv, end)).unwrap().scenario;
             assert_eq!(dressed, plain, "{text} with {end:?}");
         }
-        let told = load("\u{feff}\"a b\";\"c\"\r\n").unwrap_err().to_string();
-        assert!(told.contains("a.csv:1:1"), "{told}");
+        let message = load("\u{feff}\"a b\";\"c\"\r\n").unwrap_err().to_string();
+        assert!(message.contains("a.csv:1:1"), "{message}");
     }
 }
 
@@ -436,8 +436,8 @@ fn impossible_closing_rules() {
         ),
         (&["participation={count=3,over_selection=2}"], "samples more clients than wanted"),
     ] {
-        let told = refusal(GOOD, sets);
-        assert!(told.contains(wanted), "{sets:?} gives\n{told}");
+        let message = refusal(GOOD, sets);
+        assert!(message.contains(wanted), "{sets:?} gives\n{message}");
     }
     assert!(read(GOOD, &[first, "participation={count=3,over_selection=2}"]).is_ok());
     let production = read(GOOD, &["preset=production", "participation.count=3"]).expect("is right");
@@ -465,11 +465,11 @@ fn faults_are_judged_one_by_one() {
         ("{kind=\"lose\",rat=0.1}", "did you mean `rate`?"),
         ("3", "every entry of `faults` must be a table"),
     ] {
-        let told = refusal(GOOD, &[&format!("faults=[{entry}]")]);
-        assert!(told.contains(wanted), "{entry} gives\n{told}");
+        let message = refusal(GOOD, &[&format!("faults=[{entry}]")]);
+        assert!(message.contains(wanted), "{entry} gives\n{message}");
     }
-    let told = refusal(GOOD, &["faults.crash=0.1"]);
-    assert!(told.contains("`faults` must be a list of tables"), "{told}");
+    let message = refusal(GOOD, &["faults.crash=0.1"]);
+    assert!(message.contains("`faults` must be a list of tables"), "{message}");
     let text =
         format!("{GOOD}[[faults]]\nkind = \"crash\"\nrate = 0.1\n[[faults]]\nkind = \"lose\"\n");
     assert_eq!(read(&text, &[]).expect("is right").scenario.faults.len(), 2);
@@ -487,12 +487,12 @@ fn an_arrival_takes_its_own_parameters() {
         ("count=5,arrival=\"per-client\",file=\"no.csv\"", "cannot read"),
         ("count=5,arrival=\"per-client\",file=\"no.csv\",lag_s=3", "`tasks.lag_s` has no meaning"),
     ] {
-        let told = refusal(GOOD, &[&format!("tasks={{{table}}}")]);
-        assert!(told.contains(wanted), "{table} gives\n{told}");
+        let message = refusal(GOOD, &[&format!("tasks={{{table}}}")]);
+        assert!(message.contains(wanted), "{table} gives\n{message}");
     }
     for other in ["privacy.secure_aggregation=true", "participation.population=fresh"] {
-        let told = refusal(GOOD, &["tasks={count=5,arrival=\"paced\"}", other]);
-        assert!(told.contains("set `arrival = \"global\"`"), "{other} gives\n{told}");
+        let message = refusal(GOOD, &["tasks={count=5,arrival=\"paced\"}", other]);
+        assert!(message.contains("set `arrival = \"global\"`"), "{other} gives\n{message}");
     }
     let lag = "tasks={count=5,arrival=\"per-client\",lag_s={dist=\"exponential\",mean=60}}";
     let effective = read(GOOD, &[lag]).expect("is right").scenario.to_effective_toml();
@@ -501,7 +501,7 @@ fn an_arrival_takes_its_own_parameters() {
 }
 
 #[test]
-fn a_fold_takes_its_own_parameters() {
+fn an_aggregation_takes_its_own_parameters() {
     for (overrides, wanted) in [
         (vec!["federation.aggregation=medain"], "did you mean \"median\"?"),
         (vec!["federation.aggregation=norm-clipped"], "lacks the key `clip_norm`"),
@@ -518,8 +518,8 @@ fn a_fold_takes_its_own_parameters() {
             "only shows the server the sum of uploads",
         ),
     ] {
-        let told = refusal(GOOD, &overrides);
-        assert!(told.contains(wanted), "{overrides:?} gives\n{told}");
+        let message = refusal(GOOD, &overrides);
+        assert!(message.contains(wanted), "{overrides:?} gives\n{message}");
     }
     let loaded = read(GOOD, &["federation.aggregation=norm-clipped", "federation.clip_norm=2"]);
     let effective = loaded.expect("is right").scenario.to_effective_toml();
@@ -567,8 +567,8 @@ fn transforms_that_make_no_sense_are_refused() {
         ),
         ("train = { squash = 256 }", "[data.train] gives images of 256 pixels"),
     ] {
-        let told = refusal(&of_folder(lines), &[]);
-        assert!(told.contains(wanted), "{lines} gives\n{told}");
+        let message = refusal(&of_folder(lines), &[]);
+        assert!(message.contains(wanted), "{lines} gives\n{message}");
     }
 }
 
@@ -615,11 +615,14 @@ fn a_split_and_a_validation_set_say_one_thing_each() {
         ("evaluate = \"validation\"", "`evaluate = \"validation\"` needs `validation_fraction`"),
         ("validation_fraction = 0.2\nevaluate = \"valid\"", "did you mean \"validation\"?"),
     ] {
-        let told = refusal(&of_folder(&format!("{lines}\n{CROPS}")), &[]);
-        assert!(told.contains(wanted), "{lines} gives\n{told}");
+        let message = refusal(&of_folder(&format!("{lines}\n{CROPS}")), &[]);
+        assert!(message.contains(wanted), "{lines} gives\n{message}");
     }
-    let told = refusal(GOOD, &["data.split={list=\"a.json\"}"]);
-    assert!(told.contains("`data.split` has no meaning with `source = \"digits\"`"), "{told}");
+    let message = refusal(GOOD, &["data.split={list=\"a.json\"}"]);
+    assert!(
+        message.contains("`data.split` has no meaning with `source = \"digits\"`"),
+        "{message}"
+    );
     for (lines, kept) in [
         ("split = { list = \"a.json\" }", "[data.split]\nlist = \"/a.json\""),
         (

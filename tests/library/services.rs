@@ -59,16 +59,17 @@ fn every_method_answers_to_every_service() {
         let section = read(entry.name, home, None).unwrap().method;
         let method = registry.build(&section, &facts).unwrap();
         for service in Capability::ALL {
-            let told = read(entry.name, home, Some(service)).err().map(|error| error.to_string());
+            let message =
+                read(entry.name, home, Some(service)).err().map(|error| error.to_string());
             let case = format!("{}, {}", entry.name, service.word());
-            match (check_capability(&*method, &facts, service), told) {
+            match (check_capability(&*method, &facts, service), message) {
                 (None, None) => allowed += 1,
-                (Some(why), Some(told)) => {
-                    assert!(told.contains(&why.to_string()), "{case}: {why}\n{told}");
-                    assert!(told.contains("s.toml:"), "{case}: {told}");
+                (Some(why), Some(message)) => {
+                    assert!(message.contains(&why.to_string()), "{case}: {why}\n{message}");
+                    assert!(message.contains("s.toml:"), "{case}: {message}");
                     refused += 1;
                 }
-                (why, told) => panic!("{case}: {why:?}, yet {told:?}"),
+                (why, message) => panic!("{case}: {why:?}, yet {message:?}"),
             }
         }
     }

@@ -36,7 +36,7 @@ fn two_teachers(alpha: f64, beta: f64, own_teacher: OwnTeacher) -> Arc<dyn Metho
 }
 
 /// Two teachers that answer for all classes seen, where this trains.
-fn two_teachers_upon(train: Train, alpha: f64, beta: f64) -> Arc<dyn Method> {
+fn two_teachers_on(train: Train, alpha: f64, beta: f64) -> Arc<dyn Method> {
     built(FedLwf2t { fedavg: base(train), alpha, beta, ..FedLwf2t::default() }, &facts())
 }
 
@@ -116,7 +116,7 @@ fn a_pull_leaves_running_statistics_alone() {
 fn without_teachers_two_teachers_are_fedavg() {
     let of = |method, tasks| run(method, tasks, 2, &sgd()).server.save().digest();
     for train in TRAINED {
-        let two = |alpha, beta| two_teachers_upon(train, alpha, beta);
+        let two = |alpha, beta| two_teachers_on(train, alpha, beta);
         assert_eq!(of(two(1.0, 0.0), 3), of(fedavg(train), 3), "{train:?}");
         assert_eq!(of(two(0.3, 0.3), 1), of(fedavg(train), 1), "{train:?}");
         assert_ne!(of(two(0.3, 0.3), 3), of(fedavg(train), 3), "{train:?}");
@@ -132,7 +132,7 @@ fn last_exchange(run: &Engine, client: usize) -> [ParameterSet; 2] {
 }
 
 /// Checked without running statistics, which move with the batches in any case.
-fn learnt(set: ParameterSet) -> ParameterSet {
+fn trained_part(set: ParameterSet) -> ParameterSet {
     set.filter(|name| !name.contains("running"))
 }
 
@@ -148,12 +148,12 @@ fn distance([down, up]: [ParameterSet; 2]) -> f32 {
 #[test]
 fn the_shares_say_who_teaches() {
     for train in TRAINED {
-        let two = |alpha, beta| two_teachers_upon(train, alpha, beta);
+        let two = |alpha, beta| two_teachers_on(train, alpha, beta);
         let alone = |alpha, beta| run(two(alpha, beta), 2, 1, &sgd());
-        let stays = distance(last_exchange(&alone(0.0, 0.0), 0).map(learnt));
+        let stays = distance(last_exchange(&alone(0.0, 0.0), 0).map(trained_part));
         assert!(stays < 1e-6, "{train:?}: the server's model moves nobody from itself: {stays}");
         // Each of two clients has learned on its own since the server's mean, and is drawn back there.
-        let drawn = distance(last_exchange(&alone(0.0, 1.0), 0).map(learnt));
+        let drawn = distance(last_exchange(&alone(0.0, 1.0), 0).map(trained_part));
         assert!(drawn > 1e-3, "{train:?}: {drawn}");
 
         let exact = |rate| TrainingPlan { clip: None, ..plan(OptimizerConfig::sgd(rate)) };
@@ -168,8 +168,8 @@ fn the_shares_say_who_teaches() {
         };
         let half = late(two(0.5, 0.5), 0.1);
         assert_eq!(half, late(fedavg(train), 0.05), "{train:?}");
-        assert!(distance(half.map(learnt)) > 1e-3, "{train:?}");
-        assert_eq!(distance(late(two(0.0, 1.0), 0.1).map(learnt)), 0.0, "{train:?}");
+        assert!(distance(half.map(trained_part)) > 1e-3, "{train:?}");
+        assert_eq!(distance(late(two(0.0, 1.0), 0.1).map(trained_part)), 0.0, "{train:?}");
     }
 }
 
@@ -192,19 +192,19 @@ fn an_own_model_that_is_the_received_one_asks_for_nothing_at_first() {
             run.task(0, &both[0], 1);
             run.lab.training = exact(rate, steps);
             run.task(1, &both[1], 1);
-            last_exchange(&run, 0).map(learnt)
+            last_exchange(&run, 0).map(trained_part)
         };
-        let alone = distance(of(two_teachers_upon(train, 0.0, 1.0), 1, 0.1, 2));
+        let alone = distance(of(two_teachers_on(train, 0.0, 1.0), 1, 0.1, 2));
         assert!(alone < 1e-6, "{train:?}: {alone}");
-        let drawn = distance(of(two_teachers_upon(train, 0.0, 1.0), 2, 0.1, 2));
+        let drawn = distance(of(two_teachers_on(train, 0.0, 1.0), 2, 0.1, 2));
         assert!(drawn > 1e-3, "{train:?}: {drawn}");
         // At half the weight a step of the cross-entropy is one at half the rate.
-        let [_, taught] = of(two_teachers_upon(train, 0.5, 0.5), 1, 0.1, 1);
+        let [_, taught] = of(two_teachers_on(train, 0.5, 0.5), 1, 0.1, 1);
         let [down, plain] = of(fedavg(train), 1, 0.05, 1);
         let apart = distance([taught, plain.clone()]);
         assert!(apart < 1e-6 && distance([down, plain]) > 1e-3, "{train:?}: {apart}");
         // Afterwards the own model holds back.
-        let [_, taught] = of(two_teachers_upon(train, 0.5, 0.5), 1, 0.1, 2);
+        let [_, taught] = of(two_teachers_on(train, 0.5, 0.5), 1, 0.1, 2);
         let [_, plain] = of(fedavg(train), 1, 0.05, 2);
         let held = distance([taught, plain]);
         assert!(held > 1e-4, "{train:?}: {held}");
@@ -256,7 +256,7 @@ fn all_outputs_may_be_distilled() {
 }
 
 /// FedHAF's module with these batch norms and dropout.
-fn upon_module(norms: BatchNormMode, dropout: f64) -> FedAvg {
+fn on_module(norms: BatchNormMode, dropout: f64) -> FedAvg {
     FedAvg { batch_norm: norms, dropout, ..base(Train::Module) }
 }
 
@@ -267,10 +267,10 @@ fn running(set: &ParameterSet, part: &str) -> ParameterSet {
 /// FedLwF-2T, invariant 1 with batch norms: the received model is the student's own start and asks for nothing, by
 /// whichever moments the student goes; by running ones, where the student goes by the batch, it pulls.
 #[test]
-fn teachers_upon_a_module_normalise_as_the_student() {
+fn teachers_on_a_module_normalize_as_the_student() {
     let ends = |norms, teacher_norms| {
         let (alpha, beta, gamma) = (0.0, 0.0, Some(1.0));
-        let fedavg = upon_module(norms, 0.0);
+        let fedavg = on_module(norms, 0.0);
         let method = FedLwf2t {
             fedavg,
             alpha,
@@ -279,7 +279,7 @@ fn teachers_upon_a_module_normalise_as_the_student() {
             teacher_batch_norm: teacher_norms,
             ..Default::default()
         };
-        last_exchange(&run(built(method, &facts()), 2, 1, &sgd()), 0).map(learnt)
+        last_exchange(&run(built(method, &facts()), 2, 1, &sgd()), 0).map(trained_part)
     };
     for norms in [BatchNormMode::Batch, BatchNormMode::Running] {
         let [down, up] = ends(norms, TeacherBatchNormMode::Student);
@@ -292,9 +292,9 @@ fn teachers_upon_a_module_normalise_as_the_student() {
 /// FedHAF's baselines normalize and drop as they are told to: settled statistics of the module are those of the first
 /// task, in every method that is FedAvg but for some hooks; those of the head always move.
 #[test]
-fn baselines_upon_the_module_have_its_norms_and_dropout() {
+fn baselines_on_the_module_have_its_norms_and_dropout() {
     let all = |norms, dropout| -> [Arc<dyn Method>; 4] {
-        let fedavg = || upon_module(norms, dropout);
+        let fedavg = || on_module(norms, dropout);
         let two = FedLwf2t { fedavg: fedavg(), ..FedLwf2t::default() };
         [
             built(fedavg(), &facts()),
@@ -322,7 +322,7 @@ fn baselines_upon_the_module_have_its_norms_and_dropout() {
 /// FedLwF-2T, invariant 5 as a client sees it: a task of training under its teacher leaves every bit of it as it
 /// was sent at the end of the task before.
 #[test]
-fn a_teacher_stays_as_it_was_learnt() {
+fn a_teacher_stays_as_it_was_trained() {
     let run = run(two_teachers(0.3, 0.3, OwnTeacher::Seen), 2, 2, &sgd());
     for (client, state) in &run.states {
         let sent = |task: usize| {

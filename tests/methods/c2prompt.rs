@@ -103,8 +103,8 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
         let kept: BTreeSet<u32> = kept.as_f32().unwrap().iter().map(|v| v.to_bits()).collect();
         let numbers = upload.tensors().filter_map(|(_, tensor)| tensor.as_f32().ok());
         let sent = numbers.flat_map(|values| values.iter().copied());
-        let told = sent.filter(|v| *v != 0.0 && kept.contains(&v.to_bits())).count();
-        assert!(kept.len() > 90 && told < 3, "{}: {told} of {}", exchange.phase, kept.len());
+        let leaked = sent.filter(|v| *v != 0.0 && kept.contains(&v.to_bits())).count();
+        assert!(kept.len() > 90 && leaked < 3, "{}: {leaked} of {}", exchange.phase, kept.len());
         if exchange.phase == "compensate" {
             assert_eq!(upload.tensors().count(), 0);
             assert!(figure(exchange, "alignment_last") < figure(exchange, "alignment_first"));
@@ -233,7 +233,7 @@ fn coins_fall_apart_for_clients_rounds_and_batches() {
 
 /// Steps with compensation prompts are recognized; without distillation the cross-entropy is the loss.
 #[test]
-fn cross_entropies_are_told_by_the_coin() {
+fn cross_entropies_are_reported_by_the_coin() {
     let mut run = engine(c2prompt_with(|c| (c.cpa, c.powder.kd_weight) = (false, 0.0)), 3);
     let shards = deal(&run.lab, &run.view(0), 2);
     // A batch a round.
@@ -244,20 +244,20 @@ fn cross_entropies_are_told_by_the_coin() {
         let figure = |name: &str| {
             exchange.metrics.iter().find(|(other, _)| *other == name).map(|(_, value)| *value)
         };
-        let told = (figure("ce_compensated"), figure("ce_plain"));
+        let reported = (figure("ce_compensated"), figure("ce_plain"));
         let loss = figure("loss_first");
         match figure("compensated_steps") {
-            Some(1.0) => assert_eq!(told, (loss, None)),
-            _ => assert_eq!(told, (None, loss)),
+            Some(1.0) => assert_eq!(reported, (loss, None)),
+            _ => assert_eq!(reported, (None, loss)),
         }
-        kinds.insert(told.0.is_some());
+        kinds.insert(reported.0.is_some());
     }
     assert_eq!(kinds.len(), 2);
 }
 
 /// Card, invariant 1: Gaussians are those of the features that clients held, in f64, of all stages or of the last.
 #[test]
-fn gaussians_are_of_everybody_who_ever_held_the_class() {
+fn gaussians_cover_all_clients_that_ever_held_the_class() {
     for moments in [PooledMoments::All, PooledMoments::Stage] {
         let mut run = engine(c2prompt_with(|c| c.moments = moments), 3);
         let shards = deal(&run.lab, &run.view(1), 3);
@@ -265,25 +265,25 @@ fn gaussians_are_of_everybody_who_ever_held_the_class() {
         let joined: Shard = shards[1].iter().chain(shards[2].iter()).copied().collect();
         run.task(1, &[Arc::clone(&shards[0]), Arc::clone(&joined)], 1);
         run.task(1, &shards[..1], 1);
-        let everybody: Shard = shards[0].iter().chain(joined.iter()).copied().collect();
+        let all_holders: Shard = shards[0].iter().chain(joined.iter()).copied().collect();
         let download =
             run.exchanges.iter().rfind(|exchange| exchange.phase == "compensate").unwrap();
-        let told = |name: &str| {
+        let received = |name: &str| {
             download.down.tensor(Kind::Prototypes, name).unwrap().as_f32().unwrap().to_vec()
         };
-        let (own, all) = (features(&run, &shards[0]), features(&run, &everybody));
+        let (own, all) = (features(&run, &shards[0]), features(&run, &all_holders));
         let (expected, other) = match moments {
             PooledMoments::All => (all, own),
             PooledMoments::Stage => (own, all),
         };
-        let far = |expected: &[f64], told: &[f32]| {
-            let pairs = expected.iter().zip(told);
+        let far = |expected: &[f64], received: &[f32]| {
+            let pairs = expected.iter().zip(received);
             pairs.map(|(a, b)| (a - f64::from(*b)).abs()).fold(0.0, f64::max)
         };
         for (part, name) in ["means", "variances"].into_iter().enumerate() {
-            assert_eq!(told(name).len(), 2 * 16);
-            assert!(far(&expected[part], &told(name)) < 1e-5, "{moments:?}: {name}");
-            assert!(far(&other[part], &told(name)) > 1e-3, "{moments:?}: {name}");
+            assert_eq!(received(name).len(), 2 * 16);
+            assert!(far(&expected[part], &received(name)) < 1e-5, "{moments:?}: {name}");
+            assert!(far(&other[part], &received(name)) > 1e-3, "{moments:?}: {name}");
         }
         let shares = run.figures.iter().filter_map(|f| f.get("lcdc_second_holders").copied());
         let expected = if moments == PooledMoments::All { [1.0, 1.0] } else { [1.0, 0.0] };

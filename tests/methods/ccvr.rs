@@ -56,13 +56,13 @@ fn without_calibration_ccvr_is_fedavg() {
 /// other rows alone, too, over all seen only those to come.
 #[test]
 fn calibration_moves_its_own_rows_only() {
-    let mut begun = engine(calibrating(Train::All), 3);
-    let shards = [0, 1].map(|task| deal(&begun.lab, &begun.view(task), 2));
-    begun.task(0, &shards[0], 1);
+    let mut first = engine(calibrating(Train::All), 3);
+    let shards = [0, 1].map(|task| deal(&first.lab, &first.view(task), 2));
+    first.task(0, &shards[0], 1);
     let second = |over: Rebalance| {
         let mut run = engine(small(Train::All, |c| c.calibration.over = over), 3);
-        run.round = begun.round;
-        run.server.load(&begun.server.save()).unwrap();
+        run.round = first.round;
+        run.server.load(&first.server.save()).unwrap();
         run.task(1, &shards[1], 1);
         run
     };

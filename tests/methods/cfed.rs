@@ -212,8 +212,8 @@ fn reviews_lead_back_to_the_old_model() {
             let margins = own.chunks(2).zip(old.chunks(2));
             margins.map(|(a, b)| ((a[0] - a[1]) - (b[0] - b[1])).abs()).sum()
         };
-        let (received, learnt) = (gap(&exchange.down), gap(exchange.up.as_ref().unwrap()));
-        assert!(learnt < received, "{received} {learnt}");
+        let (received, trained) = (gap(&exchange.down), gap(exchange.up.as_ref().unwrap()));
+        assert!(trained < received, "{received} {trained}");
         reviewers += 1;
     }
     assert_eq!(reviewers, 4);
@@ -271,7 +271,7 @@ fn a_server_distils_what_came_back() {
 
 /// The old model that is reviewed is of one task; without reviewers clients may be of several.
 #[test]
-fn only_where_somebody_reviews_all_clients_are_of_one_task() {
+fn only_with_reviewers_all_clients_are_of_one_task() {
     let refused = |reviewers: f64| {
         let method = built(small(|c| c.division.reviewers = reviewers), &known());
         check_capability(&*method, &known(), Capability::MixedTasks).is_some()

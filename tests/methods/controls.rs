@@ -125,7 +125,7 @@ fn clients_that_are_alike_have_nothing_to_correct() {
 /// where one of two took part in the first task; a server that keeps all variates makes the same of it, to the bit.
 #[test]
 fn the_server_knows_the_mean_of_all_clients() {
-    let tell = |method: Arc<dyn Method>, names: &[&str], server: bool| {
+    let checked = |method: Arc<dyn Method>, names: &[&str], server: bool| {
         let mut run = engine(method, 2);
         run.lab.training = sgd();
         let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
@@ -157,7 +157,7 @@ fn the_server_knows_the_mean_of_all_clients() {
         let other = feddc(Train::Module, |method| {
             (method.keeping.keeper, method.keeping.reset) = (variates, Reset::Keep);
         });
-        [tell(first, &["control"], server), tell(other, &["control", "drift"], server)]
+        [checked(first, &["control"], server), checked(other, &["control", "drift"], server)]
     };
     assert_eq!(of(Keeper::Client), of(Keeper::Server));
 }
@@ -224,16 +224,16 @@ fn the_first_round_of_feddc_is_fedprox_twice() {
 
 /// A task starts with nothing remembered, or with everything; a head that grew has zeros in its new rows.
 #[test]
-fn a_task_starts_as_it_is_told() {
-    let told = |method: Arc<dyn Method>| {
+fn a_task_starts_as_configured() {
+    let start_of_task = |method: Arc<dyn Method>| {
         let run = run(method, 2, 2, &sgd());
         let first = run.exchanges.iter().find(|exchange| exchange.task == 1).unwrap();
         flat(&vectors_of(&first.down.sections, "control").unwrap())
     };
     for reset in [Reset::Task, Reset::Keep] {
         let zero = [
-            told(scaffold(Train::Head, |method| method.keeping.reset = reset)),
-            told(feddc(Train::Head, |method| method.keeping.reset = reset)),
+            start_of_task(scaffold(Train::Head, |method| method.keeping.reset = reset)),
+            start_of_task(feddc(Train::Head, |method| method.keeping.reset = reset)),
         ]
         .map(|set| set.iter().all(|value| *value == 0.0));
         assert_eq!(zero, [reset == Reset::Task; 2]);

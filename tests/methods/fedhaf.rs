@@ -305,7 +305,7 @@ fn second_task(change: impl Fn(&mut FedHaf)) -> [f64; 3] {
         rows(run, &|model| model.scores(&pixels[0], &scope).unwrap())
     };
     run.task(0, &shards[0], 4);
-    let (features, told) = (adjusted(&run, 0), outputs(&run));
+    let (features, target) = (adjusted(&run, 0), outputs(&run));
     run.task(1, &shards[1], 1);
     let squares = |x: &[f32]| x.iter().map(|v| f64::from(*v).powi(2)).sum::<f64>();
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
@@ -319,11 +319,11 @@ fn second_task(change: impl Fn(&mut FedHaf)) -> [f64; 3] {
         let powers: Vec<f64> = z.iter().map(|z| f64::from(*z).exp()).collect();
         powers.iter().map(|p| p / powers.iter().sum::<f64>()).collect()
     };
-    let divergence = |(own, told): (&Vec<f32>, &Vec<f32>)| {
-        let (own, told) = (softmax(own), softmax(told));
-        own.iter().zip(told).map(|(p, q)| p * (p / q).ln()).sum::<f64>()
+    let divergence = |(own, target): (&Vec<f32>, &Vec<f32>)| {
+        let (own, target) = (softmax(own), softmax(target));
+        own.iter().zip(target).map(|(p, q)| p * (p / q).ln()).sum::<f64>()
     };
-    let outputs = mean(outputs(&run).iter().zip(&told).map(divergence).collect());
+    let outputs = mean(outputs(&run).iter().zip(&target).map(divergence).collect());
     [drift, (norm(1) - norm(0)).abs(), outputs]
 }
 
@@ -342,25 +342,25 @@ fn every_loss_pulls_where_it_should() {
     assert_eq!(still, 0.0, "nothing moves the module");
     assert!(equal < 0.5 * unequal, "norms {equal} apart, {unequal} without the balance");
     assert!(moved > 0.0 && held < 0.5 * moved, "{held} from the teacher, {moved} without it");
-    let [.., told] = with(4.0, 0.0, 0.0);
+    let [.., distilled] = with(4.0, 0.0, 0.0);
     let [.., free] = with(0.0, 0.0, 0.0);
-    assert!(told < 0.9 * free, "outputs {told} from the teacher's, {free} without it");
+    assert!(distilled < 0.9 * free, "outputs {distilled} from the teacher's, {free} without it");
 }
 
 /// Appendix C: the second task begins from networks drawn again, not those of the first task, and the model that
 /// teaches is the one that was learned. A server that is loaded within a task does not draw again.
 #[test]
-fn networks_can_be_drawn_anew_at_each_task() {
+fn networks_can_be_redrawn_at_each_task() {
     let run = trained(|c| (c.reinitialize, c.batch_norm) = (true, BatchNormMode::Batch), 2, 2);
-    let begun = |task: usize| {
+    let initial = |task: usize| {
         let first = run.exchanges.iter().find(|exchange| exchange.task == task).unwrap();
         parameters_of(&first.down).unwrap()
     };
     let second = run.exchanges.iter().find(|exchange| exchange.task == 1).unwrap();
-    let learnt = parameters_of(&second.assets[0].body).unwrap();
-    let (one, other) = (begun(0), begun(1));
+    let teacher = parameters_of(&second.assets[0].body).unwrap();
+    let (one, other) = (initial(0), initial(1));
     for (name, start) in other.iter() {
-        let [first, left] = [&one, &learnt].map(|set| &set.get(name).unwrap().values);
+        let [first, left] = [&one, &teacher].map(|set| &set.get(name).unwrap().values);
         if name.ends_with("norm.running_var") || name.ends_with("norm.weight") {
             assert!(start.values.iter().all(|v| *v == 1.0), "{name}");
         } else if name.ends_with("weight") {

@@ -145,7 +145,7 @@ fn uniform_prototypes_are_plain_means_over_clients() {
         run
     };
     let run = of(PrototypeWeighting::Uniform);
-    let told = |run: &Engine| {
+    let sent_table = |run: &Engine| {
         let table = run.last().down.tensor(Kind::Prototypes, "prototypes").unwrap();
         table.as_f32().unwrap().to_vec()
     };
@@ -153,8 +153,8 @@ fn uniform_prototypes_are_plain_means_over_clients() {
         reported(&run.exchanges[at]).into_iter().flat_map(|(_, _, mean)| mean).collect::<Vec<_>>()
     });
     let plain: Vec<f32> = one.iter().zip(&other).map(|(a, b)| (a + b) / 2.0).collect();
-    assert!(far(&told(&run), &plain) < 1e-6);
-    assert!(far(&told(&of(PrototypeWeighting::BySamples)), &plain) > 1e-3);
+    assert!(far(&sent_table(&run), &plain) < 1e-6);
+    assert!(far(&sent_table(&of(PrototypeWeighting::BySamples)), &plain) > 1e-3);
 }
 
 /// The pull on samples is another than that on class means, and nothing in a task's first round.
@@ -208,9 +208,9 @@ fn a_stronger_pull_brings_means_nearer() {
         let shards = deal(&run.lab, &run.view(0), 2);
         run.task(0, &shards, 2);
         let last: &Exchange = run.last();
-        let told = last.down.tensor(Kind::Prototypes, "prototypes").unwrap().as_f32().unwrap();
+        let received = last.down.tensor(Kind::Prototypes, "prototypes").unwrap().as_f32().unwrap();
         let own: Vec<f32> = reported(last).into_iter().flat_map(|(_, _, mean)| mean).collect();
-        own.iter().zip(told.iter()).map(|(a, b)| (a - b).powi(2)).sum::<f32>()
+        own.iter().zip(received.iter()).map(|(a, b)| (a - b).powi(2)).sum::<f32>()
     };
     let all = [1e-9, 0.5, 5.0].map(apart);
     assert!(all[0] > all[1] && all[1] > all[2], "{all:?}");

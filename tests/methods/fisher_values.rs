@@ -222,8 +222,8 @@ fn the_penalty_pulls_to_the_start_of_the_task_by_the_fisher() {
     let [held_rounds, plain_rounds] = [&held, &plain].map(rounds);
     assert_eq!((held_rounds.len(), plain_rounds.len()), (2, 2));
     assert!(far(&held_rounds[0][1], &plain_rounds[0][1]) < 1e-6, "nothing pulls at the anchor");
-    let begun = held.exchanges.iter().find(|e| e.task == 1).unwrap();
-    let fisher = begun.assets.iter().find(|asset| &*asset.name == "fisher").unwrap();
+    let exchange = held.exchanges.iter().find(|e| e.task == 1).unwrap();
+    let fisher = exchange.assets.iter().find(|asset| &*asset.name == "fisher").unwrap();
     let fisher = fisher.body.tensor(Kind::Statistics, "head.weight").unwrap();
     let fisher = fisher.as_f32().unwrap();
     assert!(fisher[held.view(0).seen() * DIM..].iter().all(|f| *f == 0.0));

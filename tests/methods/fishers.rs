@@ -112,7 +112,7 @@ fn the_server_weighs_number_by_number() {
 /// FisherAVG, section 4: a download as FedAvg's, an upload twice as much and no count, but where statistics are
 /// averaged.
 #[test]
-fn a_fisher_travels_beside_every_number_that_trains() {
+fn a_fisher_travels_with_every_number_that_trains() {
     let of = |train| run(fisheravg(train, FisherForm::Empirical), 1, 2, 1);
     let bytes =
         |body: &Body| body.tensors().map(|(_, tensor)| tensor.values().bytes()).sum::<u64>();

@@ -279,9 +279,9 @@ fn gaussians_last_for_a_round_or_a_task_or_while_their_cohort_is_asked() {
         assert_eq!(counts(&run.server.save()), kept_counts, "{memory:?}");
         let now = cells(&run, 2);
         let replaced = |(client, cell): &(ClientId, Arc<ClassStatistics>)| {
-            let anew =
+            let restarted =
                 cell.row == 2 && (memory == GaussianLifetime::Round || *client == ClientId(0));
-            anew || memory == GaussianLifetime::Cohort
+            restarted || memory == GaussianLifetime::Cohort
         };
         let still = before.iter().filter(|cell| !replaced(cell)).cloned();
         let mut all: Vec<_> = old.iter().cloned().chain(still).chain(now.iter().cloned()).collect();

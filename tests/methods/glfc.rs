@@ -163,8 +163,8 @@ fn entropy_signals_what_is_new() {
     let never = run(method(9.0), 3, 1);
     assert!(signals(&never).iter().all(|signal| *signal == 0.0));
     assert!(memory(&never, 0).rows.is_empty());
-    let told = run(method(0.0), 3, 1);
-    assert_eq!(memory(&told, 0).rows.len(), 4, "{:?}", signals(&told));
+    let signaled = run(method(0.0), 3, 1);
+    assert_eq!(memory(&signaled, 0).rows.len(), 4, "{:?}", signals(&signaled));
 }
 
 /// The entropy is of images as they train, or as statistics see them, by the received model.
@@ -204,9 +204,9 @@ fn the_entropy_is_of_images_of_the_keys_transform() {
 #[test]
 fn who_was_not_drawn_learns_when_it_is_asked() {
     let mut engine = run(glfc(|_| ()), 1, 1);
-    let nobody = Shard::from([]);
+    let no_samples = Shard::from([]);
     let second = deal(&engine.lab, &engine.view(1), 2);
-    engine.task(1, &[nobody, second[1].clone()], 1);
+    engine.task(1, &[no_samples, second[1].clone()], 1);
     let third = deal(&engine.lab, &engine.view(2), 2);
     engine.task(2, &third, 1);
     assert_eq!(memory(&engine, 0).rows.iter().copied().collect::<Vec<_>>(), [0, 1]);

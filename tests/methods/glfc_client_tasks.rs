@@ -55,7 +55,7 @@ fn read(overrides: &[&str]) -> Result<Scenario, String> {
 }
 
 /// Download, upload and memory of a client.
-struct Heard {
+struct ClientExchange {
     participant: Participant,
     down: ParameterSet,
     up: ParameterSet,
@@ -68,14 +68,14 @@ struct Heard {
 /// Run with all downloads and uploads of clients.
 struct Run {
     /// By client, round after round.
-    heard: BTreeMap<ClientId, Vec<Heard>>,
+    exchanges: BTreeMap<ClientId, Vec<ClientExchange>>,
     client_tasks: Arc<ClientTasks>,
     digests: Digests,
 }
 
 struct Listening {
     method: Arc<dyn Method>,
-    heard: Arc<Mutex<BTreeMap<ClientId, Vec<Heard>>>>,
+    exchanges: Arc<Mutex<BTreeMap<ClientId, Vec<ClientExchange>>>>,
 }
 
 impl MethodWrapper for Listening {
@@ -91,7 +91,7 @@ impl MethodWrapper for Listening {
         let outcomes = self.method.train(members, ctx);
         for (member, outcome) in members.iter().zip(&outcomes) {
             let outcome = outcome.as_ref().expect("everybody trains");
-            let heard = Heard {
+            let exchange = ClientExchange {
                 participant: member.participant.clone(),
                 down: member.download.parameters.clone(),
                 up: outcome.upload.parameters.clone(),
@@ -99,8 +99,8 @@ impl MethodWrapper for Listening {
                 metrics: outcome.metrics.iter().copied().collect(),
                 shard: member.shard.to_vec(),
             };
-            let mut all = self.heard.lock().expect("nobody panics");
-            all.entry(member.participant.client).or_default().push(heard);
+            let mut all = self.exchanges.lock().expect("nobody panics");
+            all.entry(member.participant.client).or_default().push(exchange);
         }
         outcomes
     }
@@ -111,13 +111,13 @@ fn ran(overrides: &[&str]) -> Run {
     let setup = assemble(&scenario, &Registry::builtin(), Some(1)).expect("assembles").setup;
     let client_tasks =
         setup.lab.task_sequence.client_tasks.clone().expect("client tasks need partition");
-    let heard = Arc::default();
-    let method = Listening { method: Arc::clone(&setup.method), heard: Arc::clone(&heard) };
+    let exchanges = Arc::default();
+    let method = Listening { method: Arc::clone(&setup.method), exchanges: Arc::clone(&exchanges) };
     let setup = Setup { method: Arc::new(Wrapped(method)), ..setup };
     let journal = MemorySink::default();
     simulate(setup, Box::new(journal.clone()), Box::new(()), Interrupt::default()).expect("ends");
-    let heard = std::mem::take(&mut *heard.lock().expect("nobody panics"));
-    Run { heard, client_tasks, digests: journal.digests() }
+    let exchanges = std::mem::take(&mut *exchanges.lock().expect("nobody panics"));
+    Run { exchanges, client_tasks, digests: journal.digests() }
 }
 
 /// Rows of the head, bits of weights and bias.
@@ -133,10 +133,10 @@ fn rows(set: &ParameterSet, of: impl Iterator<Item = usize>) -> Vec<Vec<u32>> {
 }
 
 /// The rows of client tasks that a client had before the one it works on.
-fn learned(run: &Run, heard: &Heard) -> BTreeSet<u32> {
-    let client = heard.participant.client;
-    let earlier =
-        (0..heard.participant.view.task.0).map(|stage| ClientTask { stage: TaskId(stage), client });
+fn learned(run: &Run, exchange: &ClientExchange) -> BTreeSet<u32> {
+    let client = exchange.participant.client;
+    let earlier = (0..exchange.participant.view.task.0)
+        .map(|stage| ClientTask { stage: TaskId(stage), client });
     let had = earlier.filter(|client_task| run.client_tasks.begins(*client_task));
     had.flat_map(|client_task| run.client_tasks.view(client_task).rows.clone())
         .map(|row| row as u32)
@@ -150,21 +150,24 @@ fn rows_are_of_their_holders_and_the_rest_of_the_first_client() {
     let run = ran(&[]);
     let all = run.client_tasks.rows();
     let (mut firsts, mut moved) = (BTreeSet::new(), 0);
-    for round in 0..run.heard[&ClientId(0)].len() - 1 {
-        let round: Vec<(&Heard, &Heard)> =
-            run.heard.values().map(|heard| (&heard[round], &heard[round + 1])).collect();
+    for round in 0..run.exchanges[&ClientId(0)].len() - 1 {
+        let round: Vec<(&ClientExchange, &ClientExchange)> = run
+            .exchanges
+            .values()
+            .map(|exchanges| (&exchanges[round], &exchanges[round + 1]))
+            .collect();
         let next = &round[0].1.down;
         let mut held = BTreeSet::new();
-        for (heard, _) in &round {
-            let own = heard.participant.view.rows.clone();
-            assert_eq!(rows(next, own.clone()), rows(&heard.up, own.clone()));
-            assert_ne!(rows(next, own.clone()), rows(&heard.down, own.clone()));
+        for (exchange, _) in &round {
+            let own = exchange.participant.view.rows.clone();
+            assert_eq!(rows(next, own.clone()), rows(&exchange.up, own.clone()));
+            assert_ne!(rows(next, own.clone()), rows(&exchange.down, own.clone()));
             held.extend(own);
         }
         let rest = || (0..all).filter(|row| !held.contains(row));
         let of: Vec<ClientId> = (round.iter())
-            .filter(|(heard, _)| rows(&heard.up, rest()) == rows(next, rest()))
-            .map(|(heard, _)| heard.participant.client)
+            .filter(|(exchange, _)| rows(&exchange.up, rest()) == rows(next, rest()))
+            .map(|(exchange, _)| exchange.participant.client)
             .collect();
         assert!(!of.is_empty(), "nobody's");
         if let [first] = of[..] {
@@ -179,17 +182,18 @@ fn rows_are_of_their_holders_and_the_rest_of_the_first_client() {
 #[test]
 fn clients_train_their_own_rows_alone() {
     let run = ran(&[]);
-    for heard in run.heard.values().flatten() {
-        let learned = learned(&run, heard);
-        assert_eq!(heard.state.rows, learned);
+    for exchange in run.exchanges.values().flatten() {
+        let learned = learned(&run, exchange);
+        assert_eq!(exchange.state.rows, learned);
         for row in 0..run.client_tasks.rows() {
             let of = |set| rows(set, row..row + 1);
-            let own = heard.participant.view.rows.contains(&row) || learned.contains(&(row as u32));
+            let own =
+                exchange.participant.view.rows.contains(&row) || learned.contains(&(row as u32));
             assert_eq!(
-                of(&heard.up) != of(&heard.down),
+                of(&exchange.up) != of(&exchange.down),
                 own,
                 "row {row} of {}",
-                heard.participant.client
+                exchange.participant.client
             );
         }
     }
@@ -201,17 +205,17 @@ fn clients_train_their_own_rows_alone() {
 fn every_client_has_an_old_model_of_its_own() {
     let run = ran(&[]);
     let (mut olds, mut stayed) = (BTreeMap::new(), 0);
-    for (client, heard) in &run.heard {
-        assert_eq!(heard.len(), 3 * ROUNDS);
-        let mut begun = 0;
-        for (round, now) in heard.iter().enumerate() {
-            if now.participant.view.task != heard[begun].participant.view.task {
-                begun = round;
+    for (client, exchanges) in &run.exchanges {
+        assert_eq!(exchanges.len(), 3 * ROUNDS);
+        let mut started = 0;
+        for (round, now) in exchanges.iter().enumerate() {
+            if now.participant.view.task != exchanges[started].participant.view.task {
+                started = round;
                 assert_eq!(round % ROUNDS, 0);
             }
             assert_eq!(
                 now.metrics["signal"],
-                f64::from(u8::from(round == begun)),
+                f64::from(u8::from(round == started)),
                 "{client} {round}"
             );
             let task = &now.participant.view;
@@ -221,23 +225,23 @@ fn every_client_has_an_old_model_of_its_own() {
             };
             let before = 0..task.rows.start;
             assert_eq!(old.get(LinearHead::WEIGHT).unwrap().shape[0], before.end);
-            let received = rows(&heard[begun].down, before.clone());
+            let received = rows(&exchanges[started].down, before.clone());
             assert_eq!(rows(old, before.clone()), received, "{client} {round}");
             if round / ROUNDS > task.task.index() {
                 stayed += usize::from(rows(&now.down, before.clone()) != received);
             }
-            olds.insert((*client, task.task), begun);
+            olds.insert((*client, task.task), started);
         }
     }
     // Clients began a task in both later stages, and one went on with its own while the server's model moved.
-    let stages: BTreeSet<usize> = olds.values().map(|begun| begun / ROUNDS).collect();
+    let stages: BTreeSet<usize> = olds.values().map(|started| started / ROUNDS).collect();
     assert_eq!(stages, [1, 2].into());
     assert!(stayed > 0, "nobody stayed");
     // It matters what is held, for those alone who have something to hold.
     let other = ran(&["method.relation_weight=0"]);
-    for (client, heard) in &run.heard {
-        for (round, now) in heard[..=ROUNDS].iter().enumerate() {
-            let other = &other.heard[client][round];
+    for (client, exchanges) in &run.exchanges {
+        for (round, now) in exchanges[..=ROUNDS].iter().enumerate() {
+            let other = &other.exchanges[client][round];
             assert_eq!(now.up == other.up, now.state.old.is_none(), "{client} {round}");
         }
     }
@@ -251,13 +255,13 @@ fn exemplars_are_of_a_clients_earlier_tasks_within_its_budget() {
             let keys = [format!("method.exemplars={how}"), format!("method.repeats={repeats}")];
             let run = ran(&keys.each_ref().map(String::as_str));
             let mut most = 0;
-            for heard in run.heard.values() {
-                let own: BTreeMap<u16, BTreeSet<u32>> = (heard.iter())
-                    .map(|heard| {
-                        (heard.participant.view.task.0, heard.shard.iter().copied().collect())
+            for exchanges in run.exchanges.values() {
+                let own: BTreeMap<u16, BTreeSet<u32>> = (exchanges.iter())
+                    .map(|exchange| {
+                        (exchange.participant.view.task.0, exchange.shard.iter().copied().collect())
                     })
                     .collect();
-                for now in heard {
+                for now in exchanges {
                     let learned = learned(&run, now);
                     let (memory, share) = (&now.state.by_class, BUDGET / learned.len().max(1));
                     let rows: BTreeSet<u32> = memory.iter().map(|(row, _)| row).collect();

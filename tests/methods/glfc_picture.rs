@@ -46,8 +46,8 @@ fn engine(perturbation: u32, calls: u32) -> Engine {
 /// The samples whose gradients were sent, as bytes.
 fn originals(engine: &Engine) -> Vec<Vec<u8>> {
     let exchange = engine.last();
-    let learnt = parameters_of(exchange.up.as_ref().unwrap()).unwrap();
-    let model = Classifier::frozen(&engine.lab.backbone, &learnt).unwrap();
+    let trained = parameters_of(exchange.up.as_ref().unwrap()).unwrap();
+    let model = Classifier::frozen(&engine.lab.backbone, &trained).unwrap();
     let train = &engine.lab.dataset.train;
     let of = |class: u32| {
         let own: Vec<u32> = (0..200u32).filter(|s| train.labels()[*s as usize] == class).collect();

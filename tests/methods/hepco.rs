@@ -229,11 +229,11 @@ fn clients_count_alike_or_by_their_samples() {
 #[test]
 fn a_loaded_hepco_goes_on() {
     let whole = engine(hepco_with(|_| ()), 2).run(2, 1);
-    let mut begun = engine(hepco_with(|_| ()), 2);
-    begun.task(0, &deal(&begun.lab, &begun.view(0), 2), 1);
+    let mut first = engine(hepco_with(|_| ()), 2);
+    first.task(0, &deal(&first.lab, &first.view(0), 2), 1);
     let mut resumed = engine(hepco_with(|_| ()), 2);
-    resumed.server.load(&begun.server.save()).unwrap();
-    resumed.round = begun.round;
+    resumed.server.load(&first.server.save()).unwrap();
+    resumed.round = first.round;
     resumed.task(1, &deal(&resumed.lab, &resumed.view(1), 2), 1);
     assert_eq!(resumed.server.save().digest(), whole.server.save().digest());
 }

@@ -38,13 +38,13 @@ fn the_mean_of_one_client_is_its_upload() {
 /// Invariant 6: each kind of rebalancing moves its own rows and nothing else.
 #[test]
 fn rebalancing_moves_its_own_rows_only() {
-    let mut begun = engine(hgp_with(|_| ()), 3);
-    let shards = deal(&begun.lab, &begun.view(0), 3);
-    begun.task(0, &shards, 2);
+    let mut trained = engine(hgp_with(|_| ()), 3);
+    let shards = deal(&trained.lab, &trained.view(0), 3);
+    trained.task(0, &shards, 2);
     let second = |mode: Rebalance| {
         let mut run = engine(hgp_with(|c| c.rebalancing.over = mode), 3);
-        run.server.load(&begun.server.save()).unwrap();
-        run.round = begun.round;
+        run.server.load(&trained.server.save()).unwrap();
+        run.round = trained.round;
         let shards = deal(&run.lab, &run.view(1), 3);
         run.task(1, &shards, 1);
         run.server.save()
@@ -65,7 +65,7 @@ fn rebalancing_moves_its_own_rows_only() {
     }
     // In the first task there is nothing old.
     let first = |mode| engine(hgp_with(|c| c.rebalancing.over = mode), 3);
-    let shards = deal(&begun.lab, &begun.view(0), 3);
+    let shards = deal(&trained.lab, &trained.view(0), 3);
     let [mut old, mut none] = [Rebalance::Old, Rebalance::None].map(first);
     old.task(0, &shards, 1);
     none.task(0, &shards, 1);
@@ -117,12 +117,13 @@ fn a_loaded_server_goes_on_as_if_it_had_never_stopped() {
     {
         let whole =
             Engine::new(Arc::clone(&method), facts(), lab(2, ClassPermutation::Native)).run(2, 1);
-        let mut begun = Engine::new(Arc::clone(&method), facts(), lab(2, ClassPermutation::Native));
-        let shards = deal(&begun.lab, &begun.view(0), 2);
-        begun.task(0, &shards, 1);
+        let mut trained =
+            Engine::new(Arc::clone(&method), facts(), lab(2, ClassPermutation::Native));
+        let shards = deal(&trained.lab, &trained.view(0), 2);
+        trained.task(0, &shards, 1);
         let mut resumed = Engine::new(method, facts(), lab(2, ClassPermutation::Native));
-        resumed.server.load(&begun.server.save()).unwrap();
-        resumed.round = begun.round;
+        resumed.server.load(&trained.server.save()).unwrap();
+        resumed.round = trained.round;
         let shards = deal(&resumed.lab, &resumed.view(1), 2);
         resumed.task(1, &shards, 1);
         assert_eq!(resumed.server.save().digest(), whole.server.save().digest());

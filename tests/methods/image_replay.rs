@@ -71,10 +71,10 @@ pub fn assert_replays_from_the_second_task(replaying: impl Fn() -> Arc<dyn Metho
 pub fn with_one_old_model_per_task(mut run: Engine, kind: Kind) -> Engine {
     let mut left: Option<ParameterSet> = None;
     for task in 0..3 {
-        let begun = run.exchanges.len();
+        let start = run.exchanges.len();
         let shards = deal(&run.lab, &run.view(task), 2);
         run.task(task, &shards, 2);
-        for exchange in &run.exchanges[begun..] {
+        for exchange in &run.exchanges[start..] {
             let kinds: Vec<Kind> = exchange.assets.iter().map(|asset| asset.kind).collect();
             let Some(left) = &left else {
                 assert!(kinds.is_empty());

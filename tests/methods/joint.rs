@@ -24,10 +24,10 @@ use crate::{engine, far, fedavg_of, head, joint_of, values};
 #[test]
 fn joint_is_fedavg_with_one_client_and_one_task() {
     let run = |method, rounds| engine(method, 1).run(1, rounds).server.save().digest();
-    let (kept, anew) = (|| joint_of(Train::All, true), || joint_of(Train::All, false));
+    let (kept, fresh) = (|| joint_of(Train::All, true), || joint_of(Train::All, false));
     assert_eq!(run(kept(), 1), run(fedavg_of(Train::All), 1));
-    assert_eq!(run(anew(), 3), run(fedavg_of(Train::All), 3));
-    assert_ne!(run(kept(), 3), run(anew(), 3));
+    assert_eq!(run(fresh(), 3), run(fedavg_of(Train::All), 3));
+    assert_ne!(run(kept(), 3), run(fresh(), 3));
     assert!(
         !kept().profile().stateless
             && !kept().profile().uses_network

@@ -170,12 +170,13 @@ fn the_teacher_is_the_model_of_the_last_task_s_end() {
         let mut run = engine(method, 3);
         let mut left: Option<ParameterSet> = None;
         for task in 0..3 {
-            let begun = run.exchanges.len();
+            let start = run.exchanges.len();
             let shards = deal(&run.lab, &run.view(task), 2);
             run.task(task, &shards, 2);
-            for exchange in &run.exchanges[begun..] {
-                let told = exchange.assets.first().map(|asset| parameters_of(&asset.body).unwrap());
-                assert_eq!(told, left, "task {task}");
+            for exchange in &run.exchanges[start..] {
+                let teacher =
+                    exchange.assets.first().map(|asset| parameters_of(&asset.body).unwrap());
+                assert_eq!(teacher, left, "task {task}");
             }
             let now = parameters_of(&own(&run)).unwrap();
             assert_ne!(Some(&now), left.as_ref());

@@ -143,10 +143,10 @@ fn packable() -> Vec<Arc<dyn Method>> {
     let feddc = FedDc { fedavg: fedavg(), keeping, alpha: 0.3, ..FedDc::default() };
     let controlled = [built(scaffold, &facts()), built(feddc, &facts())];
     let others = others.into_iter().chain(controlled).chain(crate::prompts::packable());
-    others.chain(beside_teachers()).collect()
+    others.chain(with_teachers()).collect()
 }
 
-fn beside_teachers() -> Vec<Arc<dyn Method>> {
+fn with_teachers() -> Vec<Arc<dyn Method>> {
     use crate::lwf::{distilling, multi_class};
     vec![
         distilling(Train::Head),
@@ -172,9 +172,9 @@ fn a_pack_learns_what_its_members_learn_alone() {
 
 /// Checks packs with earlier models and prototypes.
 #[test]
-fn a_pack_learns_beside_teachers_what_its_members_learn_alone() {
+fn a_pack_with_teachers_trains_as_its_members_alone() {
     let ctx = lab(3, ClassPermutation::Native);
-    for method in beside_teachers().into_iter().chain(crate::regression::pairs()) {
+    for method in with_teachers().into_iter().chain(crate::regression::pairs()) {
         assert!(max_pack_size(&*method, &ctx.task_sequence.tasks[1], 0) >= SHARDS.len());
         let mut apart = late_members(&method, &ctx);
         let alone: Vec<Sent> =

@@ -133,7 +133,7 @@ fn prototypes_count_by_their_distance_from_reports() {
 }
 
 #[test]
-fn what_is_passed_and_what_competes_change_what_is_learnt() {
+fn forwarding_and_competition_change_the_training() {
     let digest = |change: &dyn Fn(&mut PiLora)| {
         let run = engine(pilora(change), 3).run(2, 1);
         run.server.save().digest()

@@ -247,8 +247,9 @@ fn prototypes_are_behind_the_expert_that_the_key_says() {
             (0..16).map(|at| sum(at) / class.len() as f32).collect::<Vec<f32>>()
         };
         let means: Vec<f32> = classes.iter().flat_map(mean).collect();
-        let told: Vec<f32> = table(upload, "means").into_iter().map(|mean| mean as f32).collect();
-        assert!(far(&means, &told) < 1e-4, "{features:?}: {}", far(&means, &told));
+        let reported: Vec<f32> =
+            table(upload, "means").into_iter().map(|mean| mean as f32).collect();
+        assert!(far(&means, &reported) < 1e-4, "{features:?}: {}", far(&means, &reported));
     }
 }
 

@@ -24,13 +24,13 @@ fn read(overrides: &[&str]) -> Result<Scenario, String> {
 }
 
 fn refused(overrides: &[&str], why: &str) {
-    let told = read(overrides).expect_err(overrides[0]);
-    assert!(told.contains(why), "{overrides:?}: {told}");
+    let error = read(overrides).expect_err(overrides[0]);
+    assert!(error.contains(why), "{overrides:?}: {error}");
 }
 
 fn read_well(overrides: &[&str]) {
-    if let Err(told) = read(overrides) {
-        panic!("{overrides:?}: {told}");
+    if let Err(error) = read(overrides) {
+        panic!("{overrides:?}: {error}");
     }
 }
 
@@ -47,7 +47,7 @@ fn shares_and_weights_add_up_to_one_at_most() {
 }
 
 #[test]
-fn samples_that_belong_to_nobody_are_where_they_are_needed() {
+fn auxiliary_samples_are_where_they_are_needed() {
     let distils = "method={name=\"cfed\",server_distils=true}";
     refused(&[distils, "data.auxiliary={fraction=0.1}"], "the server distills on samples");
     read_well(&[distils, "data.auxiliary={fraction=0.1,server=true}"]);

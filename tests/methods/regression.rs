@@ -167,7 +167,7 @@ fn moments_are_of_training_images_by_the_trained_model() {
 /// Of four samples no head sees all directions. Seen ones answer as least squares say; unseen ones lose their weight,
 /// or keep what they had.
 #[test]
-fn what_nobody_sees_is_a_matter_of_the_key() {
+fn unseen_features_follow_the_setting() {
     for unseen in [Unseen::Zero, Unseen::Keep] {
         let method = RegMean { unseen, ..regmean(1.0) };
         let mut run = engine(built(method, &facts()), 3);

@@ -95,7 +95,7 @@ fn der_without_logits_is_er() {
 /// Invariants 2 and 9: a sample is offered at every visit, or once per task, however many rounds; a memory is never
 /// larger than it may be, and is read back as it was.
 #[test]
-fn a_memory_is_a_part_of_what_was_learnt() {
+fn a_memory_is_a_subset_of_the_training_samples() {
     let cases = [1, 3].into_iter().flat_map(|n| [(n, Offered::EveryStep), (n, Offered::Once)]);
     for (rounds, offered) in cases {
         let run = run(er(|c| c.buffer.offered = offered), 3, rounds);
@@ -106,11 +106,11 @@ fn a_memory_is_a_part_of_what_was_learnt() {
         for (client, state) in &run.states {
             let memory = ReplayMemory::of(state).unwrap();
             let mine = |task: usize| deal(&run.lab, &run.view(task), 2)[client.index()].to_vec();
-            let learnt: Vec<u32> = (0..3).flat_map(mine).collect();
-            assert_eq!(memory.reservoir.offered(), visits * learnt.len() as u64);
+            let own_samples: Vec<u32> = (0..3).flat_map(mine).collect();
+            assert_eq!(memory.reservoir.offered(), visits * own_samples.len() as u64);
             let held = memory.reservoir.samples();
             assert_eq!(held.len(), 20);
-            assert!(held.iter().all(|sample| learnt.contains(sample)));
+            assert!(held.iter().all(|sample| own_samples.contains(sample)));
             let mut own = held.to_vec();
             own.sort_unstable();
             own.dedup();

@@ -374,7 +374,7 @@ fn who_remembers_trains_on_what_it_draws() {
 
 /// On its own shard of 18 samples, whatever a client holds: five epochs at the server.
 #[test]
-fn who_reviews_is_asked_once_and_trains_on_what_is_nobody_s() {
+fn reviewers_are_asked_once_and_train_on_auxiliary_samples() {
     let auxiliary = AuxiliaryFacts { samples: 18, image: Some([1, 8, 8]), server: true };
     let known = fedcast::policy::ModelFacts { auxiliary: Some(auxiliary), ..facts() };
     let cfed = |server_distils| built(Cfed { server_distils, ..Cfed::default() }, &known);
@@ -402,9 +402,9 @@ fn gradma_solves_programs_on_both_sides() {
     // Three gradients of every sample; ten steps, and in nine of them four lengths, nine inner products, three rows.
     near(client(&method, &round(&method, 0, 0, 0), 40), 240.0 + passes(9 * 16 * numbers));
     // As many steps as given, of a batch, or of fewer samples.
-    let told = gradma(|method| method.steps = Some(5));
-    near(client(&told, &round(&told, 0, 0, 0), 40), 120.0 + passes(4 * 16 * numbers));
-    near(client(&told, &round(&told, 0, 0, 0), 3), 45.0 + passes(4 * 16 * numbers));
+    let limited = gradma(|method| method.steps = Some(5));
+    near(client(&limited, &round(&limited, 0, 0, 0), 40), 120.0 + passes(4 * 16 * numbers));
+    near(client(&limited, &round(&limited, 0, 0, 0), 3), 45.0 + passes(4 * 16 * numbers));
     let server = |method: &Arc<dyn Method>, at: u32, updates| {
         server_passes(method, &round(method, 1, 0, at), updates)
     };

@@ -44,7 +44,7 @@ fn lost_messages_and_crashes_are_events_and_the_run_completes() {
 }
 
 #[test]
-fn a_federation_where_everybody_crashes_still_ends() {
+fn a_federation_where_all_clients_crash_still_ends() {
     let faults = FaultRules::crashing(1.0);
     let ran = run(stateful(Rules { faults, ..rules() }));
     done(&ran);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn lossy_codecs_change_what_is_learnt_and_verify_changes_nothing() {
+fn lossy_codecs_change_training_and_verify_changes_nothing() {
     let with = |coding| run(Setup { coding, ..stateful(rules()) });
     let plain = with(Coding::default());
     let verified = with(Coding { verify: true, ..Coding::default() });

@@ -70,7 +70,7 @@ fn digests_do_not_depend_on_when_workers_finish() {
 }
 
 #[test]
-fn a_shared_line_of_the_server_slows_everybody_in_the_same_way_for_any_workers() {
+fn a_shared_server_line_slows_all_alike_for_any_workers() {
     // Six heads of 2.6 kB at once through 10 kB/s, where each client alone could take megabytes.
     let links = LinkRules { server_down: 1e4, server_up: 2e4, ..LinkRules::MOBILE };
     let shared = Rules { links, compute: ComputeRules::MOBILE, ..rules() };
@@ -138,7 +138,7 @@ fn a_run_learns_and_tests_as_it_says() {
 }
 
 #[test]
-fn states_are_kept_and_missed_tasks_are_told() {
+fn states_are_kept_and_missed_tasks_are_reported() {
     let participation = ParticipationSection {
         participants: CohortSize::Count { count: 2 },
         ..ParticipationSection::default()

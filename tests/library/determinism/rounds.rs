@@ -156,7 +156,7 @@ fn clients_come_and_go_and_the_run_goes_on() {
 }
 
 #[test]
-fn the_server_waits_for_the_first_who_comes_and_says_when_nobody_will() {
+fn the_server_waits_for_a_client_or_says_that_none_will_come() {
     let seconds = VirtualTime::from_seconds;
     // All clients are there for the first moment only; client 2 comes back at 100 s.
     let all = (0..6).map(|client| (client, 1.0, false));
@@ -186,6 +186,6 @@ fn the_server_waits_for_the_first_who_comes_and_says_when_nobody_will() {
         ..AvailabilityRules::default()
     };
     let gone = run(stateful(Rules { availability: stay, ..waiting }));
-    let told = gone.end.expect_err("everybody leaves after 5 s").to_string();
-    assert!(told.contains("no client that can be sampled"), "{told}");
+    let message = gone.end.expect_err("everybody leaves after 5 s").to_string();
+    assert!(message.contains("no client that can be sampled"), "{message}");
 }

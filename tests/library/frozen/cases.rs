@@ -83,10 +83,10 @@ fn overrides(cell: &'static str) -> impl Iterator<Item = &'static str> {
 
 /// Cells of all lines that are no comments.
 fn lines<const N: usize>(text: &'static str) -> Vec<[&'static str; N]> {
-    let told = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let is_row = |line: &&str| !line.is_empty() && !line.starts_with('#');
     let cells = |line: &'static str| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         cells.try_into().unwrap_or_else(|_| panic!("{N} cells are expected in: {line}"))
     };
-    text.lines().map(str::trim).filter(told).map(cells).collect()
+    text.lines().map(str::trim).filter(is_row).map(cells).collect()
 }

@@ -163,7 +163,7 @@ pub fn compare(found: Vec<(Result<Outcome, String>, Case)>) {
     if same_arithmetic && !open.is_empty() {
         say(&how_to_record(&open));
     }
-    let mut told = Vec::new();
+    let mut changed = Vec::new();
     for (outcome, case) in &found {
         let differ = match (table.rows.get(&case.name()), outcome) {
             (None, _) => vec!["is not in the table".to_string()],
@@ -171,11 +171,21 @@ pub fn compare(found: Vec<(Result<Outcome, String>, Case)>) {
             (Some(recorded), Ok(outcome)) => differences(recorded, outcome, same_arithmetic),
         };
         if !differ.is_empty() {
-            told.push(format!("{}\n  {}\n  {}", case.name(), differ.join("\n  "), case.command()));
+            changed.push(format!(
+                "{}\n  {}\n  {}",
+                case.name(),
+                differ.join("\n  "),
+                case.command()
+            ));
         }
     }
-    let count = told.len();
-    assert!(told.is_empty(), "{count} of {} cases changed:\n{}", found.len(), told.join("\n"));
+    let count = changed.len();
+    assert!(
+        changed.is_empty(),
+        "{count} of {} cases changed:\n{}",
+        found.len(),
+        changed.join("\n")
+    );
 }
 
 /// Text that names cases without recorded numbers and the command that records them here.

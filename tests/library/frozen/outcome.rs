@@ -141,9 +141,9 @@ fn was_planned(scenario: &Scenario, ran: &Summary, entries: &[Entry]) -> Result<
 /// Such as `8 frames: control 1320, prompt 20480`, whatever became of the frames.
 fn bytes(summary: &Summary, direction: Direction) -> String {
     let sums = summary.total(direction);
-    let mut told = format!("{} frames: control {}", sums.frames, sums.control.0);
+    let mut text = format!("{} frames: control {}", sums.frames, sums.control.0);
     for (kind, bytes) in sums.kinds.iter() {
-        told += &format!("; {} {}", kind.name(), bytes.0);
+        text += &format!("; {} {}", kind.name(), bytes.0);
     }
-    told
+    text
 }

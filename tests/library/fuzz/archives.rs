@@ -57,8 +57,8 @@ proptest! {
         outer in damaged(vec![packed(&archive("a"))]),
     ) {
         for bytes in [packed(&inner), outer] {
-            if let Err(told) = read(&bytes) {
-                prop_assert!(told.len() < 5_000, "{} bytes", told.len());
+            if let Err(error) = read(&bytes) {
+                prop_assert!(error.len() < 5_000, "{} bytes", error.len());
             }
         }
     }

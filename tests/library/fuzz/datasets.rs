@@ -136,8 +136,8 @@ fn the_corpus_is_valid() {
 
 /// An error says little enough to be read.
 fn bounded(read: Result<(), DataError>) -> Result<(), TestCaseError> {
-    let told = read.err().map_or(0, |error| error.to_string().len());
-    prop_assert!(told < 5_000, "{} bytes", told);
+    let length = read.err().map_or(0, |error| error.to_string().len());
+    prop_assert!(length < 5_000, "{} bytes", length);
     Ok(())
 }
 

@@ -44,9 +44,9 @@ how = "sign-flipped"
 
 /// Errors have bounds, and places that are there.
 fn judge(error: &ScenarioError) -> Result<(), TestCaseError> {
-    let told = error.to_string();
-    prop_assert!(told.len() < 400_000, "{} bytes of errors", told.len());
-    let odd = told.chars().find(|c| c.is_control() && !"\n\t".contains(*c));
+    let message = error.to_string();
+    prop_assert!(message.len() < 400_000, "{} bytes of errors", message.len());
+    let odd = message.chars().find(|c| c.is_control() && !"\n\t".contains(*c));
     prop_assert!(odd.is_none(), "{odd:?} reaches the terminal");
     for found in error.diagnostics() {
         prop_assert!(!found.message.is_empty());

@@ -91,8 +91,8 @@ fn the_corpus_is_valid() {
 }
 
 fn bounded(bytes: &[u8]) -> Result<(), TestCaseError> {
-    let told = walk(bytes).err().map_or(0, |error| error.to_string().len());
-    prop_assert!(told < 5_000, "{} bytes", told);
+    let length = walk(bytes).err().map_or(0, |error| error.to_string().len());
+    prop_assert!(length < 5_000, "{} bytes", length);
     Ok(())
 }
 
@@ -102,8 +102,8 @@ proptest! {
     #[test]
     fn any_weights_are_read_or_refused(bytes in damaged(corpus())) {
         if let Err(error) = Checkpoint::from_bytes("a", &bytes, HEADS) {
-            let told = error.to_string();
-            prop_assert!(told.len() < 5_000, "{} bytes", told.len());
+            let message = error.to_string();
+            prop_assert!(message.len() < 5_000, "{} bytes", message.len());
         }
     }
 

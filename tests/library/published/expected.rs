@@ -42,7 +42,7 @@ fn number(value: &Value) -> Option<f64> {
 }
 
 /// Published numbers of a file, by metric.
-pub(super) fn told_by(file: &File) -> impl Iterator<Item = (&str, f64)> {
+pub(super) fn numbers_in_header(file: &File) -> impl Iterator<Item = (&str, f64)> {
     file.effective.iter().filter_map(|(key, value)| {
         let metric = key.strip_prefix("expected.")?;
         let is_metric = metric != "first_stage" && !metric.contains('.');
@@ -75,31 +75,31 @@ fn source(file: &File) -> &str {
 }
 
 /// Published numbers of all files.
-fn told() -> BTreeMap<(String, String), Printed> {
-    let mut told = BTreeMap::new();
+fn all_header_numbers() -> BTreeMap<(String, String), Printed> {
+    let mut header_numbers = BTreeMap::new();
     for file in FILES.iter() {
-        let numbers = told_by(file).map(|(metric, value)| (metric.to_owned(), value));
+        let numbers = numbers_in_header(file).map(|(metric, value)| (metric.to_owned(), value));
         for (metric, value) in numbers.chain(stages_of(file)) {
             let deviation = deviation_of(file, &metric);
             let printed = Printed { value, deviation, table: source(file).to_owned() };
-            told.insert((file.name.clone(), metric), printed);
+            header_numbers.insert((file.name.clone(), metric), printed);
         }
     }
-    told
+    header_numbers
 }
 
 #[test]
 fn published_numbers_are_those_of_the_papers() {
-    let (copied, told) = (copied(), told());
+    let (copied, header_numbers) = (copied(), all_header_numbers());
     let mut wrong: Vec<String> = Vec::new();
-    for (of @ (file, metric), said) in &told {
+    for (of @ (file, metric), said) in &header_numbers {
         match copied.get(of) {
             Some(printed) if printed == said => {}
             Some(printed) => wrong.push(format!("{file}: {metric} is {said:?}, not {printed:?}")),
             None => wrong.push(format!("{file}: {metric} {said:?} is not in the copy")),
         }
     }
-    let gone = copied.keys().filter(|of| !told.contains_key(of));
+    let gone = copied.keys().filter(|of| !header_numbers.contains_key(of));
     wrong.extend(gone.map(|(file, metric)| format!("{file} no longer says {metric}")));
     assert!(wrong.is_empty(), "{} numbers are not as printed:\n{}", wrong.len(), wrong.join("\n"));
     assert!(copied.len() >= 400, "{} numbers", copied.len());
@@ -216,8 +216,9 @@ fn points_of_headers_are_those_of_the_papers() {
             loaded.unwrap_or_else(|error| panic!("{name}: {error}")).scenario.hash()
         };
         let as_it_is = hash(&BTreeSet::new());
-        let told: BTreeMap<&str, f64> = told_by(file).collect();
-        let own: Vec<f64> = ORDER.iter().filter_map(|metric| told.get(metric).copied()).collect();
+        let numbers: BTreeMap<&str, f64> = numbers_in_header(file).collect();
+        let own: Vec<f64> =
+            ORDER.iter().filter_map(|metric| numbers.get(metric).copied()).collect();
         let spread = |metric: &&str| deviation_of(file, metric);
         let own_deviations: Vec<f64> = ORDER.iter().filter_map(spread).collect();
         let mut own_points = 0;
@@ -253,8 +254,9 @@ fn points_of_headers_are_those_of_the_papers() {
 fn no_line_of_a_header_repeats_what_its_file_expects() {
     let mut wrong: Vec<String> = Vec::new();
     for file in FILES.iter() {
-        let told: BTreeMap<&str, f64> = told_by(file).collect();
-        let own: Vec<f64> = ORDER.iter().filter_map(|metric| told.get(metric).copied()).collect();
+        let numbers: BTreeMap<&str, f64> = numbers_in_header(file).collect();
+        let own: Vec<f64> =
+            ORDER.iter().filter_map(|metric| numbers.get(metric).copied()).collect();
         let lines = header(&file.name);
         let repeated = lines.iter().filter(|line| line.printed == own);
         wrong.extend(repeated.map(|line| format!("{}: {line:?}", file.name)));

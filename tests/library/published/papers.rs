@@ -14,7 +14,7 @@ use fedcast::methods::Registry;
 use fedcast::scenario::{Override, Scenario};
 use toml::{Table, Value};
 
-use super::expected::told_by;
+use super::expected::numbers_in_header;
 use super::{FILES, flat, same, scenarios};
 
 /// Keys and values that are changed.
@@ -81,7 +81,7 @@ impl Cell {
     fn numbers(&self) -> BTreeMap<String, f64> {
         let Some(own) = &self.expected else {
             let file = FILES.iter().find(|file| file.name == self.file);
-            let numbers = file.into_iter().flat_map(told_by);
+            let numbers = file.into_iter().flat_map(numbers_in_header);
             return numbers.map(|(metric, value)| (metric.to_owned(), value)).collect();
         };
         own.iter().filter_map(|(key, value)| Some((key.clone(), number(value)?))).collect()

@@ -446,7 +446,7 @@ fn printed(source: &str, metric: &str) -> Vec<f64> {
 }
 
 #[test]
-fn published_numbers_that_the_page_compares_are_those_of_the_files_beside_them() {
+fn published_numbers_on_the_page_match_the_files_named_there() {
     let mut looked = 0;
     for Compared { study, head, rows } in compared() {
         let metrics = code(head[1]);
@@ -477,7 +477,7 @@ fn published_numbers_that_the_page_compares_are_those_of_the_files_beside_them()
 
 /// The row of CCVR is the one that calibrates what the published one did.
 #[test]
-fn ccvr_stands_beside_the_row_that_calibrates_the_same_classes() {
+fn ccvr_is_next_to_the_row_calibrating_the_same_classes() {
     let rows = compared().into_iter().flat_map(|table| table.rows);
     let mut scopes = BTreeSet::new();
     for row in rows.filter(|row| row[0].starts_with("CCVR")) {

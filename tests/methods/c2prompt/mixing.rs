@@ -31,12 +31,12 @@ const MATCHED: [[f32; 6]; 3] = [
 const PARTS: [&str; 3] = ["key", "attention", "component"];
 
 /// C2Prompt whose clients report these histograms, whatever they have seen.
-struct Told {
+struct FixedHistograms {
     inner: Arc<dyn Method>,
     histograms: [[f32; 6]; 3],
 }
 
-impl MethodWrapper for Told {
+impl MethodWrapper for FixedHistograms {
     fn inner(&self) -> &dyn Method {
         &*self.inner
     }
@@ -47,7 +47,7 @@ impl MethodWrapper for Told {
         ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
         let outcomes = self.inner.train(members, ctx);
-        let told = |(member, outcome): (&Member, Result<ClientResult, Failure>)| {
+        let replace = |(member, outcome): (&Member, Result<ClientResult, Failure>)| {
             let mut outcome = outcome?;
             let mut body = outcome.upload.body();
             let tensors = body.sections.iter_mut().flat_map(|section| &mut section.tensors);
@@ -58,7 +58,7 @@ impl MethodWrapper for Told {
             outcome.upload = Message::from_body(&body, &outcome.upload.assets).unwrap();
             Ok(outcome)
         };
-        members.iter().zip(outcomes).map(told).collect()
+        members.iter().zip(outcomes).map(replace).collect()
     }
 }
 
@@ -71,9 +71,13 @@ fn mixing(change: impl Fn(&mut C2PromptConfig)) -> Arc<dyn Method> {
 }
 
 /// A run of the first task with three clients.
-fn told(histograms: [[f32; 6]; 3], rounds: u32, change: impl Fn(&mut C2PromptConfig)) -> Engine {
-    let told = Told { inner: mixing(change), histograms };
-    let mut run = crate::engine(Arc::new(Wrapped(told)), 3);
+fn run_with(
+    histograms: [[f32; 6]; 3],
+    rounds: u32,
+    change: impl Fn(&mut C2PromptConfig),
+) -> Engine {
+    let method = FixedHistograms { inner: mixing(change), histograms };
+    let mut run = crate::engine(Arc::new(Wrapped(method)), 3);
     let shards = deal(&run.lab, &run.view(0), 3);
     run.task(0, &shards, rounds);
     run
@@ -173,7 +177,7 @@ fn heads(client_tasks: &[ParameterSet]) -> Vec<Vec<u32>> {
 #[test]
 fn components_are_mixed_by_the_rows_of_their_owner() {
     const TAU: f64 = 0.3;
-    let run = told(MATCHED, 1, |c| c.cpa_temperature = TAU);
+    let run = run_with(MATCHED, 1, |c| c.cpa_temperature = TAU);
     let (sent, client_tasks) = (client_tasks_of(&run, 0, true), kept(&run));
     let w = weights(&MATCHED, TAU);
     assert!(off(&client_tasks, &w, &sent) < 1e-6, "{}", off(&client_tasks, &w, &sent));
@@ -205,7 +209,7 @@ fn components_are_mixed_by_the_rows_of_their_owner() {
 /// As the review describes it: rows as they are.
 #[test]
 fn rows_of_sums_are_compared_as_they_are() {
-    let run = told(MATCHED, 1, |c| (c.cpa_scores, c.cpa_temperature) = (Scores::Sums, 0.3));
+    let run = run_with(MATCHED, 1, |c| (c.cpa_scores, c.cpa_temperature) = (Scores::Sums, 0.3));
     let sent = client_tasks_of(&run, 0, true);
     let raw = weights_of(&MATCHED, 0.3, |row| row.iter().map(|v| f64::from(*v)).collect());
     assert!(off(&kept(&run), &raw, &sent) < 1e-6);
@@ -224,7 +228,7 @@ fn clients_report_means_or_sums_of_their_scores() {
         let (mut both_signs, mut largest) = (false, 0.0_f64);
         for train in run.exchanges.iter().filter(|exchange| exchange.phase == "train") {
             let upload = train.up.as_ref().unwrap();
-            let told =
+            let reported =
                 upload.tensors().find(|(_, tensor)| &**tensor.name() == "histogram").unwrap().1;
             let sent = parameters_of(upload).unwrap();
             let loader = run.lab.statistics_loader(&shards[train.participant.client.index()]);
@@ -260,8 +264,8 @@ fn clients_report_means_or_sums_of_their_scores() {
             if scores == Scores::Means {
                 wanted.iter_mut().for_each(|entry| *entry = entry.max(0.0));
             }
-            let gap = |(told, wanted): (&f32, &f64)| (f64::from(*told) - wanted).abs();
-            let off = told.as_f32().unwrap().iter().zip(&wanted).map(gap).fold(0.0, f64::max);
+            let gap = |(reported, wanted): (&f32, &f64)| (f64::from(*reported) - wanted).abs();
+            let off = reported.as_f32().unwrap().iter().zip(&wanted).map(gap).fold(0.0, f64::max);
             assert!(off < 1e-4, "{scores:?}: {off} of {wanted:?}");
             largest = wanted.iter().fold(largest, |largest, entry| largest.max(entry.abs()));
         }
@@ -272,15 +276,15 @@ fn clients_report_means_or_sums_of_their_scores() {
 /// The components that this round sent are mixed, and all clients begin the next round with the result. After the
 /// last round client tasks are as their owners sent them.
 #[test]
-fn uploads_are_folded_first_and_mixed_between_rounds_alone() {
-    let run = told(MATCHED, 2, |c| (c.cpa_temperature, c.cpa_last) = (0.2, false));
+fn uploads_are_aggregated_first_and_mixed_between_rounds() {
+    let run = run_with(MATCHED, 2, |c| (c.cpa_temperature, c.cpa_last) = (0.2, false));
     let w = weights(&MATCHED, 0.2);
     let (first, second) = (client_tasks_of(&run, 0, true), client_tasks_of(&run, 1, true));
     assert!(off(&client_tasks_of(&run, 1, false), &w, &first) < 1e-6);
     assert_eq!(kept(&run), second);
     let said: Vec<bool> = run.figures.iter().map(|f| f.contains_key("cpa_own_weight")).collect();
     assert_eq!(said, [true, false]);
-    let to_the_end = told(MATCHED, 2, |c| (c.cpa_temperature, c.cpa_last) = (0.2, true));
+    let to_the_end = run_with(MATCHED, 2, |c| (c.cpa_temperature, c.cpa_last) = (0.2, true));
     assert_eq!(client_tasks_of(&to_the_end, 1, true), second);
     assert!(off(&kept(&to_the_end), &w, &second) < 1e-6);
     assert!(to_the_end.figures.iter().all(|f| f.contains_key("cpa_own_weight")));
@@ -293,7 +297,7 @@ fn components_that_match_nothing_keep_themselves() {
     let mut histograms = MATCHED;
     histograms[0][2..4].copy_from_slice(&[0.0, 0.0]);
     histograms[2][..2].copy_from_slice(&[-0.3, -0.1]);
-    let run = told(histograms, 1, |c| c.cpa_temperature = TAU);
+    let run = run_with(histograms, 1, |c| c.cpa_temperature = TAU);
     let (sent, client_tasks) = (client_tasks_of(&run, 0, true), kept(&run));
     for name in names() {
         for (client, component) in [(0, 1), (2, 0)] {
@@ -317,7 +321,7 @@ fn components_that_match_nothing_keep_themselves() {
 /// C2Prompt's card, invariant 3.
 #[test]
 fn a_hot_mixing_is_the_mean_of_all_components_everywhere() {
-    let run = told(MATCHED, 1, |c| c.cpa_temperature = 1e9);
+    let run = run_with(MATCHED, 1, |c| c.cpa_temperature = 1e9);
     let (sent, client_tasks) = (client_tasks_of(&run, 0, true), kept(&run));
     assert!(off(&client_tasks, &vec![vec![1.0 / 9.0; 9]; 9], &sent) < 1e-6);
     let metrics = run.figures.last().unwrap();
@@ -325,7 +329,7 @@ fn a_hot_mixing_is_the_mean_of_all_components_everywhere() {
     assert!((metrics["cpa_cosine_within"] - 1.0).abs() < 1e-6);
     assert!((metrics["cpa_cosine_between"] - 1.0).abs() < 1e-6);
     // Components start orthogonal to each other, and a round does not make them one.
-    let cold = told(MATCHED, 1, |c| c.cpa_temperature = 1e-9);
+    let cold = run_with(MATCHED, 1, |c| c.cpa_temperature = 1e-9);
     let metrics = cold.figures.last().unwrap();
     assert!(metrics["cpa_cosine_within"].abs() < 0.5, "{metrics:?}");
     assert!(metrics["cpa_cosine_between"].abs() < 0.5, "{metrics:?}");
@@ -380,9 +384,9 @@ fn mixing_by_class_takes_the_place_of_powders() {
 
 /// Accuracy is of the client tasks as they were sent and as mixing leaves them, and asking for it changes nothing.
 #[test]
-fn accuracy_is_told_before_and_after_mixing() {
+fn accuracy_is_reported_before_and_after_mixing() {
     let hot = |accuracy: bool| {
-        told(MATCHED, 2, |c| (c.cpa_temperature, c.cpa_accuracy) = (1e9, accuracy))
+        run_with(MATCHED, 2, |c| (c.cpa_temperature, c.cpa_accuracy) = (1e9, accuracy))
     };
     let (asked, plain) = (hot(true), hot(false));
     assert_eq!(table(&asked), table(&plain));
@@ -390,13 +394,13 @@ fn accuracy_is_told_before_and_after_mixing() {
     assert!(plain.figures.iter().all(|f| names.iter().all(|name| !f.contains_key(*name))));
     let metrics: Vec<[f64; 2]> = asked.figures.iter().map(|f| names.map(|name| f[name])).collect();
     // After: as the server would answer now. Before: as it answers to what was sent, without mixing.
-    let cold = told(MATCHED, 1, |c| (c.cpa_temperature, c.cpa_accuracy) = (1e-9, true));
-    let told_before = |run: &Engine| run.figures[0]["cpa_accuracy_before"];
+    let cold = run_with(MATCHED, 1, |c| (c.cpa_temperature, c.cpa_accuracy) = (1e-9, true));
+    let accuracy_before = |run: &Engine| run.figures[0]["cpa_accuracy_before"];
     assert_eq!(client_tasks_of(&cold, 0, true), client_tasks_of(&asked, 0, true));
-    assert_eq!(told_before(&cold), metrics[0][0]);
+    assert_eq!(accuracy_before(&cold), metrics[0][0]);
     assert_eq!(cold.figures[0]["cpa_accuracy_after"], metrics[0][0]);
     assert!((metrics[1][1] - answered(&asked)).abs() < 1e-12);
-    assert!((told_before(&cold) - answered(&cold)).abs() < 1e-12);
+    assert!((accuracy_before(&cold) - answered(&cold)).abs() < 1e-12);
     assert!(metrics.iter().any(|[before, after]| before != after), "{metrics:?}");
 }
 

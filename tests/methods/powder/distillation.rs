@@ -68,7 +68,7 @@ fn shares_of_classes_weigh_their_own_samples() {
     let by_class = run.lab.dataset.train.by_class();
     let two = view.classes[..2].iter().flat_map(|class| &by_class[*class as usize][..4]);
     let shard: Shard = two.copied().collect();
-    let learnt = |teaches: bool, class_shares: [f32; 3]| {
+    let trained = |teaches: bool, class_shares: [f32; 3]| {
         let download = ClientTaskDownload::read(&download).unwrap();
         let download =
             ClientTaskDownload { teaches, class_shares: class_shares.into(), ..download };
@@ -84,9 +84,9 @@ fn shares_of_classes_weigh_their_own_samples() {
         let members = std::slice::from_mut(&mut member);
         run.method.train(members, &run.lab).remove(0).unwrap().upload.body().digest()
     };
-    let even = learnt(true, [1.0; 3]);
-    let (first, second) = (learnt(true, [0.3, 1.0, 1.0]), learnt(true, [1.0, 0.3, 1.0]));
+    let even = trained(true, [1.0; 3]);
+    let (first, second) = (trained(true, [0.3, 1.0, 1.0]), trained(true, [1.0, 0.3, 1.0]));
     assert!(even != first && even != second && first != second);
-    assert_eq!(learnt(true, [1.0, 1.0, 0.3]), even);
-    assert_eq!(learnt(false, [0.3, 1.0, 1.0]), learnt(false, [1.0; 3]));
+    assert_eq!(trained(true, [1.0, 1.0, 0.3]), even);
+    assert_eq!(trained(false, [0.3, 1.0, 1.0]), trained(false, [1.0; 3]));
 }

@@ -172,9 +172,9 @@ fn answers_are_kept_as_long_as_they_are_true() {
     assert_eq!((&both.over[..], both.without(&[2], blocks)), (&[0, 1, 2][..], before));
     assert!(numbers(&client_tasks, 0).is_empty());
     let likeness = Likeness { blocks, components: 3, exponent: 30 };
-    let mut begun = client_tasks.clone();
-    begun.compare(&likeness, SourceTasks::Started, &[0, 1]);
-    assert_eq!(begun.known(0), [0u32; 0]);
+    let mut started = client_tasks.clone();
+    started.compare(&likeness, SourceTasks::Started, &[0, 1]);
+    assert_eq!(started.known(0), [0u32; 0]);
 
     let own = client_tasks.entries()[new].parameters.clone();
     client_tasks.learn(new, own);
@@ -185,7 +185,7 @@ fn answers_are_kept_as_long_as_they_are_true() {
 
 /// A server that computes similarities itself finds what clients would report, and sends nothing for it.
 #[test]
-fn a_server_that_sees_images_finds_what_clients_tell() {
+fn a_server_that_sees_images_finds_what_clients_report() {
     let method = powder_with(|c| c.similarity = Similarity::Server);
     let mut run = engine(method, 3);
     task(&mut run, 0, 1, 2);

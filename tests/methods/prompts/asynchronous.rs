@@ -153,11 +153,11 @@ fn mean(
     before: &[f32],
     name: &str,
     own: Range<usize>,
-    learnt: &[Counted<'_>],
+    trainings: &[Counted<'_>],
     all: usize,
 ) -> Vec<f32> {
     let mut sums = vec![0.0; before.len()];
-    for (trained, left) in learnt {
+    for (trained, left) in trainings {
         let (sent, up) = (&trained.sent.parameters, &trained.up.parameters);
         let pairs = rows(up, name, own.clone()).iter().zip(rows(sent, name, own.clone()));
         let weight = trained.samples as f64;
@@ -171,29 +171,29 @@ fn mean(
 
 /// Compares every row that a task owns after a round; returns true if a mean over all clients would be noticed.
 fn compare(round: Round, [before, after]: &[ParameterSet; 2], counted: &[Counted<'_>]) -> bool {
-    let everybody: usize = counted.iter().map(|(trained, _)| trained.samples).sum();
-    let mut told = false;
+    let all_samples: usize = counted.iter().map(|(trained, _)| trained.samples).sum();
+    let mut differs = false;
     for task in 0..3 {
         let of_task =
             |(trained, _): &&Counted<'_>| trained.participant.view.task == TaskId(task as u16);
-        let learnt: Vec<Counted<'_>> = counted.iter().filter(of_task).copied().collect();
-        let samples: usize = learnt.iter().map(|(trained, _)| trained.samples).sum();
+        let trainings: Vec<Counted<'_>> = counted.iter().filter(of_task).copied().collect();
+        let samples: usize = trainings.iter().map(|(trained, _)| trained.samples).sum();
         // Two components and two classes a task.
         let own = 2 * task..2 * task + 2;
         let parts = (0..2).flat_map(|block| ComponentPart::ALL.map(|part| part.name(block)));
         for name in parts.chain(["head.weight", "head.bias"].map(str::to_owned)) {
             let (was, is) = (rows(before, &name, own.clone()), rows(after, &name, own.clone()));
-            if learnt.is_empty() {
+            if trainings.is_empty() {
                 assert_eq!(was, is, "{round}, {name}: nobody learnt task {task}");
                 continue;
             }
-            let expected = mean(was, &name, own.clone(), &learnt, samples);
+            let expected = mean(was, &name, own.clone(), &trainings, samples);
             assert!(far(is, &expected) < 1e-6, "{round}, task {task}, {name}");
             assert!(far(is, was) > 1e-5, "{round}, task {task}, {name} is learnt");
-            told |= far(is, &mean(was, &name, own.clone(), &learnt, everybody)) > 1e-4;
+            differs |= far(is, &mean(was, &name, own.clone(), &trainings, all_samples)) > 1e-4;
         }
     }
-    told
+    differs
 }
 
 /// Rows of a task are the mean, by samples, of those who learned it; those of the other group count for nothing.
@@ -265,7 +265,7 @@ fn a_client_that_is_behind_ignores_what_comes_after_its_task() {
 
 /// A late update goes into the open round with what staleness leaves of its step, into the rows of its own task.
 #[test]
-fn late_updates_fold_into_the_rows_of_their_task() {
+fn late_updates_go_to_the_rows_of_their_task() {
     let halving = Staleness { power: 1.0, most: u32::MAX };
     let rules = Rules {
         closing: ClosingRules {

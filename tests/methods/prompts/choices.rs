@@ -34,7 +34,7 @@ fn a_task_moves_its_expert_or_components_and_its_head_rows() {
 }
 
 #[test]
-fn without_a_pull_keys_stay_and_so_do_prompts_nobody_chose() {
+fn without_a_pull_keys_and_unselected_prompts_stay() {
     let run = engine(l2p_of(|c| c.pool = 8), 3);
     let before = saved(&run);
     let run = run.run(2, 1);
@@ -285,7 +285,7 @@ fn tasks_share_the_pool_in_whole_components() {
 
 /// All clients draw the offsets of misordered positions from one seed: they are neither sent nor trained.
 #[test]
-fn offsets_are_the_same_for_everybody() {
+fn offsets_are_the_same_for_all_clients() {
     let of = |seed| {
         let place = move |c: &mut L2p| {
             (c.prompt_pos, c.offset_seed) = (PromptPlace::Misordered, seed);
@@ -302,7 +302,7 @@ fn offsets_are_the_same_for_everybody() {
 
 /// Prompts are chosen image by image: no vote of a batch.
 #[test]
-fn an_image_is_answered_alike_whatever_stands_beside_it() {
+fn answers_do_not_depend_on_other_images_of_the_batch() {
     let ctx = lab(3, ClassPermutation::Native);
     let loader =
         ctx.with_queries(ctx.statistics_loader(&(0..16).collect()), QueryView::Clean).unwrap();
@@ -381,11 +381,11 @@ fn dealt_as_the_public_code_deals_them_experts_are_those_of_neighbours() {
         all.to_vec2::<f32>().unwrap().remove(0)
     };
     let alone = features(&own, &[image]);
-    for beside in [alike, unlike] {
-        assert!(near(&alone, &features(&own, &[image, beside])), "{chosen:?}");
+    for neighbor in [alike, unlike] {
+        assert!(near(&alone, &features(&own, &[image, neighbor])), "{chosen:?}");
     }
     assert!(near(&alone, &features(&dealt, &[image])), "one image has its own key and value");
-    let [by_like, by_unlike] = [alike, unlike].map(|beside| features(&dealt, &[image, beside]));
+    let [by_like, by_unlike] = [alike, unlike].map(|neighbor| features(&dealt, &[image, neighbor]));
     assert!(!near(&alone, &by_like) && !near(&by_like, &by_unlike));
     // Of more images the first has what is of the first two, whichever follow.
     assert!(near(&by_unlike, &features(&dealt, &[image, unlike, 2, 3])));
@@ -478,21 +478,21 @@ fn the_contrast_is_added_to_the_cross_entropy() {
 /// stays.
 #[test]
 fn an_expert_that_is_shared_is_not_copied_again() {
-    let begun = |pool: u32| -> Vec<ParameterSet> {
+    let starts_of = |pool: u32| -> Vec<ParameterSet> {
         let mut run =
             engine(dual_of(|method| (method.pool, method.copy_previous) = (pool, true)), 3);
-        let mut begun = Vec::new();
+        let mut starts = Vec::new();
         for at in 0..3 {
             task(&mut run, at);
             let own = run.exchanges.iter().find(|exchange| exchange.task == at).unwrap();
-            begun.push(parameters_of(&own.down).unwrap());
+            starts.push(parameters_of(&own.down).unwrap());
         }
-        begun
+        starts
     };
     for pool in [2, 3] {
-        let begun = begun(pool);
-        let name = begun[0].iter().find(|(name, _)| name.ends_with(".expert")).unwrap().0.clone();
-        let expert = |task: usize, row: usize| rows(&begun[task], &name, row..row + 1).to_vec();
+        let starts = starts_of(pool);
+        let name = starts[0].iter().find(|(name, _)| name.ends_with(".expert")).unwrap().0.clone();
+        let expert = |task: usize, row: usize| rows(&starts[task], &name, row..row + 1).to_vec();
         assert_eq!(expert(1, 1), expert(1, 0), "the second begins as the first ended");
         assert_ne!(expert(1, 0), expert(0, 0), "which had learnt");
         match pool {

@@ -14,10 +14,10 @@ fn central(
     begin: impl Fn(usize, ParameterSet) -> ParameterSet,
     prompting: impl Fn(usize) -> Arc<dyn Prompting>,
 ) -> ParameterSet {
-    let (ctx, mut parameters, mut begun) = (&run.lab, start, None);
+    let (ctx, mut parameters, mut started) = (&run.lab, start, None);
     for (round, exchange) in run.exchanges.iter().enumerate() {
         let (task, view) = (exchange.task, run.view(exchange.task));
-        if begun.replace(task) != Some(task) {
+        if started.replace(task) != Some(task) {
             parameters = begin(task, parameters);
         }
         let (rows, prompting) = (view.rows.clone(), Some(prompting(task)));

@@ -88,7 +88,7 @@ fn a_server_goes_on_where_it_was_saved() {
 }
 
 /// The sum of what clients add is the aggregation of what they send.
-fn sums_are_folds(method: Arc<dyn Method>, model: &ModelFacts) {
+fn sums_are_aggregates(method: Arc<dyn Method>, model: &ModelFacts) {
     let mut run = Engine::new(Arc::clone(&method), model.clone(), lab(3, ClassPermutation::Native));
     let shards = deal(&run.lab, &run.view(1), 2);
     run.task(1, &shards, 1);
@@ -123,9 +123,9 @@ fn sums_are_folds(method: Arc<dyn Method>, model: &ModelFacts) {
 fn uploads_are_sums() {
     for form in [WireForm::Full, WireForm::Lean] {
         let facts = ModelFacts { form, ..facts() };
-        sums_are_folds(built(small_l2p(), &facts), &facts);
-        sums_are_folds(built(small_dual(), &facts), &facts);
-        sums_are_folds(built(small_coda(), &facts), &facts);
+        sums_are_aggregates(built(small_l2p(), &facts), &facts);
+        sums_are_aggregates(built(small_dual(), &facts), &facts);
+        sums_are_aggregates(built(small_coda(), &facts), &facts);
     }
 }
 
@@ -133,7 +133,7 @@ fn uploads_are_sums() {
 ///
 /// Rows of a task, of prompts and head alike, are means over those who learned it.
 #[test]
-fn rows_are_averaged_over_those_who_learnt_them() {
+fn rows_are_averaged_over_the_clients_that_trained_them() {
     let groups = |method: Arc<dyn Method>, task: usize| {
         let run = engine(Arc::clone(&method), 3);
         let [_, upload] = layouts(&*method, &facts(), &run, task);

@@ -13,14 +13,14 @@ use super::visits::{Constant, number, said, saying};
 pub struct Personal;
 
 fn answer(member: &Member) -> Result<ClientResult, PolicyError> {
-    let told = said(&member.download, "told")?;
-    let upload = saying(number("answer"), told * told)?;
-    Ok(ClientResult { upload, metrics: vec![("told", told as f64)] })
+    let number_sent = said(&member.download, "told")?;
+    let upload = saying(number("answer"), number_sent * number_sent)?;
+    Ok(ClientResult { upload, metrics: vec![("told", number_sent as f64)] })
 }
 
 impl Method for Personal {
     fn server(&self, _lab: &RunContext, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        Ok(Box::new(PersonalServer { heard: Vec::new() }))
+        Ok(Box::new(PersonalServer { received: Vec::new() }))
     }
 
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
@@ -58,7 +58,7 @@ impl Method for Personal {
 }
 
 pub struct PersonalServer {
-    heard: Vec<u64>,
+    received: Vec<u64>,
 }
 
 impl Server for PersonalServer {
@@ -91,7 +91,7 @@ impl Server for PersonalServer {
         for KeptUpload { meta, sent, update } in answers {
             let own = 10 * meta.participant.client.0 + meta.participant.unit.unwrap_or(9);
             assert_eq!(said(&sent, "told")?, u64::from(own), "its own Down");
-            self.heard.push(said(&update, "answer")?);
+            self.received.push(said(&update, "answer")?);
         }
         Ok(())
     }
@@ -101,13 +101,13 @@ impl Server for PersonalServer {
     }
 
     fn save(&self) -> Body {
-        let heard = TensorValues::U64(self.heard.clone().into());
-        let heard = NamedTensor::new("heard", [self.heard.len()], heard).unwrap();
-        Body::new(Vec::new(), vec![Section::new(Kind::Settings, vec![heard])])
+        let received = TensorValues::U64(self.received.clone().into());
+        let received = NamedTensor::new("heard", [self.received.len()], received).unwrap();
+        Body::new(Vec::new(), vec![Section::new(Kind::Settings, vec![received])])
     }
 
     fn load(&mut self, saved: &Body) -> Result<(), WireError> {
-        self.heard = saved.tensor(Kind::Settings, "heard")?.as_u64()?.to_vec();
+        self.received = saved.tensor(Kind::Settings, "heard")?.as_u64()?.to_vec();
         Ok(())
     }
 }
