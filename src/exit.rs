@@ -97,15 +97,15 @@ mod tests {
     ];
 
     #[test]
-    fn every_code_is_told_and_the_guide_has_the_same_words() {
+    fn every_code_is_listed_with_the_words_of_the_guide() {
         let guide = include_str!("guide/running.md");
-        let told = TABLE.lines().skip(1).map(|line| {
+        let codes = TABLE.lines().skip(1).map(|line| {
             let (code, words) = line.trim().split_once("  ").unwrap();
             let row = format!("| {code} | {words} |");
             assert!(guide.contains(&row), "{row}");
             code.parse::<u8>().unwrap()
         });
-        assert_eq!(told.collect::<Vec<_>>(), ALL.map(Exit::code));
+        assert_eq!(codes.collect::<Vec<_>>(), ALL.map(Exit::code));
         let rows = guide.split_once("## Exit codes").unwrap().1.split_once("\n## ").unwrap().0;
         assert_eq!(rows.matches("\n|").count(), ALL.len() + 2, "a head, a rule and the codes");
     }

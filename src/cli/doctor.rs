@@ -94,7 +94,7 @@ struct Item {
 pub fn execute(args: &DoctorArgs) -> Result<Exit, CliError> {
     let found = look();
     match args.format {
-        OutputFormat::Human => print_text(&told(&found))?,
+        OutputFormat::Human => print_text(&report_text(&found))?,
         OutputFormat::Json => print_json(&found)?,
     }
     Ok(Exit::Done)
@@ -184,7 +184,7 @@ fn weight(path: &Path) -> u64 {
     entries.flatten().map(|entry| weight(&entry.path())).sum()
 }
 
-fn told(found: &MachineReport) -> String {
+fn report_text(found: &MachineReport) -> String {
     let mut text = String::new();
     let mut line = |word: &str, says: String| {
         let _ = writeln!(text, "{word:12}{says}");
@@ -270,13 +270,13 @@ mod tests {
 
     #[test]
     fn a_slow_path_says_why_it_is_slow() {
-        let told = vectors(Vectors::Baseline, Vectors::Baseline);
-        assert!(told.starts_with("portable; slow") && told.contains("no AVX2 with FMA"), "{told}");
-        let told = vectors(Vectors::Baseline, Vectors::Avx512);
-        assert!(told.contains("of at most avx512, as set in FEDCAST_ARITHMETIC; slow"), "{told}");
-        assert!(!told.contains("no AVX2"), "{told}");
-        let told = vectors(Vectors::Avx2, Vectors::Avx2);
-        assert!(told.starts_with("avx2; ") && !told.contains("slow;"), "{told}");
+        let text = vectors(Vectors::Baseline, Vectors::Baseline);
+        assert!(text.starts_with("portable; slow") && text.contains("no AVX2 with FMA"), "{text}");
+        let text = vectors(Vectors::Baseline, Vectors::Avx512);
+        assert!(text.contains("of at most avx512, as set in FEDCAST_ARITHMETIC; slow"), "{text}");
+        assert!(!text.contains("no AVX2"), "{text}");
+        let text = vectors(Vectors::Avx2, Vectors::Avx2);
+        assert!(text.starts_with("avx2; ") && !text.contains("slow;"), "{text}");
         assert!(vectors(Vectors::Avx512Bf16, Vectors::Avx512Bf16).contains("by instruction"));
     }
 }

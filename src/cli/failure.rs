@@ -55,7 +55,7 @@ impl CliError {
             Some([first, ..]) => first.message.clone(),
             _ => self.to_string(),
         };
-        tell_json(self.exit_code(), &message, &diagnostics.unwrap_or_default());
+        print_json_error(self.exit_code(), &message, &diagnostics.unwrap_or_default());
     }
 
     /// Returns the exit code.
@@ -103,7 +103,7 @@ struct FailedCommand<'a> {
 /// Prints an error on stderr as JSON, in the same form for all commands.
 ///
 /// The form is `{"format", "error": {"exit", "message", "diagnostics": [...]}}`.
-pub fn tell_json(exit: Exit, message: &str, diagnostics: &[Diagnostic]) {
+pub fn print_json_error(exit: Exit, message: &str, diagnostics: &[Diagnostic]) {
     let message = without_os_codes(message);
     let error = FailedCommand { exit: exit.code(), message: &message, diagnostics };
     let document = Versioned { format: DOCUMENT_FORMAT, document: &PrintedError { error } };

@@ -14,7 +14,7 @@ use crate::quantity::Bytes;
 use crate::report::wrapped;
 
 /// Columns of the list before what a data set is.
-const BESIDE: usize = 34;
+const TEXT_COLUMN: usize = 34;
 
 /// Download data sets and weights by name
 #[derive(Debug, Args)]
@@ -129,17 +129,17 @@ pub fn execute(args: &FetchArgs) -> Result<Exit, CliError> {
     }
     // A wrong name is reported before anything is fetched.
     let names: Result<Vec<Name>, _> = args.names.iter().map(|name| Name::parse(name)).collect();
-    let mut told = Vec::new();
+    let mut entries = Vec::new();
     for name in names? {
         let quiet = args.quiet || args.format == OutputFormat::Json;
         let Fetched { path, already, notes } = fetch_one(&name, &settings, quiet)?;
         if args.format == OutputFormat::Human {
             print(&format!("{}\n", path.display()))?;
         }
-        told.push(FetchedEntry { name: name.to_string(), path, already, notes });
+        entries.push(FetchedEntry { name: name.to_string(), path, already, notes });
     }
     if args.format == OutputFormat::Json {
-        print_json(&FetchedEntries { fetched: &told })?;
+        print_json(&FetchedEntries { fetched: &entries })?;
     }
     Ok(Exit::Done)
 }
@@ -197,9 +197,9 @@ fn list(settings: &Settings, format: OutputFormat) -> Result<(), CliError> {
             }
         };
         let here = if here(entry).is_some() { "here" } else { "" };
-        let about = wrapped(entry.what, BESIDE);
+        let about = wrapped(entry.what, TEXT_COLUMN);
         text.push_str(&format!("{:<16} {size:>9}  {here:<4}  {}", entry.name, about.trim_start()));
-        text.push_str(&wrapped(&format!("license: {}; {checked}", entry.licence), BESIDE));
+        text.push_str(&wrapped(&format!("license: {}; {checked}", entry.licence), TEXT_COLUMN));
     }
     text.push_str(&format!(
         "\n1 MB is 10^6 bytes. Data sets are in {}.\nhf:OWNER/REPO fetches weights, hf:datasets/OWNER/NAME data sets of the \

@@ -49,8 +49,8 @@ fn given(place: *mut u8, size: usize) -> *mut u8 {
 fn refused(size: usize) -> ! {
     // The message needs a little memory itself; if that allocation fails, this function is called once more.
     use std::sync::atomic::{AtomicBool, Ordering};
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !TOLD.swap(true, Ordering::SeqCst) {
+    static REPORTED: AtomicBool = AtomicBool::new(false);
+    if !REPORTED.swap(true, Ordering::SeqCst) {
         print_status(&format!(
             "error: cannot allocate {} of memory\n  help: use fewer workers (--workers), a smaller client.batch_size or \
              cache.features = \"file\", or give the process more memory; `fedcast resume` continues a run",

@@ -41,7 +41,7 @@ use std::ffi::OsString;
 use clap::{Parser, Subcommand};
 
 use advice::{advice, understood, wants_json};
-use failure::{CliError, tell_json};
+use failure::{CliError, print_json_error};
 pub use memory::ReportingAllocator;
 use output::{OutputFormat, print, print_text};
 use printed::print_json;
@@ -229,7 +229,7 @@ fn refuse(error: &clap::Error, words: &[String], json: bool) -> Exit {
         let message = text.split("\n\n").next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(message);
         let advised = advice.map(|advice| format!("{message}; {advice}"));
-        tell_json(Exit::Usage, &advised.unwrap_or_else(|| message.to_owned()), &[]);
+        print_json_error(Exit::Usage, &advised.unwrap_or_else(|| message.to_owned()), &[]);
         return Exit::Usage;
     }
     let _ = error.print();

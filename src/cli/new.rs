@@ -116,7 +116,7 @@ pub fn execute(args: &NewArgs, methods: &Registry) -> Result<Exit, CliError> {
     }
     methods.find(&wishes.method).map_err(|unknown| CliError::Usage(unknown.to_string()))?;
     if let (None, Some(weights)) = (&wishes.architecture, &wishes.weights) {
-        wishes.architecture = look::told(weights)?;
+        wishes.architecture = look::architecture_of(weights)?;
     }
     let place = std::path::absolute(&file).map_err(|error| cannot(&file, &error))?;
     let folder = place.parent().unwrap_or(Path::new("/"));

@@ -81,7 +81,7 @@ fn joined(
 
     let mpi::Joined { rank, size, line, carrying } = mpi::join()?;
     if rank == Rank::ZERO {
-        let ranks = Ranks::new(line, size - 1).telling(print_status);
+        let ranks = Ranks::new(line, size - 1).reporting_to(print_status);
         let ended = conduct(Some(ranks));
         if carrying.wait() {
             return ended;

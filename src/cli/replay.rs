@@ -107,7 +107,7 @@ fn render(args: &ReplayArgs, methods: &Registry) -> Result<Exit, CliError> {
     let mut readers: Vec<&mut dyn EventSink> = vec![&mut summary];
     readers.extend(tables.as_mut().map(|tables| tables as &mut dyn EventSink));
     let replayed = experiment::replay(&args.run, &mut readers);
-    args.out.as_deref().map_or(Ok(()), |out| beside_journal(&args.run, out, &record))?;
+    args.out.as_deref().map_or(Ok(()), |out| copy_with_journal(&args.run, out, &record))?;
     // The part before a cut or a damaged line is printed, too.
     if let Ok(Replayed { digests, .. }) = &replayed {
         summary.digests = Some(digests.clone());
@@ -121,7 +121,7 @@ fn render(args: &ReplayArgs, methods: &Registry) -> Result<Exit, CliError> {
 }
 
 /// Writes the tables that are not derived from the journal, and Parquet files if recorded.
-fn beside_journal(run: &Path, out: &Path, record: &RecordSection) -> Result<(), DirectoryError> {
+fn copy_with_journal(run: &Path, out: &Path, record: &RecordSection) -> Result<(), DirectoryError> {
     copy_tables(run, out)?;
     if record.parquet { write_parquet(&Disk::default(), out) } else { Ok(()) }
 }
@@ -187,7 +187,7 @@ fn retime(args: &ReplayArgs, methods: &Registry) -> Result<Exit, CliError> {
         readers.push(Box::new(TableFiles::create(out, &record, closing, &manifest.class_names)?));
     }
     let digests = what_if(&args.run, &args.set, methods, readers)?;
-    args.out.as_deref().map_or(Ok(()), |out| beside_journal(&args.run, out, &record))?;
+    args.out.as_deref().map_or(Ok(()), |out| copy_with_journal(&args.run, out, &record))?;
     let retimed = retimed.lock();
     match args.format {
         OutputFormat::Human => {

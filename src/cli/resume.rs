@@ -77,7 +77,7 @@ pub(super) fn go_on(
 }
 
 /// Prints the directory or the summary of a complete run and returns the exit code of that run.
-pub(super) fn tell_results(path: &Path, format: OutputFormat) -> Result<Exit, CliError> {
+pub(super) fn print_results(path: &Path, format: OutputFormat) -> Result<Exit, CliError> {
     let summary = read_summary(path)?;
     match format {
         OutputFormat::Human => print_text(&format!("directory   {}\n", path.display()))?,
@@ -86,5 +86,5 @@ pub(super) fn tell_results(path: &Path, format: OutputFormat) -> Result<Exit, Cl
             print_document(path, &hash, &summary)?;
         }
     }
-    Ok(if Summary::json_learnt_nothing(&summary) { Exit::Training } else { Exit::Done })
+    Ok(if Summary::json_trained_nothing(&summary) { Exit::Training } else { Exit::Done })
 }

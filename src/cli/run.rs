@@ -134,7 +134,7 @@ fn begin(args: &RunArgs, methods: &Registry, ranks: Option<Ranks>) -> Result<Exi
         return Ok(exit);
     }
     if args.single_task {
-        let path = single_task::beside(&run);
+        let path = single_task::table_path(&run);
         let lines = single_task::into_file(&scenario, methods, args.workers, &path, args.quiet)?;
         // A replay looks for it wherever it is called.
         scenario.record.single_task = Some(std::path::absolute(&path).unwrap_or(path));
@@ -176,7 +176,7 @@ fn take_up(
             // Removes files of a process that was killed while it began to replace the run; a failure is harmless.
             let _ = RunDirectory::reopen(path);
             print_status(&format!("{} is complete; nothing is left to compute", path.display()));
-            resume::tell_results(path, args.format).map(Some)
+            resume::print_results(path, args.format).map(Some)
         }
         stands => Ok(stands.may_begin(path).map(|()| None)?),
     }
@@ -245,7 +245,7 @@ pub(super) fn drive(
         }
     }
     Ok(match finished.reason {
-        EndReason::Done if summary.learnt_nothing() => Exit::Training,
+        EndReason::Done if summary.trained_nothing() => Exit::Training,
         EndReason::Done => Exit::Done,
         EndReason::Interrupted => {
             let path = directory.path().display();

@@ -63,7 +63,7 @@ pub(super) struct SingleTaskResults<'a> {
 /// Trains the client tasks and writes the table.
 pub fn execute(args: &SingleTaskArgs, methods: &Registry) -> Result<Exit, CliError> {
     let scenario = load(&args.file, &args.overrides.all(), methods)?;
-    let path = args.out.clone().unwrap_or_else(|| beside(&default_directory(&scenario)));
+    let path = args.out.clone().unwrap_or_else(|| table_path(&default_directory(&scenario)));
     let lines = into_file(&scenario, methods, args.workers, &path, args.quiet)?;
     let known: Vec<f64> = lines.iter().filter_map(|line| line.accuracy).collect();
     let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
@@ -91,7 +91,7 @@ pub fn execute(args: &SingleTaskArgs, methods: &Registry) -> Result<Exit, CliErr
 }
 
 /// Returns the path of the table that belongs to the run in `directory`.
-pub(super) fn beside(directory: &Path) -> PathBuf {
+pub(super) fn table_path(directory: &Path) -> PathBuf {
     let mut path = directory.as_os_str().to_owned();
     path.push("-single-task.csv");
     path.into()
@@ -105,7 +105,7 @@ pub(super) fn into_file(
     path: &Path,
     quiet: bool,
 ) -> Result<Vec<SingleTaskLine>, CliError> {
-    let told = |line: &SingleTaskLine| {
+    let report = |line: &SingleTaskLine| {
         if !quiet {
             let SingleTaskLine { stage, client, accuracy } = line;
             let said = match accuracy {
@@ -115,7 +115,7 @@ pub(super) fn into_file(
             print_status(&format!("alone: stage {stage}, client {client}: {said}"));
         }
     };
-    let lines = single_task_accuracies(scenario, methods, workers, told)?;
+    let lines = single_task_accuracies(scenario, methods, workers, report)?;
     write_atomically(path, single_task_table(&lines).as_bytes())?;
     Ok(lines)
 }

@@ -123,7 +123,7 @@ pub fn execute(args: &StudyArgs, methods: &Registry) -> Result<Exit, CliError> {
     }
     if args.status {
         tables::write(&session.study, &session.directory, &session.outcomes)?;
-        return session.tell(None);
+        return session.report(None);
     }
     session.run()
 }
@@ -209,7 +209,7 @@ impl Session<'_> {
         let mut written = Instant::now();
         let mut trouble = None;
         let halt = self.crew.execute(&queue.cells, directory, |news| {
-            progress.tell(news);
+            progress.show(news);
             // Read while other cells run, so that little is left to do at the end.
             if let StudyEvent::Ended(prepared, ..) = news {
                 outcomes.refresh_one(&prepared.cell, directory);
@@ -229,11 +229,11 @@ impl Session<'_> {
         let halt = halt?;
         outcomes.refresh(directory);
         tables::write(study, directory, outcomes)?;
-        self.tell(halt)
+        self.report(halt)
     }
 
     /// Prints the progress of the study and returns the exit code.
-    fn tell(&self, halt: Option<StopReason>) -> Result<Exit, CliError> {
+    fn report(&self, halt: Option<StopReason>) -> Result<Exit, CliError> {
         let outcomes = &self.outcomes;
         let wanted =
             || outcomes.all.iter().zip(&self.wanted).filter(|both| *both.1).map(|both| both.0);

@@ -125,7 +125,7 @@ mod tests {
     use crate::data::digits;
 
     #[test]
-    fn shards_are_equal_and_nobody_shares_a_sample() {
+    fn shards_are_equal_and_disjoint() {
         let digits = digits::embedded().unwrap();
         let of = |parts, server, seed| Auxiliary::new(&digits.train, 4, (parts, server), seed);
         let dealt = of(7, true, 3).unwrap();

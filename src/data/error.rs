@@ -223,26 +223,26 @@ mod tests {
     #[test]
     fn only_damaged_files_are_to_be_fetched_again() {
         use Cause::*;
-        let told = |cause| DataError::because(cause, Path::new("a"), "b", "c").to_string();
-        assert_eq!(told(Damaged), "a: expected b, found c. Fetch or unpack the data set again");
-        assert_eq!(told(Incomplete), "a: expected b, found c. Fetch the others, too");
+        let message = |cause| DataError::because(cause, Path::new("a"), "b", "c").to_string();
+        assert_eq!(message(Damaged), "a: expected b, found c. Fetch or unpack the data set again");
+        assert_eq!(message(Incomplete), "a: expected b, found c. Fetch the others, too");
         for cause in [OtherContent, ClassWithoutSamples, Unlabeled, UnknownLabel, AlikeNames, Twice]
         {
-            assert!(!told(cause).contains("Fetch"), "{}", told(cause));
+            assert!(!message(cause).contains("Fetch"), "{}", message(cause));
         }
     }
 
     /// Found by a net: a user of LEAF's files whose name has thousands of letters.
     #[test]
-    fn what_was_found_is_told_with_an_end() {
-        let told = |letters: usize| {
+    fn values_in_errors_are_truncated() {
+        let messages = |letters: usize| {
             let user = "é".repeat(letters);
             let corrupt = DataError::corrupt(Path::new("all.json"), "users", user.as_str());
             [corrupt.to_string(), DataError::unfit(user, "rename it").to_string()]
         };
-        let [corrupt, unfit] = told(5_000);
+        let [corrupt, unfit] = messages(5_000);
         assert!(corrupt.contains(&format!("found {}.... Fetch", "é".repeat(1_000))), "{corrupt}");
         assert_eq!(unfit, format!("{}...; rename it", "é".repeat(1_000)));
-        assert!(told(1_000).iter().all(|told| !told.contains("...")));
+        assert!(messages(1_000).iter().all(|message| !message.contains("...")));
     }
 }

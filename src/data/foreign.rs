@@ -54,23 +54,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stand_ins_are_told_by_their_first_bytes() {
+    fn stand_in_files_are_recognized_by_their_first_bytes() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("f");
-        let told = |bytes: &[u8]| {
+        let refusal = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
             foreign(&path).map(|error| error.to_string())
         };
-        let lfs =
-            told(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n").unwrap();
+        let lfs = refusal(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
+            .unwrap();
         assert!(
             lfs.contains("found a pointer of Git LFS") && lfs.contains("git lfs pull"),
             "{lfs}"
         );
-        assert!(told(b"\n<!DOCTYPE html><html>").unwrap().contains("found a web page"));
-        assert!(told(b"ARROW1\0\0rest").unwrap().contains("read_feather"));
-        assert!(told(b"").unwrap().contains("an empty file"));
-        assert_eq!(told(b"label,a\n0,1\n"), None);
-        assert_eq!(told(b"PAR1"), None);
+        assert!(refusal(b"\n<!DOCTYPE html><html>").unwrap().contains("found a web page"));
+        assert!(refusal(b"ARROW1\0\0rest").unwrap().contains("read_feather"));
+        assert!(refusal(b"").unwrap().contains("an empty file"));
+        assert_eq!(refusal(b"label,a\n0,1\n"), None);
+        assert_eq!(refusal(b"PAR1"), None);
     }
 }

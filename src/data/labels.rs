@@ -197,17 +197,17 @@ mod tests {
     #[test]
     fn missing_values_are_refused_with_their_row() {
         let reader = || LabelReader::new(Path::new("t.csv"), "y");
-        let told = |cell: &str, row: RowPlace| {
+        let refusal = |cell: &str, row: RowPlace| {
             reader().push_text(cell, || row.clone()).unwrap_err().to_string()
         };
-        let empty = told("  ", RowPlace::Line(4));
+        let empty = refusal("  ", RowPlace::Line(4));
         assert!(
             empty.starts_with("t.csv:4: expected a value of `y` in every row, found none. Fill"),
             "{empty}"
         );
         let nan = reader().push_float(f64::NAN, || RowPlace::Row(7)).unwrap_err().to_string();
         assert!(nan.contains("t.csv: expected") && nan.contains("found `NaN` in row 7"), "{nan}");
-        let named = told("null", RowPlace::Named("image 3 of user `w`".into()));
+        let named = refusal("null", RowPlace::Named("image 3 of user `w`".into()));
         assert!(named.contains("found `null` in image 3 of user `w`"), "{named}");
     }
 

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_save_to_disk_are_not_read_beside_a_copy() {
+    fn folders_of_save_to_disk_are_not_read_next_to_a_copy() {
         let state = "state.json";
         let error = found(&["dataset_info.json", state, "train.parquet"]).unwrap_err();
         assert!(error.contains("[root]/state.json and [root]/train.parquet are both"), "{error}");

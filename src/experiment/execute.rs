@@ -122,7 +122,7 @@ pub(super) fn manifest(
         compute: compute(setup).to_string(),
         machine: Machine::here(),
         provenance,
-        cost: Cost::begun(),
+        cost: Cost::started_now(),
         ranks: ranks(company.as_ref()),
         lost_ranks: Vec::new(),
         forked: None,
@@ -147,7 +147,7 @@ pub struct Run {
 #[derive(Clone, Debug)]
 pub(super) enum Begin {
     /// First entry.
-    Anew,
+    Fresh,
     /// Entries after a checkpoint; everything before it is in the journal already.
     After(CheckpointMark),
 }
@@ -189,7 +189,7 @@ impl Run {
         // A manifest makes it a run, and a run can be resumed.
         directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())?;
         directory.write_manifest(&manifest)?;
-        Ok(Run::new(directory, manifest, scenario, assembly, Begin::Anew))
+        Ok(Run::new(directory, manifest, scenario, assembly, Begin::Fresh))
     }
 
     /// Returns a run in its own directory, as it is written there.
@@ -213,7 +213,7 @@ impl Run {
         assembly: Assembly,
         begin: Begin,
     ) -> Result<Run, DirectoryError> {
-        if matches!(begin, Begin::Anew) {
+        if matches!(begin, Begin::Fresh) {
             directory.clear()?;
         }
         let manifest = Manifest {

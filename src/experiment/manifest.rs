@@ -254,7 +254,7 @@ mod tests {
             compute: full_precision(),
             machine: Machine::here(),
             provenance: Provenance::default(),
-            cost: Cost::begun(),
+            cost: Cost::started_now(),
             ranks: Vec::new(),
             lost_ranks: Vec::new(),
             forked: None,

@@ -65,7 +65,7 @@ pub struct Cost {
 
 impl Cost {
     /// Returns the cost of a run that begins now.
-    pub(super) fn begun() -> Cost {
+    pub(super) fn started_now() -> Cost {
         Cost { started: Some(now()), ..Cost::default() }
     }
 
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_read_in_kibibytes_and_told_in_megabytes() {
+    fn memory_is_read_in_kibibytes_and_reported_in_megabytes() {
         let status = "Name:\tfedcast\nVmPeak:\t  999 kB\nVmHWM:\t  125000 kB\nVmRSS:\t 1 kB\n";
         assert_eq!(high_water(status), Some(128.0));
         assert_eq!(high_water("Name:\tfedcast\n"), None);
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_second_process_adds_its_time_and_keeps_the_larger_memory() {
-        let first = Cost::begun().ended(Duration::from_secs(2));
+        let first = Cost::started_now().ended(Duration::from_secs(2));
         let before = Cost { peak_memory_mb: Some(1e9), ..first.clone() };
         let second = before.ended(Duration::from_secs(3));
         assert_eq!((second.wall_s, second.peak_memory_mb), (Some(5.0), Some(1e9)));

@@ -55,13 +55,13 @@ fn gathered(all: Vec<Diagnostic>, recorded: &str) -> Vec<Diagnostic> {
             None => kept.push((one, 0)),
         }
     }
-    let told = |(mut one, more): (Diagnostic, usize)| {
+    let with_count = |(mut one, more): (Diagnostic, usize)| {
         if more > 0 {
             one.message.push_str(&format!(", and {more} more errors of this table"));
         }
         one
     };
-    kept.into_iter().map(told).collect()
+    kept.into_iter().map(with_count).collect()
 }
 
 /// Returns the dotted name of the table in whose lines a place is; empty at the top of the file.
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_change_helps_is_told_once() {
+    fn one_change_is_advised_once() {
         let error = |file: &str, line: usize, help: &str| Diagnostic {
             message: format!("line {line}"),
             place: Some(SourceSpan {
@@ -144,8 +144,8 @@ mod tests {
             error("--set", 1, "a"),
             error("run", 4, "a"),
         ];
-        let told = gathered(all, "run");
-        let messages: Vec<&str> = told.iter().map(|one| one.message.as_str()).collect();
+        let gathered_errors = gathered(all, "run");
+        let messages: Vec<&str> = gathered_errors.iter().map(|one| one.message.as_str()).collect();
         assert_eq!(messages, ["line 1, and 2 more errors of this table", "line 3", "line 1"]);
     }
 

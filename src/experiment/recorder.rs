@@ -65,7 +65,7 @@ impl Recorder {
     ) -> Result<Recorder, DirectoryError> {
         let out = directory.append(names::EVENTS)?;
         let replayed = match begin {
-            Begin::Anew => None,
+            Begin::Fresh => None,
             Begin::After(mark) => Some(mark),
         };
         let there = replayed.as_ref().map_or(0, |mark| mark.position);

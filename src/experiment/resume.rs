@@ -171,7 +171,7 @@ pub fn resume_on(
             notices.push(
                 "there is no intact checkpoint: the run starts from the beginning".to_string(),
             );
-            (Begin::Anew, notices, 0)
+            (Begin::Fresh, notices, 0)
         }
     };
     let run = Run::again(directory, manifest, &scenario, assembly, begin)?;

@@ -37,20 +37,21 @@ pub fn single_task_accuracies(
     workers: Option<u32>,
     mut report: impl FnMut(&SingleTaskLine),
 ) -> Result<Vec<SingleTaskLine>, RunError> {
-    let nobodys = || {
+    let without_client_tasks = || {
         AssembleError::unsupported(
             "all clients share the tasks, so no client task can be trained alone",
             "set `tasks.arrival = \"client-tasks\"`",
         )
     };
     if !scenario.tasks.arrival.has_client_tasks() {
-        return Err(nobodys().into());
+        return Err(without_client_tasks().into());
     }
     let Assembly { setup, .. } = assemble(scenario, methods, workers)?;
-    let client_tasks = setup.lab.task_sequence.client_tasks.clone().ok_or_else(nobodys)?;
+    let client_tasks =
+        setup.lab.task_sequence.client_tasks.clone().ok_or_else(without_client_tasks)?;
     let last = TaskId((client_tasks.rules().stages - 1) as u16);
     let mut lines = Vec::new();
-    for client_task in client_tasks.begun(last) {
+    for client_task in client_tasks.started(last) {
         let view = client_tasks.view(client_task);
         let tested = setup.lab.dataset.test.by_class()[view.rows.clone()].iter();
         let accuracy = match tested.map(Vec::len).sum() {

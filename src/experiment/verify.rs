@@ -340,7 +340,7 @@ mod tests {
     use crate::quantity::{ClientId, ParticipantId, Round, TaskId, VirtualTime};
 
     #[test]
-    fn a_divergence_is_told_with_both_values_and_the_stream() {
+    fn a_divergence_is_shown_with_both_values_and_the_stream() {
         let entry = |loss: f64| Entry {
             seq: 41,
             at: VirtualTime(7),

@@ -127,7 +127,7 @@ impl AggregationMode {
 /// The aggregation of one round, shared by the jobs that feed it.
 #[derive(Clone)]
 pub struct AggregationTree {
-    folding: AggregationMode,
+    mode: AggregationMode,
     shared: Arc<Mutex<TreeState>>,
 }
 
@@ -162,7 +162,7 @@ impl AggregationTree {
     /// The result arrives when the aggregation is [sealed](AggregationTree::seal), every participant was added or
     /// skipped, and everything expected was added.
     pub fn new(
-        folding: AggregationMode,
+        mode: AggregationMode,
         participants: usize,
     ) -> (AggregationTree, oneshot::Receiver<AggregationResult>) {
         let (done, result) = oneshot::channel();
@@ -178,12 +178,12 @@ impl AggregationTree {
             broken: None,
             done: Some(done),
         };
-        let fold = AggregationTree { folding, shared: Arc::new(Mutex::new(tree)) };
-        (participants..leaves).for_each(|empty| fold.put(empty, None));
+        let aggregation = AggregationTree { mode, shared: Arc::new(Mutex::new(tree)) };
+        (participants..leaves).for_each(|empty| aggregation.put(empty, None));
         if participants == 0 {
-            fold.put(0, None);
+            aggregation.put(0, None);
         }
-        (fold, result)
+        (aggregation, result)
     }
 
     /// Skips a participant that sends nothing to aggregate.
@@ -228,7 +228,7 @@ impl AggregationTree {
     fn part(&self, upload: Upload) -> Option<PartialAggregate> {
         let UploadMeta { participant, base, .. } = &upload.meta;
         let (round, participant, client) = (*base, participant.id, participant.client);
-        let why = match guard(|| self.folding.transform_upload(upload)) {
+        let why = match guard(|| self.mode.transform_upload(upload)) {
             Ok(Ok(part)) => return Some(part),
             Ok(Err(error)) => error.to_string(),
             Err(panic) => format!("lifting panicked: {panic}"),
@@ -298,7 +298,7 @@ impl AggregationTree {
         right: Option<PartialAggregate>,
     ) -> Option<PartialAggregate> {
         match (left, right) {
-            (Some(left), Some(right)) => match guard(|| self.folding.merge(left, right)) {
+            (Some(left), Some(right)) => match guard(|| self.mode.merge(left, right)) {
                 Ok(merged) => Some(merged),
                 Err(panic) => {
                     self.tree().broken = Some(panic);

@@ -110,8 +110,8 @@ impl Arrivals {
     /// Returns the time before which the stage of a task does not begin.
     pub fn due(&self, task: TaskId) -> VirtualTime {
         let ArrivalRules::Trace(lines) = &self.rules else { return VirtualTime::ZERO };
-        let everybody = (task, ClientId(0))..=(task, ClientId(u32::MAX));
-        let listed = lines.range(everybody);
+        let all_clients = (task, ClientId(0))..=(task, ClientId(u32::MAX));
+        let listed = lines.range(all_clients);
         if listed.clone().count() < self.clients as usize {
             return VirtualTime::ZERO;
         }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn lags_count_from_the_first_client_and_everybody_gets_every_task() {
+    fn lags_count_from_the_first_client_and_all_get_every_task() {
         let lag = ScalarDistribution::log_normal(100.0, 1.0);
         let arrivals = Arrivals::new(ArrivalRules::Lag(lag), 3, 20, 3);
         let fresh = tasks(&arrivals, &[0, 1000], 1000);

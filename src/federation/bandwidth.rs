@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_nobody_fills_changes_nothing() {
+    fn an_unfilled_line_changes_nothing() {
         let ends = ends(u64::MAX, &[(5, 300, 100), (7, 50, 25), (9, 0, 1)].map(ask));
         assert_eq!(ends, [5 + 3_000_000_000, 7 + 2_000_000_000, 9].map(VirtualTime));
     }
@@ -196,7 +196,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_is_faster_than_its_own_link_and_all_together_than_the_line(
+        fn none_is_faster_than_its_link_nor_all_than_the_line(
             asks in asks(), capacity in 1u64..4_000
         ) {
             let ends = ends(capacity, &asks);
@@ -236,7 +236,7 @@ mod tests {
         }
 
         #[test]
-        fn a_wider_line_makes_nobody_later(asks in asks(), capacity in 1u64..4_000) {
+        fn a_wider_line_delays_no_client(asks in asks(), capacity in 1u64..4_000) {
             let together: Vec<Ask> =
                 asks.iter().map(|ask| Ask { start: VirtualTime::ZERO, ..*ask }).collect();
             let (narrow, wide) = (ends(capacity, &together), ends(2 * capacity, &together));

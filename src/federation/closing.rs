@@ -117,7 +117,7 @@ pub struct RoundClosing {
 
 impl ClosingRules {
     /// Returns a copy that waits for all of a cohort whose updates are all needed.
-    pub fn for_everybody(mut self) -> ClosingRules {
+    pub fn for_all_participants(mut self) -> ClosingRules {
         if self.is_asynchronous() {
             self.enough = ClosingGoal::All;
         }
@@ -246,7 +246,7 @@ mod tests {
         assert!(waits(rules(ClosingGoal::All)) && waits(rules(ClosingGoal::Share(1.0))));
         assert!(!waits(rules(ClosingGoal::Share(0.75))) && !waits(rules(ClosingGoal::Target)));
         assert!(!waits(rules(ClosingGoal::Buffer(9))));
-        assert!(waits(rules(ClosingGoal::Buffer(9)).for_everybody()));
+        assert!(waits(rules(ClosingGoal::Buffer(9)).for_all_participants()));
         let deadline = Some(VirtualTime(50));
         assert!(!waits(ClosingRules { deadline, ..ClosingRules::default() }));
     }
@@ -261,7 +261,7 @@ mod tests {
         assert!(!closing.is_over(2, 1) && closing.is_over(3, 1));
         closing.expire();
         assert!(closing.is_over(2, 1) && !closing.is_over(1, 1));
-        assert!(!rules.for_everybody().of(2, 1.0).is_over(2, 1));
+        assert!(!rules.for_all_participants().of(2, 1.0).is_over(2, 1));
         let staleness = Staleness { power: 0.5, most: 8 };
         assert_eq!([0, 3, 8].map(|s| staleness.weight(s)), [Some(1.0), Some(0.5), Some(1.0 / 3.0)]);
         assert_eq!(staleness.weight(9), None);

@@ -41,7 +41,7 @@ pub(super) fn blocks(simulation: &SimulationContext, seen: usize) -> Vec<Block> 
                 let asked = |_: &[u32]| PredictionTask::InClientTask(view.rows.clone());
                 cut(simulation, samples_of(simulation, &view.classes), asked)
             };
-            begun(simulation, seen).into_iter().flat_map(of_client_task).collect()
+            started_client_tasks(simulation, seen).into_iter().flat_map(of_client_task).collect()
         }
         (Some(_), TaskIdentity::Both) => blocks_of_images(simulation, seen),
     }
@@ -63,15 +63,15 @@ fn cut(
 
 /// Returns every image that a begun client task has, once, in the order of the original data set.
 fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
-    let begun = begun(simulation, seen);
-    let open: Arc<[_]> = begun
+    let started = started_client_tasks(simulation, seen);
+    let open: Arc<[_]> = started
         .iter()
         .map(|(client_task, client_tasks)| client_tasks.view(*client_task).rows.clone())
         .collect();
     let test = &simulation.holdings.data().dataset.test;
     // Samples are in the order of client tasks, so the rows of an image rise.
     let mut samples_of_image: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for (client_task, client_tasks) in &begun {
+    for (client_task, client_tasks) in &started {
         for sample in samples_of(simulation, &client_tasks.view(*client_task).classes) {
             samples_of_image.entry(test.origin(sample)).or_default().push(sample);
         }
@@ -91,11 +91,14 @@ fn blocks_of_images(simulation: &SimulationContext, seen: usize) -> Vec<Block> {
 }
 
 /// Returns all client tasks, and those that have begun when `seen` rows have been seen.
-fn begun(simulation: &SimulationContext, seen: usize) -> Vec<(ClientTask, &ClientTasks)> {
+fn started_client_tasks(
+    simulation: &SimulationContext,
+    seen: usize,
+) -> Vec<(ClientTask, &ClientTasks)> {
     let Some(client_tasks) = &simulation.task_sequence.client_tasks else { return Vec::new() };
     let mut tasks = simulation.task_sequence.tasks.iter().rev();
     let Some(stage) = tasks.find(|view| view.seen() <= seen) else { return Vec::new() };
-    client_tasks.begun(stage.task).map(|client_task| (client_task, &**client_tasks)).collect()
+    client_tasks.started(stage.task).map(|client_task| (client_task, &**client_tasks)).collect()
 }
 
 /// Counts the predictor's answers in one block, over rows `0..seen` or those of the given client task.
@@ -162,7 +165,7 @@ fn client_task_scores(
     tally: &Tally,
     point: EvaluationPoint,
 ) -> Vec<ClientTaskScore> {
-    let begun = begun(simulation, tally.total.len());
+    let started = started_client_tasks(simulation, tally.total.len());
     let stage =
         simulation.task_sequence.tasks.iter().rev().find(|view| view.seen() <= tally.total.len());
     let leaving = match (&simulation.task_sequence.client_tasks, stage) {
@@ -185,5 +188,5 @@ fn client_task_scores(
             finished: leaving.contains(&client_task),
         }
     };
-    begun.into_iter().map(score).collect()
+    started.into_iter().map(score).collect()
 }

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn another_order_is_told_by_the_first_tensor_that_differs() {
+    fn another_order_is_refused_at_the_first_tensor_that_differs() {
         let turned = sent(vec![statistics(&[("b", 2.0)]), statistics(&[("a", 1.0), ("c", 3.0)])]);
         let fault = turned.fault.unwrap();
         assert!(

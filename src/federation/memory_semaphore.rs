@@ -238,30 +238,30 @@ mod tests {
     }
 
     /// Returns true if a job of `kind` enters while `inside` is inside.
-    fn enters_beside(door: &Arc<MemorySemaphore>, inside: MemoryPermit, kind: JobKind) -> bool {
+    fn enters_with(door: &Arc<MemorySemaphore>, inside: MemoryPermit, kind: JobKind) -> bool {
         let entered = AtomicUsize::new(0);
-        let beside = std::thread::scope(|scope| {
+        let has_entered = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let _second = door.enter(kind, 1);
                 entered.fetch_add(1, Ordering::SeqCst);
             });
             std::thread::sleep(Duration::from_millis(30));
-            let beside = entered.load(Ordering::SeqCst) == 1;
+            let has_entered = entered.load(Ordering::SeqCst) == 1;
             drop(inside);
-            beside
+            has_entered
         });
         assert_eq!(entered.into_inner(), 1, "in the end all threads enter");
-        beside
+        has_entered
     }
 
     #[test]
-    fn the_first_of_a_kind_and_whoever_asks_for_it_run_alone() {
+    fn the_first_of_a_kind_and_exclusive_jobs_run_alone() {
         let door = door(Some(100), Some(10));
-        assert!(!enters_beside(&door, door.enter(JobKind::Train, 1), JobKind::Train), "measured");
-        assert!(enters_beside(&door, door.enter(JobKind::Train, 1), JobKind::Train));
-        assert!(!enters_beside(&door, door.enter(JobKind::Train, 1), JobKind::Evaluate), "new");
-        assert!(enters_beside(&door, door.enter(JobKind::Train, 1), JobKind::Evaluate));
-        assert!(!enters_beside(&door, door.enter_alone(), JobKind::Train));
+        assert!(!enters_with(&door, door.enter(JobKind::Train, 1), JobKind::Train), "measured");
+        assert!(enters_with(&door, door.enter(JobKind::Train, 1), JobKind::Train));
+        assert!(!enters_with(&door, door.enter(JobKind::Train, 1), JobKind::Evaluate), "new");
+        assert!(enters_with(&door, door.enter(JobKind::Train, 1), JobKind::Evaluate));
+        assert!(!enters_with(&door, door.enter_alone(), JobKind::Train));
     }
 
     #[test]

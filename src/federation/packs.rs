@@ -171,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_plan_seats_everybody_once_among_their_like(
+        fn a_plan_groups_each_participant_once_with_its_like(
             participants in prop::collection::vec((0u16..2, 0u8..2, 0u64..5), 0..40),
             pack in 1usize..9,
         ) {
@@ -200,7 +200,7 @@ mod tests {
 
         /// In every order of events, each participant that asks starts exactly once.
         #[test]
-        fn everybody_who_asks_starts_once(
+        fn all_that_ask_start_once(
             events in Just((0u32..12).collect::<Vec<_>>()).prop_shuffle(),
             fates in prop::collection::vec(0u8..3, 12),
         ) {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_needed_does_not_wait_for_the_slow() {
+    fn needed_participants_do_not_wait_for_slow_ones() {
         let mut packs = packs(&[&[0, 1, 2, 3]]);
         assert!(packs.ask(ticket(1), 1).is_empty());
         assert!(packs.ask(ticket(0), 0).is_empty());

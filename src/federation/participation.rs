@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cohort_is_sorted_distinct_and_drawn_anew_per_unit() {
+    fn a_cohort_is_sorted_distinct_and_redrawn_per_unit() {
         let by_round =
             rules(CohortSize::Count { count: 10 }, DrawInterval::Round, Population::Fixed);
         let draw = |rules: &ParticipationSection, task, round| {

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_nothing() {
+    fn no_members_give_no_results() {
         assert!(doubled(0, 1).0.is_empty());
     }
 }

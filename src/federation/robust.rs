@@ -75,7 +75,7 @@ impl Updates {
     }
 
     /// Aggregates the updates by the rule; returns also the rule's metrics.
-    pub fn fold(self, rule: AggregationRule) -> (Option<Aggregate>, RobustMetrics) {
+    pub fn aggregate(self, rule: AggregationRule) -> (Option<Aggregate>, RobustMetrics) {
         let Updates { parts, updates, clipped, largest } = self;
         let mut metrics = vec![("fold_updates", f64::from(updates))];
         let aggregate = match rule {
@@ -137,7 +137,7 @@ mod tests {
     type Update = (u32, Vec<f32>);
 
     /// Returns a model of zeros after the aggregation, and the metrics.
-    fn fold(rule: AggregationRule, updates: &[Update]) -> (Vec<f32>, RobustMetrics) {
+    fn aggregate(rule: AggregationRule, updates: &[Update]) -> (Vec<f32>, RobustMetrics) {
         let base = set(&[0.0; N]);
         let all = updates.iter().map(|(weight, values)| {
             let mean = ParameterAverage::one(f64::from(*weight), &base, &set(values)).unwrap();
@@ -146,7 +146,7 @@ mod tests {
             Updates::one(rule, part)
         });
         let all = all.reduce(|a, b| a.merge(rule, b)).unwrap();
-        let (aggregate, metrics) = all.fold(rule);
+        let (aggregate, metrics) = all.aggregate(rule);
         (aggregate.unwrap().apply(&base).get("a").unwrap().values.to_vec(), metrics)
     }
 
@@ -162,8 +162,8 @@ mod tests {
         /// Equal to a tolerance: the mean adds in a tree, the trimmed mean in the order of values.
         #[test]
         fn without_trimming_the_trimmed_mean_is_the_mean(updates in updates()) {
-            let (mean, _) = fold(AggregationRule::Mean, &updates);
-            let (trimmed, metrics) = fold(AggregationRule::TrimmedMean { trim_fraction: 0.0 }, &updates);
+            let (mean, _) = aggregate(AggregationRule::Mean, &updates);
+            let (trimmed, metrics) = aggregate(AggregationRule::TrimmedMean { trim_fraction: 0.0 }, &updates);
             prop_assert!(close(&trimmed, &mean));
             prop_assert_eq!(metrics[1], ("fold_trimmed", 0.0));
         }
@@ -171,8 +171,8 @@ mod tests {
         /// Equal to the bit.
         #[test]
         fn without_a_limit_the_clipped_mean_is_the_mean(updates in updates()) {
-            let (mean, _) = fold(AggregationRule::Mean, &updates);
-            let (clipped, metrics) = fold(AggregationRule::NormClipped { norm: f64::INFINITY }, &updates);
+            let (mean, _) = aggregate(AggregationRule::Mean, &updates);
+            let (clipped, metrics) = aggregate(AggregationRule::NormClipped { norm: f64::INFINITY }, &updates);
             prop_assert_eq!(clipped, mean);
             prop_assert_eq!(metrics[1], ("fold_clipped", 0.0));
         }
@@ -183,10 +183,10 @@ mod tests {
             let mut turned = updates.clone();
             turned.rotate_left(turn % updates.len());
             for rule in [AggregationRule::Median, AggregationRule::TrimmedMean { trim_fraction: 0.2 }] {
-                prop_assert_eq!(fold(rule, &turned), fold(rule, &updates));
+                prop_assert_eq!(aggregate(rule, &turned), aggregate(rule, &updates));
             }
             let clip = AggregationRule::NormClipped { norm: 2.0 };
-            prop_assert!(close(&fold(clip, &turned).0, &fold(clip, &updates).0));
+            prop_assert!(close(&aggregate(clip, &turned).0, &aggregate(clip, &updates).0));
         }
 
         /// The median stays among the honest values, whatever a minority sends and claims as weight.
@@ -202,7 +202,7 @@ mod tests {
             all.extend(vec![(1_000_000, vec![lie; N]); liars]);
             let trim = liars as f64 / all.len() as f64;
             for rule in [AggregationRule::Median, AggregationRule::TrimmedMean { trim_fraction: trim }] {
-                for (at, value) in fold(rule, &all).0.iter().enumerate() {
+                for (at, value) in aggregate(rule, &all).0.iter().enumerate() {
                     let reported = honest.iter().map(|(_, values)| values[at]);
                     let (low, high) =
                         reported.fold((f32::MAX, f32::MIN), |(l, h), v| (l.min(v), h.max(v)));
@@ -214,7 +214,7 @@ mod tests {
                     prop_assert!(low - 1e-5 <= *value && *value <= high + 1e-5);
                 }
             }
-            let (clipped, _) = fold(AggregationRule::NormClipped { norm: 1.0 }, &all);
+            let (clipped, _) = aggregate(AggregationRule::NormClipped { norm: 1.0 }, &all);
             let length = clipped.iter().map(|v| v * v).sum::<f32>().sqrt();
             prop_assert!(length <= 1.0 + 1e-5);
         }
@@ -225,7 +225,7 @@ mod tests {
         let updates: Vec<Update> =
             [1.0, 2.0, 3.0, 4.0, 100.0].map(|value| (1, vec![value, 0.0, 0.0, 0.0, 0.0])).into();
         let first = |rule| {
-            let (values, metrics) = fold(rule, &updates);
+            let (values, metrics) = aggregate(rule, &updates);
             (values[0], metrics[1..].to_vec())
         };
         assert_eq!(first(AggregationRule::Median), (3.0, vec![]));

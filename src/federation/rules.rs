@@ -223,7 +223,7 @@ impl Rules {
     pub fn closing_of(&self, phase: &Phase, working: usize) -> RoundClosing {
         match phase.cohort {
             CohortRule::Sampled => self.closing.of(working, self.participation.over_selection()),
-            _ => self.closing.for_everybody().of(working, 1.0),
+            _ => self.closing.for_all_participants().of(working, 1.0),
         }
     }
 }

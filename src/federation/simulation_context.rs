@@ -202,7 +202,7 @@ impl SimulationContext {
         (participants, busy): (&BTreeSet<ClientId>, &BTreeSet<ClientId>),
     ) -> Result<Cohort, FederationError> {
         let rules = &self.rules;
-        let everybody_of =
+        let present_of =
             |list: Vec<ClientId>| self.availability.present(list.iter().copied(), list.len(), now);
         match rule {
             CohortRule::Sampled => Ok(participation::present(
@@ -213,11 +213,11 @@ impl SimulationContext {
                 (&self.availability, now),
                 busy,
             )),
-            CohortRule::Participants => Ok(everybody_of(participants.iter().copied().collect())),
+            CohortRule::Participants => Ok(present_of(participants.iter().copied().collect())),
             CohortRule::Holders if rules.participation.population == Population::Fresh => {
                 Err(participation::endless())
             }
-            CohortRule::Holders => Ok(everybody_of(
+            CohortRule::Holders => Ok(present_of(
                 (0..rules.clients)
                     .map(ClientId)
                     .filter(|client| self.holdings.samples(view, *client) > 0)

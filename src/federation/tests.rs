@@ -142,7 +142,7 @@ fn an_unchanged_model_is_not_tested_twice() {
 }
 
 #[test]
-fn nobody_left_to_act_is_a_deadlock_that_says_who_waits() {
+fn a_deadlock_names_those_that_wait() {
     let setup = setup(Rules::default());
     let simulation =
         Arc::new(super::simulation_context::SimulationContext::new(&setup).expect("possible"));
@@ -208,22 +208,22 @@ fn parts_in_order_wait_one_per_level() {
 proptest! {
     /// In every order of arrival, parts are merged in participant order.
     #[test]
-    fn a_fold_is_in_seat_order(
+    fn an_aggregation_is_in_participant_order(
         arrivals in prop::collection::vec(any::<bool>(), 0..20)
             .prop_map(|present| present.into_iter().enumerate().collect::<Vec<_>>())
             .prop_shuffle()
     ) {
         let setup = setup(Rules { clients: 20, ..Rules::default() });
         let simulation = super::simulation_context::SimulationContext::new(&setup).expect("possible");
-        let (fold, mut aggregate) = AggregationTree::new(AggregationMode::Plain(Arc::clone(&setup.method)), arrivals.len());
+        let (aggregation, mut aggregate) = AggregationTree::new(AggregationMode::Plain(Arc::clone(&setup.method)), arrivals.len());
         for (place, present) in &arrivals {
             if *present {
-                fold.transform_upload(upload_of(&setup, &simulation, *place as u32));
+                aggregation.transform_upload(upload_of(&setup, &simulation, *place as u32));
             } else {
-                fold.skip(ParticipantId(*place as u32));
+                aggregation.skip(ParticipantId(*place as u32));
             }
         }
-        fold.seal();
+        aggregation.seal();
         let part = aggregate.try_recv().expect("all participants are accounted for").part;
         let kept = match part {
             Some(PartialAggregate::Plain(aggregate)) => aggregate.kept_uploads,

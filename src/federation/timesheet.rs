@@ -19,7 +19,7 @@ pub(super) type SharedProfile = Arc<Mutex<Box<dyn ProfileSink>>>;
 pub(super) struct FinishedJob {
     pub kind: JobKind,
     pub asked: Instant,
-    pub begun: Instant,
+    pub started: Instant,
     /// Parts of it that are counted under another kind.
     pub parts: Vec<(JobKind, u64)>,
 }
@@ -56,11 +56,11 @@ impl Timesheet {
     /// Notes a job that ends now, and that the worker waited since the one before.
     pub fn job(&mut self, job: FinishedJob) {
         let now = Instant::now();
-        self.spent(JobKind::Idle, job.begun.saturating_duration_since(self.accounted));
+        self.spent(JobKind::Idle, job.started.saturating_duration_since(self.accounted));
         self.accounted = now;
-        let whole = nanos(now.duration_since(job.begun));
+        let whole = nanos(now.duration_since(job.started));
         let elsewhere: u64 = job.parts.iter().map(|(_, wall)| wall).sum();
-        let waited = nanos(job.begun.saturating_duration_since(job.asked));
+        let waited = nanos(job.started.saturating_duration_since(job.asked));
         self.note(job.kind, waited, whole.saturating_sub(elsewhere));
         for (kind, wall) in job.parts {
             self.note(kind, 0, wall);
@@ -117,15 +117,15 @@ thread_local! {
 
 /// Runs a part of a job and counts its time under another kind than the job's.
 pub(super) fn count_as<T>(kind: JobKind, work: impl FnOnce() -> T) -> T {
-    let begun = Instant::now();
+    let started = Instant::now();
     let answer = work();
-    note_part(kind, begun);
+    note_part(kind, started);
     answer
 }
 
-/// Counts the time since `begun`, in the current job, under another kind than the job's.
-pub(super) fn note_part(kind: JobKind, begun: Instant) {
-    let wall = nanos(begun.elapsed());
+/// Counts the time since `started`, in the current job, under another kind than the job's.
+pub(super) fn note_part(kind: JobKind, started: Instant) {
+    let wall = nanos(started.elapsed());
     PARTS.with_borrow_mut(|parts| parts.push((kind, wall)));
 }
 
@@ -168,10 +168,10 @@ mod tests {
         for _ in 0..5 {
             let asked = Instant::now();
             std::thread::sleep(Duration::from_millis(1));
-            let begun = Instant::now();
+            let started = Instant::now();
             std::thread::sleep(Duration::from_millis(2));
             let parts = vec![(JobKind::Codec, 500_000)];
-            sheet.job(FinishedJob { kind: JobKind::Train, asked, begun, parts });
+            sheet.job(FinishedJob { kind: JobKind::Train, asked, started, parts });
         }
         drop(sheet);
         let life = nanos(born.elapsed());

@@ -236,7 +236,7 @@ impl Worker {
 
     fn execute(&self, job: Job, timesheet: &mut Timesheet) {
         let Job { kind, asked, work, .. } = job;
-        let begun = Instant::now();
+        let started = Instant::now();
         let admitted = match kind {
             JobKind::Evaluate | JobKind::Server | JobKind::Bias => {
                 memory_semaphore::acquire(kind, 1)
@@ -246,7 +246,7 @@ impl Worker {
         };
         let _ = guard(|| work.run(&self.lab));
         drop(admitted);
-        timesheet.job(FinishedJob { kind, asked, begun, parts: take_parts() });
+        timesheet.job(FinishedJob { kind, asked, started, parts: take_parts() });
     }
 
     fn run_shaken(&self, seed: u64) {

@@ -49,16 +49,16 @@ fn open(archive: &Path, into: &Path) -> Result<(), FetchError> {
     let file = File::open(archive).map_err(FetchError::disk(archive))?;
     let size = file.metadata().map_err(FetchError::disk(archive))?.len();
     let mut room = Room { bytes: size.saturating_mul(RATIO).max(SMALL), members: MEMBERS };
-    let told = |reason: String| FetchError::Archive { archive: archive.to_owned(), reason };
+    let refused = |reason: String| FetchError::Archive { archive: archive.to_owned(), reason };
     if name.ends_with(".zip") {
-        return zipped(file, into, &mut room).map_err(|error| told(error.to_string()));
+        return zipped(file, into, &mut room).map_err(|error| refused(error.to_string()));
     }
     let file = io::BufReader::new(file);
     let unpacked = match name.ends_with("gz") {
         true => tarred(GzDecoder::new(file), into, &mut room),
         false => tarred(file, into, &mut room),
     };
-    unpacked.map_err(|error| told(error.to_string()))
+    unpacked.map_err(|error| refused(error.to_string()))
 }
 
 /// Bytes and members that an archive may still unpack to.

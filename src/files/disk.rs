@@ -98,15 +98,15 @@ impl Disk {
         if !folder.as_os_str().is_empty() {
             self.create_folder(folder)?;
         }
-        let beside = part(path);
-        let mut file = self.create(&beside)?;
+        let part_path = part(path);
+        let mut file = self.create(&part_path)?;
         let written = file.write_all(content).and_then(|()| file.sync_all());
         let placed = written.and_then(|()| {
             self.step()?;
-            fs::rename(&beside, path)
+            fs::rename(&part_path, path)
         });
         if let Err(error) = placed {
-            let _ = self.remove(&beside);
+            let _ = self.remove(&part_path);
             return Err(error);
         }
         self.sync_folder(folder)

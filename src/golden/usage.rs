@@ -172,8 +172,8 @@ fn vectors_that_are_not_here_are_said_or_required() {
         (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
     };
     let (passes, said) = run(None);
-    let told: Vec<&str> = said.lines().filter(|line| line.starts_with("not checked: ")).collect();
-    assert!(passes && told.len() == 1 && told[0].contains("metrics.safetensors"), "{said}");
+    let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("not checked: ")).collect();
+    assert!(passes && lines.len() == 1 && lines[0].contains("metrics.safetensors"), "{said}");
     assert!(!run(Some("1")).0 && run(Some("0")).0 && run(Some("")).0);
 }
 
@@ -198,7 +198,7 @@ fn vectors_of_released_code_say_whose_they_are() {
         let bytes =
             std::fs::read(own_folder().join(format!("{file}.safetensors"))).expect("vectors");
         let (_, header) = SafeTensors::read_metadata(&bytes).expect("a header");
-        let release = header.metadata().as_ref().and_then(|told| told.get("release"));
+        let release = header.metadata().as_ref().and_then(|metadata| metadata.get("release"));
         let release = release.unwrap_or_else(|| panic!("{file} is of no release"));
         let (repository, commit) = release.split_once("/tree/").expect("a commit");
         let repository = repository.strip_prefix("https://github.com/").expect("a repository");

@@ -143,11 +143,11 @@ mod tests {
             assert!(right > 0 && within > right && within < 200, "{within} and {right}");
 
             // With the client task given, all answers are within it.
-            let mut told = Tally::new(9);
+            let mut known_tally = Tally::new(9);
             let scores = all.narrow(1, own.start, own.len())?;
-            PredictionTask::InClientTask(own.clone()).tally(&mut told, &scores, &labels)?;
-            assert_eq!(told.within[&(own.start as u32)], within);
-            assert_eq!(told.correct.iter().sum::<u64>(), within);
+            PredictionTask::InClientTask(own.clone()).tally(&mut known_tally, &scores, &labels)?;
+            assert_eq!(known_tally.within[&(own.start as u32)], within);
+            assert_eq!(known_tally.correct.iter().sum::<u64>(), within);
         }
         assert_eq!(tally.predicted[3..6], [0; 3]);
         Ok(())

@@ -260,8 +260,8 @@ mod tests {
         for temperature in [0.0, -1.0, f64::NAN] {
             assert!(!of(&[0.0; 3], 0..3, temperature), "{temperature}");
         }
-        let nobody = Tensor::zeros((0, 3), DType::F32, &Device::Cpu).unwrap();
-        assert!(distillation(&nobody, &[], 0..3, 1.0, Distillation::Kl).is_err());
+        let no_samples = Tensor::zeros((0, 3), DType::F32, &Device::Cpu).unwrap();
+        assert!(distillation(&no_samples, &[], 0..3, 1.0, Distillation::Kl).is_err());
         assert!(proximal(&z, &[0.0; 2], 0.1).is_err());
     }
 

@@ -74,7 +74,7 @@ impl Teacher {
     /// # Errors
     /// When the batch does not fit the network.
     pub fn answers(&self, batch: &Batch, device: &Device) -> Result<Vec<f32>, LearningError> {
-        self.told(self.model.logits(&self.model.batch_features(batch, device)?)?)
+        self.own_logits(self.model.logits(&self.model.batch_features(batch, device)?)?)
     }
 
     /// Returns the teacher's answers for the samples of a pack.
@@ -87,15 +87,15 @@ impl Teacher {
         device: &Device,
     ) -> Result<Vec<f32>, LearningError> {
         match self.packed {
-            true => self.told(self.model.pack_logits(step, device, None)?.logits),
+            true => self.own_logits(self.model.pack_logits(step, device, None)?.logits),
             false => self.answers(&step.batch, device),
         }
     }
 
     /// Logits on its rows as plain numbers.
-    fn told(&self, logits: Tensor) -> Result<Vec<f32>, LearningError> {
-        let told = logits.detach().narrow(1, self.rows.start, self.rows.len())?.contiguous()?;
-        Ok(told.flatten_all()?.to_vec1::<f32>()?)
+    fn own_logits(&self, logits: Tensor) -> Result<Vec<f32>, LearningError> {
+        let logits = logits.detach().narrow(1, self.rows.start, self.rows.len())?.contiguous()?;
+        Ok(logits.flatten_all()?.to_vec1::<f32>()?)
     }
 }
 
@@ -130,12 +130,12 @@ mod tests {
             [(LinearHead::WEIGHT, weight), (LinearHead::BIAS, bias)].into_iter().collect();
         let batch = batch(&[1.0, 2.0, 0.0, -1.0]);
         for norms in [None, Some(BatchNormMode::Batch)] {
-            let told = |rows| {
+            let answers = |rows| {
                 let teacher = Teacher::new(&backbone(), &head, rows, norms).unwrap();
                 (teacher.rows(), teacher.answers(&batch, &Device::Cpu).unwrap())
             };
-            assert_eq!(told(0..2), (0..2, vec![1.5, 4.0, 0.5, -2.0]));
-            assert_eq!(told(1..9), (1..3, vec![4.0, 8.0, -2.0, -4.0]));
+            assert_eq!(answers(0..2), (0..2, vec![1.5, 4.0, 0.5, -2.0]));
+            assert_eq!(answers(1..9), (1..3, vec![4.0, 8.0, -2.0, -4.0]));
         }
     }
 

@@ -30,7 +30,7 @@ pub struct MethodEntry {
     /// Largest global gradient norm where `client.max_grad_norm` is not set.
     pub clip: Option<f64>,
     /// True if it can learn from the frozen features of another method (`[method.first]`).
-    pub upon_features: bool,
+    pub on_features: bool,
     /// True if another method can learn from its features.
     pub lends_features: bool,
     /// Reads its settings.
@@ -51,7 +51,7 @@ impl MethodEntry {
             source: "",
             state: "",
             clip: None,
-            upon_features: false,
+            on_features: false,
             lends_features: true,
             read: Arc::new(move |table| Box::new(read(table))),
         }
@@ -89,7 +89,7 @@ impl MethodEntry {
     pub fn params(&self) -> Vec<KeyDoc> {
         describe(|table| {
             (self.read)(table);
-            if self.upon_features {
+            if self.on_features {
                 table.table("first", |first| FirstKeys::read(first, "vit"));
             }
         })

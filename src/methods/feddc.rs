@@ -158,7 +158,7 @@ impl ControlVariates for FedDc {
         closing: &ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Vec<(&'static str, f64)> {
-        let up = closing.beside();
+        let up = closing.sent_vectors();
         let mut drift = memory.take_like(DRIFT, closing.before);
         up.add(&mut drift, &up.moved(&closing.aggregate), closing.share());
         let rows = closing.shared.trained_rows(closing.model, &closing.round.stage.view);

@@ -170,9 +170,9 @@ impl WeightedTeacher {
         batch: &Batch,
         device: &Device,
     ) -> Result<Tensor, LearningError> {
-        let (told, columns) = (self.teacher.answers(batch, device)?, self.teacher.rows());
+        let (targets, columns) = (self.teacher.answers(batch, device)?, self.teacher.rows());
         let own = logits.narrow(1, 0, columns.len())?.contiguous()?;
-        Ok((distillation(&own, &told, columns, TEMPERATURE, Distillation::Kl)? * self.share)?)
+        Ok((distillation(&own, &targets, columns, TEMPERATURE, Distillation::Kl)? * self.share)?)
     }
 }
 

@@ -88,8 +88,8 @@ impl Objective for FedLwfMcObjective {
         let (labels, width) = (step.batch.labels(), logits.dim(1)?);
         let targets = match &self.teacher {
             Some(teacher) => {
-                let told = teacher.pack_answers(step, pass.device)?;
-                sigmoid_targets(labels, width, Some((&told, teacher.rows().len())))
+                let answers = teacher.pack_answers(step, pass.device)?;
+                sigmoid_targets(labels, width, Some((&answers, teacher.rows().len())))
             }
             None => sigmoid_targets(labels, width, None),
         };

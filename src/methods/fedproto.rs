@@ -77,7 +77,7 @@ impl FedProto {
     }
 
     /// Returns true if a download holds prototypes: not in the first round of a task.
-    fn is_told(&self, round_in_phase: u32) -> bool {
+    fn sends_prototypes(&self, round_in_phase: u32) -> bool {
         self.pulls() && round_in_phase > 0
     }
 }
@@ -105,12 +105,12 @@ impl DescribesClasses for FedProto {
 impl DownloadExtras<MeanPrototypes> for FedProto {
     fn tensor_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<TensorSpec> {
         let table = || MeanPrototypes::place(facts.view, self.fedavg.feature_width(facts.model));
-        self.is_told(facts.round_in_phase).then(table).into_iter().collect()
+        self.sends_prototypes(facts.round_in_phase).then(table).into_iter().collect()
     }
 
     fn field_template(&self, facts: &ExchangeFacts<'_>) -> Vec<u8> {
-        let told = self.is_told(facts.round_in_phase);
-        vec![0; if told { flag_bytes(facts.view) } else { 0 }]
+        let sends = self.sends_prototypes(facts.round_in_phase);
+        vec![0; if sends { flag_bytes(facts.view) } else { 0 }]
     }
 
     fn sections(
@@ -118,12 +118,12 @@ impl DownloadExtras<MeanPrototypes> for FedProto {
         known: &MeanPrototypes,
         round: &RoundContext,
     ) -> Result<Vec<Section>, PolicyError> {
-        let told = self.is_told(round.round_in_phase);
-        Ok(told.then(|| known.section(&round.stage.view)).transpose()?.into_iter().collect())
+        let sends = self.sends_prototypes(round.round_in_phase);
+        Ok(sends.then(|| known.section(&round.stage.view)).transpose()?.into_iter().collect())
     }
 
     fn fields(&self, known: &MeanPrototypes, round: &RoundContext) -> Vec<u8> {
-        match self.is_told(round.round_in_phase) {
+        match self.sends_prototypes(round.round_in_phase) {
             true => known.flags(&round.stage.view),
             false => Vec::new(),
         }
@@ -139,7 +139,7 @@ impl LocalUpdate<()> for FedProto {
     ) -> Result<Box<dyn Objective>, PolicyError> {
         // All members of a pack receive the same.
         let first = first_of(pack)?;
-        let known = MeanPrototypes::heard(first.download, &first.participant.view)?;
+        let known = MeanPrototypes::from_download(first.download, &first.participant.view)?;
         Ok(Box::new(FedProtoObjective { weight: self.weight, distance: self.distance, known }))
     }
 

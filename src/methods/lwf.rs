@@ -163,13 +163,14 @@ impl Objective for LwfObjective {
         let (labels, compete) = (labels.collect::<Vec<_>>(), self.own(self.compete.clone()));
         let losses = ops::grouped_cross_entropy(&logits, &labels, compete, &step.groups)?;
         let Some(teacher) = &self.teacher else { return Ok(losses) };
-        let (told, columns) = (teacher.pack_answers(step, pass.device)?, self.own(teacher.rows()));
+        let (targets, columns) =
+            (teacher.pack_answers(step, pass.device)?, self.own(teacher.rows()));
         let ((weight, temperature, form), width) = (self.distils, columns.len());
         let distilled = pass.by_member(|run| {
             let own = logits.narrow(0, run.start, run.len())?;
             let own = own.narrow(1, columns.start, width)?.contiguous()?;
-            let told = &told[run.start * width..run.end * width];
-            Ok(distillation(&own, told, 0..width, temperature, form)?)
+            let targets = &targets[run.start * width..run.end * width];
+            Ok(distillation(&own, targets, 0..width, temperature, form)?)
         })?;
         Ok((losses + (distilled * weight)?)?)
     }

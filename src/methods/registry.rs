@@ -18,7 +18,7 @@ mod entries;
 use std::fmt;
 use std::sync::Arc;
 
-use self::chosen::{Chosen, Upon};
+use self::chosen::{Chosen, ComposedRecipe};
 
 use super::entry::MethodEntry;
 use super::first_method::{FirstKeys, NO_FIRST};
@@ -104,7 +104,7 @@ impl Registry {
         let entry = self.entries.iter().find(|entry| entry.name == name);
         let entry = entry.expect("the reader asks for methods of the list");
         let then = (entry.read)(table);
-        if !entry.upon_features {
+        if !entry.on_features {
             if table.given("first") {
                 let message = format!("`{name}` learns features itself and cannot follow a method");
                 table.reject("first", &message, "not here", "remove [method.first]");
@@ -134,7 +134,7 @@ impl Registry {
             Some((self.recipe(&name, backbone, table), rounds))
         });
         match first {
-            Some((first, rounds)) => Box::new(Upon { first, rounds, then }),
+            Some((first, rounds)) => Box::new(ComposedRecipe { first, rounds, then }),
             None => then,
         }
     }
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_nobody_has_are_refused_with_advice() {
+    fn unknown_names_are_refused_with_advice() {
         let registry = Registry::builtin();
         let of =
             |name| registry.find(name).err().map(|error| error.to_string()).unwrap_or_default();
@@ -231,13 +231,13 @@ mod tests {
         let error = Registry::builtin().build(&section, &facts()).err().unwrap().to_string();
         assert!(error.contains("remove [method.first]"), "{error}");
 
-        let upon = MethodEntry {
+        let entry = MethodEntry {
             name: "upon",
-            upon_features: true,
+            on_features: true,
             ..Registry::builtin().find("hgp").unwrap().clone()
         };
         let section = MethodSection::new("upon", parameters);
-        assert!(Registry::builtin().with(upon).build(&section, &facts()).is_ok());
+        assert!(Registry::builtin().with(entry).build(&section, &facts()).is_ok());
 
         let of = |name| Registry::builtin().find(name).unwrap().params();
         assert!(of("stsa").iter().any(|key| key.key == "first.name"));

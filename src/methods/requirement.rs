@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_do_not_fit_each_other_are_told_with_the_way_out() {
+    fn inconsistent_counts_are_refused_with_the_remedy() {
         let refused = [
             ("name = \"l2p\", top = 6, pool = 5", "6 prompts cannot be chosen from a pool of 5"),
             ("name = \"l2p\", pool = 4", "choose at most 4, or set a larger `method.pool`"),

@@ -121,10 +121,10 @@ mod tests {
     #[test]
     fn a_refusal_is_one_line_of_the_driver() {
         let error = candle_core::Error::Msg("CUDA_ERROR_NO_DEVICE\n   0: main".into());
-        let told = DeviceError::refused(DeviceName::Cuda(1), &error).to_string();
+        let message = DeviceError::refused(DeviceName::Cuda(1), &error).to_string();
         assert!(
-            told.starts_with("cuda:1 cannot be used: CUDA_ERROR_NO_DEVICE\n  `nvidia-smi"),
-            "{told}"
+            message.starts_with("cuda:1 cannot be used: CUDA_ERROR_NO_DEVICE\n  `nvidia-smi"),
+            "{message}"
         );
     }
 

@@ -361,8 +361,8 @@ impl Undone {
             return None;
         }
         let cell = wishes.cell(root, run);
-        let told = cell.map(|cell| cell.error.clone()).filter(|error| !error.is_empty());
-        let error = run.manifest.error.clone().or(told).unwrap_or_default();
+        let cell_error = cell.map(|cell| cell.error.clone()).filter(|error| !error.is_empty());
+        let error = run.manifest.error.clone().or(cell_error).unwrap_or_default();
         let status = match cell {
             Some(cell) => cell.status.clone(),
             None => run.manifest.status.to_string(),

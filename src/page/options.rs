@@ -111,7 +111,7 @@ fn cells(study: &Study, found: Option<&Sheet>) -> Vec<CellRecord> {
         let arm = |(at, axis): (usize, &Axis)| {
             Some((axis.name.clone(), study.arm(&cell.point, at)?.label.clone()))
         };
-        let told = |column: &str| {
+        let value = |column: &str| {
             let sheet = found?;
             let (path, column) = (sheet.column("path")?, sheet.column(column)?);
             let row = sheet.rows.iter().find(|row| Path::new(&row[path]) == cell.path)?;
@@ -121,8 +121,8 @@ fn cells(study: &Study, found: Option<&Sheet>) -> Vec<CellRecord> {
             axes: study.axes.iter().enumerate().filter_map(arm).collect(),
             label: study.label(&cell.point),
             // The cell's state before the tables of the study are written.
-            status: told("status").unwrap_or_else(|| CellState::Waiting.word().to_owned()),
-            error: told("error").unwrap_or_default(),
+            status: value("status").unwrap_or_else(|| CellState::Waiting.word().to_owned()),
+            error: value("error").unwrap_or_default(),
             path: cell.path,
         }
     };
@@ -173,9 +173,9 @@ names = { stsa = "Ours" }
         assert!(wishes.unequal.is_empty() && wishes.metrics.len() == 1 && wishes.plots.len() == 1);
         let axes: Vec<&str> = wishes.cells[1].axes.iter().map(|(_, arm)| arm.as_str()).collect();
         assert_eq!(axes, ["10", "stsa"]);
-        let told: Vec<(&str, &str)> =
+        let outcomes: Vec<(&str, &str)> =
             wishes.cells.iter().map(|cell| (cell.status.as_str(), cell.error.as_str())).collect();
-        assert_eq!(told, [("done", ""), ("waiting", ""), ("failed", "no, really")]);
+        assert_eq!(outcomes, [("done", ""), ("waiting", ""), ("failed", "no, really")]);
         assert_eq!((wishes.cells[2].label.as_str(), wishes.cells[2].axes.len()), ("lone", 0));
         let none = ReportOptions::of(&folder.path().join("nowhere")).unwrap();
         assert_eq!((none.unequal.len(), none.study), (2, None));

@@ -202,7 +202,7 @@ mod tests {
         set.iter().flat_map(|(_, p)| p.values.to_vec()).collect()
     }
 
-    fn fold(base: &ParameterSet, ups: &[(f64, ParameterSet)]) -> ParameterSet {
+    fn mean_of(base: &ParameterSet, ups: &[(f64, ParameterSet)]) -> ParameterSet {
         let parts = ups.iter().map(|(w, up)| ParameterAverage::one(*w, base, up).unwrap());
         parts.reduce(ParameterAverage::merge).unwrap().apply(base)
     }
@@ -226,22 +226,22 @@ mod tests {
         #[test]
         fn a_mean_as_the_card_asks(base in prop::collection::vec(-3f32..3.0, N), ups in uploads()) {
             let base = set(&base);
-            let mean = fold(&base, &ups);
+            let mean = mean_of(&base, &ups);
 
             let mut reversed = ups.clone();
             reversed.reverse();
-            prop_assert!(close(&fold(&base, &reversed), &mean));
+            prop_assert!(close(&mean_of(&base, &reversed), &mean));
 
             let scaled: Vec<_> = ups.iter().map(|(w, up)| (w * 8.0, up.clone())).collect();
-            prop_assert_eq!(&fold(&base, &scaled), &mean);
+            prop_assert_eq!(&mean_of(&base, &scaled), &mean);
 
             let mut with_silent = ups.clone();
             with_silent.push((0.0, set(&[1e30; N])));
-            prop_assert!(close(&fold(&base, &with_silent), &mean));
+            prop_assert!(close(&mean_of(&base, &with_silent), &mean));
 
             let halves: Vec<_> =
                 ups.iter().flat_map(|(w, up)| vec![(w / 2.0, up.clone()); 2]).collect();
-            prop_assert!(close(&fold(&base, &halves), &mean));
+            prop_assert!(close(&mean_of(&base, &halves), &mean));
 
             for (i, value) in flat(&mean).into_iter().enumerate() {
                 let all = ups.iter().map(|(_, up)| flat(up)[i]);
@@ -261,7 +261,7 @@ mod tests {
             let (base_set, mut up) = (set(&base), up);
             up[2] = base[2];
             let ups: Vec<_> = weights.iter().map(|w| (f64::from(*w), set(&up))).collect();
-            let mean = flat(&fold(&base_set, &ups));
+            let mean = flat(&mean_of(&base_set, &ups));
             prop_assert_eq!(mean[2].to_bits(), base[2].to_bits());
             for (got, want) in mean.iter().zip(&up) {
                 prop_assert!((got - want).abs() <= f32::EPSILON * want.abs().max(1e-3));
@@ -324,8 +324,8 @@ mod tests {
         assert_eq!(mean.reduce(ParameterAverage::merge).unwrap().squared_norm(), 36.0);
         let one = ParameterAverage::one(4.0, &base, &set(&[4.0, 1.0, 1.0, 5.0])).unwrap();
         assert_eq!(one.squared_norm(), 9.0 + 16.0);
-        let nobody = ParameterAverage::one(0.0, &base, &set(&[9.0; 4])).unwrap();
-        assert_eq!(nobody.squared_norm(), 0.0);
+        let weightless = ParameterAverage::one(0.0, &base, &set(&[9.0; 4])).unwrap();
+        assert_eq!(weightless.squared_norm(), 0.0);
     }
 
     #[test]

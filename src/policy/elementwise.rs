@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_nobody_sent_stay_and_others_are_their_senders_own() {
+    fn unsent_rows_stay_and_others_are_means_of_their_senders() {
         let (name, base): (Arc<str>, _) = ("w".into(), [9.0f32, 0.0, 0.0, 9.0]);
         let (mut one, mut other) = (ElementwiseAverage::default(), ElementwiseAverage::default());
         one.insert(&name, 1, (&[0.0], &[2.0], &[1.0]));

@@ -335,10 +335,10 @@ mod tests {
             ])
         };
         let body = layout.body();
-        let told = |section: &SectionShape| -> Vec<String> {
+        let names = |section: &SectionShape| -> Vec<String> {
             section.tensors.iter().map(|tensor| tensor.name.to_string()).collect()
         };
-        let sections: Vec<Vec<String>> = body.sections.iter().map(told).collect();
+        let sections: Vec<Vec<String>> = body.sections.iter().map(names).collect();
         let wanted: [&[&str]; 4] =
             [&["blocks.0.weight"], &["head.bias", "head.weight"], &["z", "a"], &["m"]];
         assert_eq!(sections, wanted);

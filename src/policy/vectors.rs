@@ -26,7 +26,7 @@ use crate::model::{Parameter, ParameterSet};
 use crate::wire::{Dtype, Kind, Loading, NamedTensor, SavedField, Saving, Section, WireError};
 
 /// Separator between the name of a set and that of a parameter.
-const BESIDE: char = '/';
+const SEPARATOR: char = '/';
 
 /// Returns the tensors of a set, for a section that holds others, too. Values are shared, not copied.
 pub fn vector_tensors<'s>(
@@ -35,7 +35,7 @@ pub fn vector_tensors<'s>(
 ) -> impl Iterator<Item = NamedTensor> + 's {
     vectors.iter().map(move |(of, vector)| {
         let Parameter { shape, values } = vector.clone();
-        let name = format!("{name}{BESIDE}{of}");
+        let name = format!("{name}{SEPARATOR}{of}");
         NamedTensor::f32(name, shape, values).expect("a parameter fills its shape")
     })
 }
@@ -53,7 +53,7 @@ pub fn vectors_of(sections: &[Section], name: &str) -> Result<ParameterSet, Wire
     let of_kind = sections.iter().filter(|section| section.kind == Kind::Statistics);
     let mut vectors = ParameterSet::new();
     for tensor in of_kind.flat_map(|section| &section.tensors) {
-        if let Some((_, of)) = tensor.name().split_once(BESIDE).filter(|(set, _)| *set == name) {
+        if let Some((_, of)) = tensor.name().split_once(SEPARATOR).filter(|(set, _)| *set == name) {
             let (shape, values) = (tensor.shape().to_vec(), Arc::clone(tensor.as_f32()?));
             vectors.insert(of, Parameter { shape, values });
         }
@@ -66,7 +66,7 @@ pub fn vector_names(sections: &[Section]) -> Vec<&str> {
     let of_kind = sections.iter().filter(|section| section.kind == Kind::Statistics);
     let tensors = of_kind.flat_map(|section| &section.tensors);
     let mut names: Vec<&str> =
-        tensors.filter_map(|tensor| Some(tensor.name().split_once(BESIDE)?.0)).collect();
+        tensors.filter_map(|tensor| Some(tensor.name().split_once(SEPARATOR)?.0)).collect();
     names.dedup();
     names
 }
@@ -78,7 +78,7 @@ pub fn vector_places(name: &str, parameters: &[TensorSpec]) -> Vec<TensorSpec> {
     let mut places: Vec<TensorSpec> = parameters
         .iter()
         .map(|parameter| {
-            let name = format!("{name}{BESIDE}{}", parameter.name);
+            let name = format!("{name}{SEPARATOR}{}", parameter.name);
             let place = TensorSpec::new(Kind::Statistics, name, &parameter.shape, Dtype::F32);
             place.from_row(parameter.first_row)
         })
@@ -115,7 +115,7 @@ mod tests {
 
     /// Sets with the same prefix do not mix, and lie as their layout says.
     #[test]
-    fn sets_are_told_apart_by_name() {
+    fn sets_are_distinguished_by_name() {
         let (one, other) = (set(&["head.bias", "conv.weight"], 1.0), set(&["head.bias"], 3.0));
         let sections = vec![vector_section("drift", &one), vector_section("drift.7", &other)];
         assert_eq!(vectors_of(&sections, "drift").unwrap(), one);

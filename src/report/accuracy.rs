@@ -114,12 +114,14 @@ mod tests {
     use crate::quantity::TaskId;
 
     #[test]
-    fn scores_of_fewer_tasks_than_were_learnt_are_refused() {
+    fn scores_of_fewer_tasks_than_were_trained_are_refused() {
         let rows = scores(&[&[(1, 2)], &[(1, 2), (2, 4)]]);
-        let mut told = TaskScores::default();
-        rows.iter().for_each(|row| told.push(row).unwrap());
-        assert!(told.push(&rows[1]).unwrap_err().to_string().contains("2 tasks, expected 3"));
-        assert_eq!(told.accuracy(), Accuracy::of(&rows));
+        let mut task_scores = TaskScores::default();
+        rows.iter().for_each(|row| task_scores.push(row).unwrap());
+        assert!(
+            task_scores.push(&rows[1]).unwrap_err().to_string().contains("2 tasks, expected 3")
+        );
+        assert_eq!(task_scores.accuracy(), Accuracy::of(&rows));
     }
 
     fn scores(rows: &[&[(u64, u64)]]) -> Vec<Vec<TaskScore>> {

@@ -35,7 +35,8 @@ pub struct ClientTaskReport {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Document)]
 pub struct ClientTaskPoint {
     /// Client tasks begun by the end of the stage.
-    pub begun: usize,
+    #[serde(rename = "begun")]
+    pub started: usize,
     /// Client tasks finished at the end of the stage.
     pub finished: usize,
     /// Mean accuracy of begun client tasks, task identity known; null if none of them has test samples.
@@ -82,7 +83,7 @@ impl ClientTaskReport {
         let own_points = own.accuracy().points;
         let all_points = all.as_ref().map(|all| all.accuracy().points);
         let point = |(at, scores): (usize, &Vec<ClientTaskScore>)| ClientTaskPoint {
-            begun: scores.len(),
+            started: scores.len(),
             finished: scores.iter().filter(|score| score.finished).count(),
             til: own_points[at],
             cil: all_points.as_ref().and_then(|points| points[at]),
@@ -109,7 +110,7 @@ impl ClientTaskReport {
         for (stage, point) in self.points.iter().enumerate() {
             points.row([
                 format!("after stage {}", stage + 1),
-                point.begun.to_string(),
+                point.started.to_string(),
                 cell(point.til),
                 cell(point.cil),
             ]);
@@ -199,7 +200,7 @@ mod tests {
             vec![score(0, 0, (7, 2), false), score(0, 1, (9, 5), true), score(1, 0, (5, 4), true)],
         ];
         let report = ClientTaskReport::of(&points, 2, &TrainedAlone::new());
-        assert_eq!((report.points[1].begun, report.points[0].finished), (3, 1));
+        assert_eq!((report.points[1].started, report.points[0].finished), (3, 1));
         let near = |found: Option<f64>, wanted: f64| {
             assert!(found.is_some_and(|f| (f - wanted).abs() < 1e-12), "{found:?} is not {wanted}");
         };
@@ -231,7 +232,7 @@ mod tests {
         let report =
             ClientTaskReport::of(&[vec![score(0, 0, (8, 6), true), untested]], 2, &[].into());
         assert_eq!((report.til.avg, report.points[0].til), (Some(0.8), Some(0.8)));
-        assert_eq!((report.points[0].begun, report.cil.unwrap().avg), (2, Some(0.6)));
+        assert_eq!((report.points[0].started, report.cil.unwrap().avg), (2, Some(0.6)));
         let nothing = ClientTaskReport::of(&[vec![untested]], 2, &TrainedAlone::new());
         assert_eq!((nothing.til.avg, nothing.til.bt, nothing.points[0].til), (None, None, None));
         assert!(nothing.render().contains("Avg (mean over client tasks at the end)"));

@@ -125,9 +125,9 @@ mod tests {
 
     #[test]
     fn far_numbers_have_an_exponent_and_others_none() {
-        let told = [8.386_575_777_712_502e29, -2e-6, 1e15, 1e-5, -0.25, 0.0].map(number);
+        let numbers = [8.386_575_777_712_502e29, -2e-6, 1e15, 1e-5, -0.25, 0.0].map(number);
         assert_eq!(
-            told,
+            numbers,
             ["8.386575777712502e29", "-2e-6", "1000000000000000", "0.00001", "-0.25", "0"]
         );
         assert_eq!([f64::INFINITY, f64::NAN].map(number), ["inf", "NaN"]);

@@ -11,15 +11,15 @@ use crate::learning::FeatureCache;
 
 /// Returns a line whenever features were computed since the last one.
 pub(super) fn extraction(cache: Arc<FeatureCache>) -> News {
-    let (begun, mut told) = (Instant::now(), 0);
+    let (start, mut reported) = (Instant::now(), 0);
     Box::new(move || {
         let figures = cache.figures();
-        if figures.computed <= told {
+        if figures.computed <= reported {
             return None;
         }
-        told = figures.computed;
+        reported = figures.computed;
         let known = figures.computed + figures.loaded;
-        let rate = figures.computed as f64 / begun.elapsed().as_secs_f64();
+        let rate = figures.computed as f64 / start.elapsed().as_secs_f64();
         Some(line(known, cache.samples(), rate))
     })
 }
@@ -44,7 +44,7 @@ mod tests {
     use crate::report::watcher::NewsWatcher;
 
     #[test]
-    fn it_tells_what_was_computed_and_then_is_silent() {
+    fn it_reports_computed_features_and_then_is_silent() {
         let split = digits::embedded().unwrap().train;
         let backbone = Backbone::from(embedded_vit().unwrap());
         let cache = Arc::new(FeatureCache::default());
@@ -52,10 +52,10 @@ mod tests {
         let store = cache.store(&backbone, &split, &transform, FrozenPart::Whole).unwrap().unwrap();
         store.fill(&backbone, &Device::Cpu, &[3]).unwrap();
         let lines = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&lines);
+        let seen_lines = Arc::clone(&lines);
         let news = vec![extraction(cache)];
         let watch = NewsWatcher::watch_every(Duration::from_millis(1), news, move |line| {
-            told.lock().push(line.to_owned());
+            seen_lines.lock().push(line.to_owned());
         });
         while lines.lock().is_empty() {
             std::thread::yield_now();

@@ -52,7 +52,7 @@ pub fn final_table(summary: &Summary) -> String {
             summary.failed, summary.rejected
         );
     }
-    if summary.learnt_nothing() {
+    if summary.trained_nothing() {
         text.push_str("failed      no update was ever aggregated: the model is the initial one\n");
     }
     if summary.restarts > 0 {

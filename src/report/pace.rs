@@ -105,7 +105,7 @@ mod tests {
         Event::RoundClosed { round, task, phase: 0, aggregated: 1, stale: 0, missing }
     }
 
-    fn begun(tasks: u32) -> ProgressCounts {
+    fn progress_of(tasks: u32) -> ProgressCounts {
         let mut pace = ProgressCounts::default();
         let method = String::new();
         pace.take(&Event::RunStarted { format: 2, seed: 0, method, clients: 1, tasks }, false);
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn rounds_are_those_of_all_phases_of_all_tasks() {
-        let mut pace = begun(3);
+        let mut pace = progress_of(3);
         assert_eq!(pace.rounds(), 0);
         for event in [started(0), phase(0, 4), phase(0, 1)] {
             pace.take(&event, false);
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn nothing_is_guessed_from_nothing_nor_from_what_another_process_did() {
         let ten = Duration::from_secs(10);
-        let mut pace = begun(1);
+        let mut pace = progress_of(1);
         for (event, recorded) in [(started(0), true), (phase(0, 10), true)] {
             pace.take(&event, recorded);
         }

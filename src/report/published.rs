@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_printed_beside_the_measured_one_in_the_same_unit() {
+    fn a_number_is_printed_in_the_unit_of_the_measured_one() {
         let mut published = published();
         published.measure(&Accuracy { faa: Some(0.819), ..Accuracy::default() }, None);
         assert_eq!(

@@ -99,9 +99,9 @@ mod tests {
         ] {
             sampling.take(&event);
         }
-        let told = sampled_line(sampling.all(), 9);
+        let line = sampled_line(sampling.all(), 9);
         assert_eq!(
-            told,
+            line,
             "sampled     of 9 clients in a round: 3 for train, 5 to 7 for statistics\n"
         );
         assert_eq!(sampling.all()[0].rounds, 2);

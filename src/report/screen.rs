@@ -46,10 +46,10 @@ fn fitted_to(text: &str, columns: usize) -> String {
             continue;
         }
         let indent = continuation(whole, columns);
-        let (mut width, mut begun) = (0, false);
+        let (mut width, mut has_word) = (0, false);
         for (at, word) in whole.split(' ').enumerate() {
             let length = word.chars().count();
-            let breaks = begun && !word.is_empty() && width + 1 + length > columns;
+            let breaks = has_word && !word.is_empty() && width + 1 + length > columns;
             if breaks {
                 all.truncate(all.trim_end_matches(' ').len());
                 all.push('\n');
@@ -59,7 +59,7 @@ fn fitted_to(text: &str, columns: usize) -> String {
                 all.push(' ');
                 width += 1;
             }
-            begun |= !word.is_empty();
+            has_word |= !word.is_empty();
             all.push_str(word);
             width += length;
         }

@@ -8,10 +8,10 @@ use crate::learning::{StepCount, StepsSoFar};
 
 /// Returns a line whenever steps were taken since the last one.
 pub(super) fn server_steps(count: Arc<StepCount>) -> News {
-    let mut told = None;
+    let mut reported = None;
     Box::new(move || {
-        let now = count.now().filter(|now| now.done > 0 && told != Some(*now))?;
-        told = Some(now);
+        let now = count.now().filter(|now| now.done > 0 && reported != Some(*now))?;
+        reported = Some(now);
         let StepsSoFar { what, done, all } = now;
         Some(format!("server: {what}, step {} of {}", grouped(done), grouped(all)))
     })
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_steps_that_are_new() {
+    fn a_line_reports_new_steps() {
         let count = Arc::new(StepCount::default());
         let mut news = server_steps(Arc::clone(&count));
         assert_eq!(news(), None);

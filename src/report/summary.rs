@@ -196,12 +196,12 @@ impl Summary {
     }
 
     /// Returns true if the run ended without aggregating any update: its model is the initial one.
-    pub fn learnt_nothing(&self) -> bool {
+    pub fn trained_nothing(&self) -> bool {
         self.ended == Some(EndReason::Done) && self.rounds > 0 && self.aggregated == 0
     }
 
     /// Returns true if this `summary.json` of a complete run counts rounds but no aggregated upload.
-    pub fn json_learnt_nothing(text: &str) -> bool {
+    pub fn json_trained_nothing(text: &str) -> bool {
         let summary: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
         let count = |name: &str| summary.get(name)?.as_u64();
         count("rounds") > Some(0) && count("aggregated") == Some(0)

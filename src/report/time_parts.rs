@@ -189,23 +189,30 @@ impl Stopwatch {
         let stale = open.stale.iter().filter_map(|participant| self.participants.get(participant));
         let counted: Vec<&SeatTimes> = own.map(|(_, times)| times).chain(stale).collect();
         let last = counted.iter().max_by_key(|times| times.came).copied();
-        let begun = match aggregated {
+        let aggregation_start = match aggregated {
             // Without updates there is nothing to compute.
             0 => closed,
-            _ => self.begun(open, last.map_or(open.at, |times| times.came), counted.len(), missing),
+            _ => self.aggregation_start(
+                open,
+                last.map_or(open.at, |times| times.came),
+                counted.len(),
+                missing,
+            ),
         };
-        let begun = begun.clamp(open.at, closed);
-        let within = |spans: &[(u64, u64)]| covered(spans, open.at, begun);
+        let aggregation_start = aggregation_start.clamp(open.at, closed);
+        let within = |spans: &[(u64, u64)]| covered(spans, open.at, aggregation_start);
         let links = last.map_or(0, |times| within(&times.frames));
-        let work = last.map_or(0, |times| within(&times.work)).min(begun - open.at - links);
-        let (waiting, server) = (begun - open.at - links - work, closed - begun);
+        let work =
+            last.map_or(0, |times| within(&times.work)).min(aggregation_start - open.at - links);
+        let (waiting, server) =
+            (aggregation_start - open.at - links - work, closed - aggregation_start);
         Spans { work, links, waiting, server }
     }
 
     /// Returns the time at which the server began to aggregate.
     ///
     /// No more updates could arrive, enough had arrived, or the deadline had passed.
-    fn begun(
+    fn aggregation_start(
         &self,
         open: &TimedRound,
         last: u64,
@@ -382,8 +389,8 @@ mod tests {
         ));
         entries.push(closed(70, 0, 1, &[1]));
         assert_eq!(parts(ClosingPolicy::default(), entries), [[30, 15, 15, 10]]);
-        let nobody = vec![opened(0, 0, 1), closed(70, 0, 0, &[0])];
-        assert_eq!(parts(ClosingPolicy::default(), nobody), [[0, 0, 70, 0]]);
+        let no_updates = vec![opened(0, 0, 1), closed(70, 0, 0, &[0])];
+        assert_eq!(parts(ClosingPolicy::default(), no_updates), [[0, 0, 70, 0]]);
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Arm {
             }
         }
         let scenarios: Vec<&Flat> = arms.iter().map(|arm| &arm.scenario).collect();
-        let keys = telling(&scenarios);
+        let keys = distinguishing_keys(&scenarios);
         for arm in &mut arms {
             let value = |key: &String| arm.scenario.get(key).map_or("none", String::as_str);
             arm.axes = keys.iter().map(|key| (short(key), said(value(key)))).collect();
@@ -176,7 +176,7 @@ fn is_below(key: &str, table: &str) -> bool {
 /// Chooses keys that distinguish all scenarios, greedily: each key yields the most distinct scenarios.
 ///
 /// The method is last, which is best for tables.
-fn telling(scenarios: &[&Flat]) -> Vec<String> {
+fn distinguishing_keys(scenarios: &[&Flat]) -> Vec<String> {
     let all: BTreeSet<&String> = scenarios.iter().flat_map(|flat| flat.keys()).collect();
     let mut keys: Vec<&String> = Vec::new();
     let classes = |keys: &[&String]| {
@@ -227,11 +227,11 @@ mod tests {
 
     fn keys(texts: &[&str]) -> Vec<String> {
         let flats: Vec<Flat> = texts.iter().map(|text| flatten(&text.parse().unwrap())).collect();
-        telling(&flats.iter().collect::<Vec<_>>())
+        distinguishing_keys(&flats.iter().collect::<Vec<_>>())
     }
 
     #[test]
-    fn few_keys_tell_arms_apart_and_the_method_is_last() {
+    fn few_keys_distinguish_arms_and_the_method_is_last() {
         let texts = [
             "federation.clients = 10\nmethod = { name = \"a\", x = 1 }\nz = 10",
             "federation.clients = 20\nmethod = { name = \"a\", x = 1 }\nz = 20",

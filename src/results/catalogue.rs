@@ -19,7 +19,7 @@ pub(super) enum MetricSource {
     /// Fraction of the participants whose uploads were not aggregated.
     Silent,
     /// Mean of a named number over the events of one type in the journal.
-    Told(&'static str, String),
+    EventMean(&'static str, String),
     /// Sum of a column of `clients.csv`.
     Clients(&'static str),
     /// Number of distinct clients that were sampled.
@@ -277,7 +277,7 @@ pub(super) const BY_KIND: [(&str, &str, &str); 2] =
 /// Prefixes of metrics that average a number of the journal, with its event type and a title.
 ///
 /// Servers report numbers of rounds; clients report numbers of their training in a round.
-pub(super) const TOLD: [(&str, &str, &str); 2] = [
+pub(super) const EVENT_MEANS: [(&str, &str, &str); 2] = [
     ("figure", "round_closed", "mean over rounds"),
     ("client", "client_trained", "mean over trainings of clients"),
 ];
@@ -296,7 +296,7 @@ mod tests {
         for (prefix, ..) in UNTIL {
             assert!(metrics.contains(&format!("`{prefix}:A`")), "{prefix}");
         }
-        for (prefix, ..) in TOLD {
+        for (prefix, ..) in EVENT_MEANS {
             assert!(metrics.contains(&format!("`{prefix}:NAME`")), "{prefix}");
         }
     }

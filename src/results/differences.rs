@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_told_and_by_whom() {
+    fn only_differences_are_listed_with_their_runs() {
         let one = flat("a = 1\n[b]\nc = [1, 2]\nd = \"x\"\n[[faults]]\nkind = \"loss\"");
         let other = flat("a = 1\n[b]\nc = [1, 3]\nd = \"x\"");
         let found = Differences::of(&[&one, &other], &Registry::builtin());
-        let told: Vec<_> = found.keys.iter().map(|d| (d.key.as_str(), d.values.clone())).collect();
+        let keys: Vec<_> = found.keys.iter().map(|d| (d.key.as_str(), d.values.clone())).collect();
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(
-            told,
+            keys,
             [
                 ("b.c", vec![some("[1, 2]"), some("[1, 3]")]),
                 ("faults[1].kind", vec![some("\"loss\""), None]),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::ResultsError;
-use super::catalogue::{BY_KIND, KNOWN, MetricSource, TOLD, UNTIL};
+use super::catalogue::{BY_KIND, EVENT_MEANS, KNOWN, MetricSource, UNTIL};
 use crate::scenario::reader::nearest;
 
 /// Direction in which a metric is better.
@@ -113,14 +113,14 @@ impl Metric {
         }
         if let Some((prefix, figure)) =
             name.split_once(':').filter(|(_, figure)| !figure.is_empty())
-            && let Some((_, event, mean)) = TOLD.iter().find(|told| told.0 == prefix)
+            && let Some((_, event, mean)) = EVENT_MEANS.iter().find(|entry| entry.0 == prefix)
         {
             return Ok(Metric {
                 name: name.to_owned(),
                 title: format!("{}, {mean}", figure.replace('_', " ")),
                 unit: Unit::Number,
                 better: Better::Neither,
-                source: MetricSource::Told(event, figure.to_owned()),
+                source: MetricSource::EventMean(event, figure.to_owned()),
             });
         }
         Metric::of_kind(name).ok_or_else(|| unknown(name))

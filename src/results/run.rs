@@ -195,7 +195,7 @@ impl RunRecord {
                 let share = rounds.sum("aggregated")? / rounds.sum("participants")?;
                 share.is_finite().then_some(1.0 - share)
             }
-            MetricSource::Told(event, name) => self.told(event, name),
+            MetricSource::EventMean(event, name) => self.mean_over_events(event, name),
             MetricSource::ClientsSampled => clients_sampled(tables.clients()?),
             MetricSource::Planned(work) => {
                 self.planned.get_or_init(|| self.planned()).as_ref().map(|total| work.of(total))
@@ -237,7 +237,7 @@ impl RunRecord {
     }
 
     /// Returns the unweighted mean of a number over the events of a type that contain it.
-    fn told(&self, event: &str, name: &str) -> Option<f64> {
+    fn mean_over_events(&self, event: &str, name: &str) -> Option<f64> {
         let journal = files::open(&self.path.join(names::EVENTS), FileKind::Journal).ok()?;
         let lines = BufReader::new(journal).lines().map_while(Result::ok);
         let said = lines.filter(|line| line.contains(name)).filter_map(|line| {

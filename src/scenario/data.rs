@@ -167,8 +167,8 @@ impl DataSection {
     /// Returns the number of a class's training samples that clients train on. Auxiliary and held-out samples are not
     /// among them.
     pub fn trained_samples(&self, samples: usize) -> usize {
-        let nobodys = self.auxiliary.as_ref().map_or(0, |section| section.of_class(samples));
-        let left = samples - nobodys;
+        let auxiliary = self.auxiliary.as_ref().map_or(0, |section| section.of_class(samples));
+        let left = samples - auxiliary;
         left - self.held_out(left)
     }
 
@@ -317,11 +317,11 @@ impl DataSection {
                 "add `validation_fraction = 0.2` to hold out a fifth of every class's training samples",
             );
         }
-        let beside = format!("source = \"{}\"", source.word());
+        let condition = format!("source = \"{}\"", source.word());
         let split = match source {
             DataSource::Folder => table.optional_table("split", SplitSection::read),
             _ => {
-                table.foreign(&["split"], &beside);
+                table.foreign(&["split"], &condition);
                 None
             }
         };
@@ -332,7 +332,7 @@ impl DataSection {
             | DataSource::Table
             | DataSource::Leaf => TestFraction::read(table),
             _ => {
-                TestFraction::refuse(table, &beside);
+                TestFraction::refuse(table, &condition);
                 None
             }
         };
@@ -358,7 +358,7 @@ impl DataSection {
                 FolderLayout::Classes
             }
             _ => {
-                table.foreign(&["layout"], &beside);
+                table.foreign(&["layout"], &condition);
                 FolderLayout::Classes
             }
         };

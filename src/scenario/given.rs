@@ -66,18 +66,18 @@ mod tests {
     #[test]
     fn folders_are_named_by_what_lies_in_them() {
         let folder = tempfile::tempdir().unwrap();
-        let told = |files: &[&str]| {
+        let refusal = |files: &[&str]| {
             let place = tempfile::tempdir_in(folder.path()).unwrap();
             files.iter().for_each(|file| std::fs::write(place.path().join(file), "").unwrap());
             let GivenFolder { what, help } = GivenFolder::at(place.path(), "scenario").unwrap();
             format!("{what}; {help}").replace(&place.path().display().to_string(), "x")
         };
-        assert!(told(&[EFFECTIVE_SCENARIO]).ends_with(
+        assert!(refusal(&[EFFECTIVE_SCENARIO]).ends_with(
             "of a run; its scenario is x/scenario.effective.toml; `fedcast replay x` prints its results"
         ));
-        assert!(told(&[EFFECTIVE_STUDY]).contains("of a study; its study is x/study.effective"));
-        assert!(told(&["b.toml", "a.toml", "a.csv"]).ends_with("such as x/a.toml"));
-        assert!(told(&["a.csv"]).contains("a scenario is a text in TOML"));
+        assert!(refusal(&[EFFECTIVE_STUDY]).contains("of a study; its study is x/study.effective"));
+        assert!(refusal(&["b.toml", "a.toml", "a.csv"]).ends_with("such as x/a.toml"));
+        assert!(refusal(&["a.csv"]).contains("a scenario is a text in TOML"));
         let file = folder.path().join("a.toml");
         std::fs::write(&file, "").unwrap();
         assert_eq!(GivenFolder::at(&file, "scenario"), None);

@@ -143,11 +143,11 @@ impl RoundSection {
                 table.foreign(&["stragglers"], &late);
             }
         }
-        let beside = format!("close = \"{}\"", self.close.word());
-        table.foreign(&["quorum", "deadline_s", "buffer_size", "late"], &beside);
+        let condition = format!("close = \"{}\"", self.close.word());
+        table.foreign(&["quorum", "deadline_s", "buffer_size", "late"], &condition);
         table.foreign(
             &["min_fraction", "stragglers", "staleness_exponent", "max_staleness"],
-            &beside,
+            &condition,
         );
     }
 }

@@ -146,12 +146,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_table_at_the_top_is_told_about() {
+    fn every_top_level_table_is_described() {
         let catalogue = Scenario::catalogue();
         let tops = catalogue.tables.iter().filter(|table| !table.path.contains('.'));
         let tops: BTreeSet<&str> = tops.map(|table| &*table.path).collect();
-        let told: BTreeSet<&str> = sections().map(|(name, _)| name).collect();
-        assert_eq!(tops, told);
+        let described: BTreeSet<&str> = sections().map(|(name, _)| name).collect();
+        assert_eq!(tops, described);
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl TestFraction {
     }
 
     /// Reports the keys for sources that have none.
-    pub(super) fn refuse(table: &mut TableReader<'_>, beside: &str) {
-        table.foreign(&KEYS, beside);
+    pub(super) fn refuse(table: &mut TableReader<'_>, condition: &str) {
+        table.foreign(&KEYS, condition);
     }
 }

@@ -46,7 +46,7 @@ pub struct TimeSection {
 ///
 /// A forward pass of MobileNetV2 takes 3.8 ms for a batch of 32 on an A100 (Keras Applications), and a backward one
 /// twice that, as FedScale assumes for phones.
-const BESIDE_PHONES: f64 = 0.026;
+const SLOWNESS_TO_PHONES: f64 = 0.026;
 
 /// Defaults of a preset.
 struct TimeDefaults {
@@ -62,7 +62,7 @@ impl TimeDefaults {
             ms_per_sample: 13.6,
             slowness,
             jitter: DistributionSection::log_normal(1.0, 0.1),
-            server_slowness: BESIDE_PHONES,
+            server_slowness: SLOWNESS_TO_PHONES,
         };
         match preset {
             Preset::Ideal => TimeDefaults {

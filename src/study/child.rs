@@ -14,7 +14,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use super::directory::{CellFailure, LEARNT_NOTHING, StudyDirectory};
+use super::directory::{CellFailure, StudyDirectory, TRAINED_NOTHING};
 use super::execute::ProcessPool;
 use super::prepare::PreparedCell;
 use crate::experiment::DirectoryError;
@@ -64,12 +64,12 @@ pub(super) fn run(
     let cell = &prepared.cell;
     let (path, log) = (directory.run(cell), directory.log(cell));
     // A complete run that is tried again starts from the beginning.
-    let anew = directory.is_over(cell);
+    let from_start = directory.is_over(cell);
     directory.set_failed(cell, None)?;
     let scenario = directory.scenario(cell);
     write(&scenario, &prepared.scenario.to_effective_toml())?;
     let workers = crew.workers.map(|workers| workers.to_string());
-    let how = OsStr::new(if anew { "--force" } else { "--resume" });
+    let how = OsStr::new(if from_start { "--force" } else { "--resume" });
     let mut arguments: Vec<&OsStr> = vec!["run".as_ref(), scenario.as_os_str(), how];
     arguments.extend([OsStr::new("--out"), path.as_os_str(), OsStr::new("--quiet")]);
     if let Some(workers) = &workers {
@@ -94,9 +94,9 @@ pub(super) fn run(
             Some(0) => Ended::Done,
             Some(INTERRUPTED) => Ended::Interrupted,
             code => {
-                let mut says: Vec<String> = told(&log, said).into_iter().collect();
-                if directory.is_over(cell) && directory.learnt_nothing(cell) {
-                    says.insert(0, LEARNT_NOTHING.to_owned());
+                let mut says: Vec<String> = logged_error(&log, said).into_iter().collect();
+                if directory.is_over(cell) && directory.trained_nothing(cell) {
+                    says.insert(0, TRAINED_NOTHING.to_owned());
                 } else if says.is_empty() {
                     says.push(nothing_said(status));
                 }
@@ -167,7 +167,7 @@ fn watch(mut child: Child, halt: &Interrupt) -> io::Result<ExitStatus> {
 }
 
 /// Returns the error that the process wrote to its log after position `from`, if any.
-fn told(log: &Path, from: u64) -> Option<String> {
+fn logged_error(log: &Path, from: u64) -> Option<String> {
     let mut file = fs::File::open(log).ok()?;
     file.seek(SeekFrom::Start(from)).ok()?;
     let mut bytes = Vec::new();

@@ -75,7 +75,7 @@ impl CellState {
 pub(super) const NO_TRAINING: u8 = 7;
 
 /// Error message for a run that aggregated no update.
-pub(super) const LEARNT_NOTHING: &str =
+pub(super) const TRAINED_NOTHING: &str =
     "no update was ever aggregated: the model is still the initial one";
 
 /// Directory of a study; created with the first file.
@@ -113,16 +113,16 @@ impl StudyDirectory {
 
     /// Returns the path of a cell's scenario.
     pub fn scenario(&self, cell: &Cell) -> PathBuf {
-        self.beside(cell, "toml")
+        self.sibling(cell, "toml")
     }
 
     /// Returns the path of the log of a cell's processes.
     pub fn log(&self, cell: &Cell) -> PathBuf {
-        self.beside(cell, "log")
+        self.sibling(cell, "log")
     }
 
     fn failure(&self, cell: &Cell) -> PathBuf {
-        self.beside(cell, "failed.json")
+        self.sibling(cell, "failed.json")
     }
 
     /// Returns the absolute path of the folder of shared features.
@@ -131,7 +131,7 @@ impl StudyDirectory {
         std::path::absolute(&folder).unwrap_or(folder)
     }
 
-    fn beside(&self, cell: &Cell, ending: &str) -> PathBuf {
+    fn sibling(&self, cell: &Cell, ending: &str) -> PathBuf {
         let mut path = self.run(cell).into_os_string();
         path.push(".");
         path.push(ending);
@@ -165,8 +165,8 @@ impl StudyDirectory {
         match manifest {
             None => CellState::Waiting,
             Some(manifest) => match manifest.status {
-                Status::Done if self.learnt_nothing(cell) => {
-                    failed(Some(i32::from(NO_TRAINING)), LEARNT_NOTHING.to_owned())
+                Status::Done if self.trained_nothing(cell) => {
+                    failed(Some(i32::from(NO_TRAINING)), TRAINED_NOTHING.to_owned())
                 }
                 Status::Done => CellState::Done,
                 Status::Failed => failed(None, manifest.error.unwrap_or_default()),
@@ -178,8 +178,8 @@ impl StudyDirectory {
     /// Returns true if a cell's run is complete but aggregated no update.
     ///
     /// Its metrics are those of an untrained model.
-    pub(super) fn learnt_nothing(&self, cell: &Cell) -> bool {
-        read_summary(&self.run(cell)).is_ok_and(|text| Summary::json_learnt_nothing(&text))
+    pub(super) fn trained_nothing(&self, cell: &Cell) -> bool {
+        read_summary(&self.run(cell)).is_ok_and(|text| Summary::json_trained_nothing(&text))
     }
 
     /// Returns true if a cell's run is complete, even without an update, so that nothing can be resumed.
@@ -210,12 +210,12 @@ impl StudyDirectory {
     }
 
     fn is_held(&self, cell: &Cell) -> bool {
-        is_locked(&self.beside(cell, "lock"))
+        is_locked(&self.sibling(cell, "lock"))
     }
 
     /// Locks a cell until the file is dropped; `None` if another process holds the lock.
     pub(super) fn hold(&self, cell: &Cell) -> Result<Option<File>, DirectoryError> {
-        let path = self.beside(cell, "lock");
+        let path = self.sibling(cell, "lock");
         let file = open_lock(&path)?;
         // A process that checks the lock holds it for a moment.
         for _ in 0..5 {

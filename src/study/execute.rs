@@ -36,7 +36,7 @@ pub struct ProcessPool {
 #[derive(Debug)]
 pub enum StudyEvent<'a> {
     /// The process of a cell is about to start.
-    Begun(&'a PreparedCell),
+    Started(&'a PreparedCell),
     /// The process of a cell ended, with this outcome and after this wall time.
     Ended(&'a PreparedCell, Ended, Duration),
     /// A cell is skipped because another process runs it or has finished it.
@@ -114,8 +114,8 @@ impl ProcessPool {
             }
             drop(send);
             loop {
-                let heard = match news.recv_timeout(LOOK) {
-                    Ok(heard) => Some(heard),
+                let event = match news.recv_timeout(LOOK) {
+                    Ok(event) => Some(event),
                     Err(mpsc::RecvTimeoutError::Timeout) if pulse.elapsed() >= PULSE => {
                         pulse = Instant::now();
                         Some(Ok(StudyEvent::Running))
@@ -123,9 +123,9 @@ impl ProcessPool {
                     Err(mpsc::RecvTimeoutError::Timeout) => None,
                     Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 };
-                let told =
-                    heard.transpose().and_then(|heard| heard.as_ref().map_or(Ok(()), &mut report));
-                if let Err(error) = told {
+                let reported =
+                    event.transpose().and_then(|event| event.as_ref().map_or(Ok(()), &mut report));
+                if let Err(error) = reported {
                     halt.request();
                     closed.store(true, Ordering::SeqCst);
                     if failed.is_ok() {
@@ -200,7 +200,7 @@ fn one<'a>(
     if matches!(found, CellState::Done | CellState::Foreign(_)) {
         return say(Ok(StudyEvent::Taken(prepared)));
     }
-    say(Ok(StudyEvent::Begun(prepared)));
+    say(Ok(StudyEvent::Started(prepared)));
     let began = Instant::now();
     let ended = child::run(prepared, directory, crew, halt);
     drop(held);

@@ -101,9 +101,9 @@ impl<'a> StudyProgress<'a> {
     }
 
     /// Shows an event of the study.
-    pub fn tell(&mut self, news: &StudyEvent<'_>) {
+    pub fn show(&mut self, news: &StudyEvent<'_>) {
         match news {
-            StudyEvent::Begun(prepared) => {
+            StudyEvent::Started(prepared) => {
                 let before = self.closed(prepared);
                 let (began, planned) = (Instant::now(), None);
                 let known = |one: &&PreparedCell| one.cell.index == prepared.cell.index;
@@ -298,10 +298,10 @@ mod tests {
     }
 
     #[test]
-    fn a_running_cell_tells_the_time_of_all_before_any_ends() {
+    fn a_running_cell_gives_an_estimate_before_any_cell_ends() {
         with_study(|progress, queue, directory| {
             assert_eq!(progress.seconds_left(), None);
-            progress.tell(&StudyEvent::Begun(&queue.cells[0]));
+            progress.show(&StudyEvent::Started(&queue.cells[0]));
             rounds(directory, &queue.cells[0], 1);
             assert_eq!(progress.closed(&queue.cells[0]), 1);
             let one = &mut progress.running[0];
@@ -321,7 +321,7 @@ mod tests {
     fn rounds_of_an_earlier_process_are_no_pace() {
         with_study(|progress, queue, directory| {
             rounds(directory, &queue.cells[0], 1);
-            progress.tell(&StudyEvent::Begun(&queue.cells[0]));
+            progress.show(&StudyEvent::Started(&queue.cells[0]));
             let one = &progress.running[0];
             assert_eq!((one.before, one.rounds), (1, 1));
             assert_eq!(one.left(Duration::from_secs(5)), None);

@@ -53,13 +53,13 @@ mod tests {
 
     #[test]
     fn parts_are_called_by_their_names_and_others_by_none() {
-        let told = |name: &str| meaning(&[name.to_owned()]);
-        assert_eq!(told("blocks.0.ls1.gamma").as_deref(), Some("LayerScale"));
-        assert_eq!(told("ls1.gamma").as_deref(), Some("LayerScale"));
+        let meaning_of = |name: &str| meaning(&[name.to_owned()]);
+        assert_eq!(meaning_of("blocks.0.ls1.gamma").as_deref(), Some("LayerScale"));
+        assert_eq!(meaning_of("ls1.gamma").as_deref(), Some("LayerScale"));
         assert_eq!(
-            told("blocks.3.attn.q_norm.weight").as_deref(),
+            meaning_of("blocks.3.attn.q_norm.weight").as_deref(),
             Some("norms of queries and keys")
         );
-        assert_eq!(told("blocks.3.attn.proj.weight"), None);
+        assert_eq!(meaning_of("blocks.3.attn.proj.weight"), None);
     }
 }

@@ -59,7 +59,7 @@ impl WeightsFile<'static> {
     /// # Errors
     /// As [`WeightsFile::open`], and a part that is not there.
     pub fn index(path: &Path, origin: &str, part: Option<&str>) -> Result<Listing, WeightsError> {
-        match (begun(path, origin)?, part) {
+        match (open_start(path, origin)?, part) {
             ((_, Magic::Several, _), part) => {
                 part::below(origin, shards::listing(path, origin)?, part)
                     .map(|(listing, _)| listing)
@@ -79,7 +79,7 @@ impl WeightsFile<'static> {
     /// # Errors
     /// As [`WeightsFile::index`].
     pub fn sets(path: &Path, origin: &str, part: Option<&str>) -> Result<Sets, WeightsError> {
-        let (file, Magic::Zip, length) = begun(path, origin)? else {
+        let (file, Magic::Zip, length) = open_start(path, origin)? else {
             return Ok(Sets { read: part.map(str::to_owned), others: Vec::new() });
         };
         let file = zipped(origin, path, file, length, part)?.of_part(part)?;
@@ -89,7 +89,7 @@ impl WeightsFile<'static> {
 
     /// Returns the listing of a file that is no index of others.
     pub(super) fn index_of_single(path: &Path, origin: &str) -> Result<Listing, WeightsError> {
-        match begun(path, origin)? {
+        match open_start(path, origin)? {
             (_, Magic::Several, _) => Err(nested(origin)),
             (file, Magic::Zip, length) => Ok(zipped(origin, path, file, length, None)?.listing),
             (file, Magic::Other, length) => safetensors_file::index(origin, &file, length),
@@ -105,7 +105,7 @@ impl WeightsFile<'static> {
         origin: &str,
         part: Option<&str>,
     ) -> Result<WeightsFile<'static>, WeightsError> {
-        let file = match begun(path, origin)? {
+        let file = match open_start(path, origin)? {
             (_, Magic::Several, _) => {
                 let (listing, shards) = Shards::open(path, origin)?;
                 WeightsFile::of(origin, listing, Container::Several(shards))
@@ -118,7 +118,7 @@ impl WeightsFile<'static> {
 
     /// Opens a file that is no index of others.
     pub(super) fn single(path: &Path, origin: &str) -> Result<WeightsFile<'static>, WeightsError> {
-        match begun(path, origin)? {
+        match open_start(path, origin)? {
             (_, Magic::Several, _) => Err(nested(origin)),
             (file, Magic::Zip, length) => zipped(origin, path, file, length, None),
             (_, Magic::Other, _) => {
@@ -228,7 +228,7 @@ impl<'a> WeightsFile<'a> {
 }
 
 /// Opens a file and looks at its beginning.
-fn begun(path: &Path, origin: &str) -> Result<(File, Magic, u64), WeightsError> {
+fn open_start(path: &Path, origin: &str) -> Result<(File, Magic, u64), WeightsError> {
     let read = || -> std::io::Result<(File, Vec<u8>, u64)> {
         let mut file = files::open(path, FileKind::Weights)?;
         let length = file.metadata()?.len();
@@ -341,17 +341,17 @@ mod tests {
     }
 
     #[test]
-    fn zip_archives_of_something_else_and_cut_ones_are_told_apart() {
+    fn other_zip_archives_and_truncated_ones_are_distinguished() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.pth");
         let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
         archive.start_file("readme.txt", zip::write::SimpleFileOptions::default()).unwrap();
         let bytes = archive.finish().unwrap().into_inner();
-        let told = |bytes: &[u8]| {
+        let refusal = |bytes: &[u8]| {
             std::fs::write(&path, bytes).unwrap();
             WeightsFile::open(&path).err().unwrap().to_string()
         };
-        assert!(told(&bytes).contains("zip archive without tensors"));
-        assert!(told(&bytes[..bytes.len() - 9]).contains("not an intact PyTorch or NumPy file"));
+        assert!(refusal(&bytes).contains("zip archive without tensors"));
+        assert!(refusal(&bytes[..bytes.len() - 9]).contains("not an intact PyTorch or NumPy file"));
     }
 }

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_nobody_are_told_with_those_that_are_known() {
+    fn unknown_names_are_refused_with_those_known() {
         let error = NameMap::of("f", &listing(&[("tower.w", &[1])])).unwrap_err().to_string();
         assert!(error.contains("`tower.w`") && error.contains("torchvision ResNet"), "{error}");
         assert!(NameMap::of("f", &Listing::new()).unwrap_err().to_string().contains("no tensors"));

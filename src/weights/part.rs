@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_not_there_is_told_with_those_that_are() {
+    fn a_missing_part_is_refused_with_the_existing_ones() {
         let error = below_or("f", listing(&["model.a", "x"]), "ema", &["state_dict"]);
         let error = error.unwrap_err().to_string();
         assert!(

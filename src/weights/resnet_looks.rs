@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn residual_networks_are_told_by_their_blocks() {
+    fn residual_networks_are_recognized_by_their_blocks() {
         let end = ", 64 channels wide, with a stem of 7 x 7";
         for (stages, deep, name, kind) in [
             ([2, 2, 2, 2], false, "ResNet-18", Some("resnet18")),

@@ -70,8 +70,8 @@ fn each(
     let index = read(path, origin)?;
     let mut all = Listing::new();
     for shard in shards_of(path, origin)? {
-        let called = beside(Path::new(origin), &shard).display().to_string();
-        let listing = list(&beside(path, &shard), &called)?;
+        let called = sibling(Path::new(origin), &shard).display().to_string();
+        let listing = list(&sibling(path, &shard), &called)?;
         let lacks =
             |(tensor, file): &(&String, &String)| **file == shard && !listing.contains_key(*tensor);
         if let Some((tensor, _)) = index.weight_map.iter().find(lacks) {
@@ -107,7 +107,7 @@ fn read(path: &Path, origin: &str) -> Result<Index, WeightsError> {
 }
 
 /// Returns a file in the folder of another one.
-fn beside(path: &Path, name: &str) -> PathBuf {
+fn sibling(path: &Path, name: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
@@ -132,9 +132,9 @@ mod tests {
         let index = serde_json::json!({ "metadata": { "total_size": 8 }, "weight_map": map });
         let path = folder.join("model.safetensors.index.json");
         std::fs::write(&path, index.to_string()).unwrap();
-        let told = |error: WeightsError| error.to_string();
-        let listed = WeightsFile::index(&path, "the index", None).map_err(told)?;
-        let file = WeightsFile::called(&path, "the index", None).map_err(told)?;
+        let text = |error: WeightsError| error.to_string();
+        let listed = WeightsFile::index(&path, "the index", None).map_err(text)?;
+        let file = WeightsFile::called(&path, "the index", None).map_err(text)?;
         assert_eq!(&listed, file.listing());
         Ok(file)
     }
@@ -159,15 +159,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         write(folder, &[("1.st", &[("a", 1.0)]), ("2.st", &[("a", 1.0)])]);
-        let told = |places: &[(&str, &str)]| opened(folder, places).err().unwrap();
-        assert!(told(&[("x", "1.st")]).contains("`x` lies in 1.st, where it is not"));
-        assert!(told(&[("a", "3.st")]).contains("3.st"));
+        let refusal = |places: &[(&str, &str)]| opened(folder, places).err().unwrap();
+        assert!(refusal(&[("x", "1.st")]).contains("`x` lies in 1.st, where it is not"));
+        assert!(refusal(&[("a", "3.st")]).contains("3.st"));
         for elsewhere in ["../1.st", "/etc/passwd", "a/1.st", ".."] {
-            assert!(told(&[("a", elsewhere)]).contains("not next to it"), "{elsewhere}");
+            assert!(refusal(&[("a", elsewhere)]).contains("not next to it"), "{elsewhere}");
         }
-        let itself = told(&[("a", "model.safetensors.index.json")]);
+        let itself = refusal(&[("a", "model.safetensors.index.json")]);
         assert!(itself.contains("an index names it"), "{itself}");
         write(folder, &[("3.st", &[("a", 1.0), ("b", 1.0)])]);
-        assert!(told(&[("a", "1.st"), ("b", "3.st")]).contains("and in a file before it"));
+        assert!(refusal(&[("a", "1.st"), ("b", "3.st")]).contains("and in a file before it"));
     }
 }

@@ -42,8 +42,8 @@ impl InferredVit {
     /// When a tensor that determines a dimension is missing or odd; where the file has parts that no plain network has,
     /// it is they that are named.
     pub fn of(file: &str, map: &NameMap) -> Result<InferredVit, WeightsError> {
-        let told = InferredVit::read(file, &map.shapes(), |name| map.name_in_file(name));
-        told.map_err(|error| match meaning(&map.left) {
+        let shape = InferredVit::read(file, &map.shapes(), |name| map.name_in_file(name));
+        shape.map_err(|error| match meaning(&map.left) {
             Some(_) => left_over(file, &map.left),
             None => error,
         })
@@ -142,26 +142,28 @@ mod tests {
 
     #[test]
     fn gated_perceptrons_are_called_so() {
-        let told = |inner: usize| {
+        let width = |inner: usize| {
             let changed = inferred(|s| drop(s.insert("blocks.0.mlp.fc2.weight", vec![12, inner])));
             changed.map(|shape| shape.mlp).map_err(|error| error.to_string())
         };
-        assert_eq!(told(20), Ok(20));
-        assert!(told(10).unwrap_err().contains("SwiGLU"));
-        assert!(told(40).unwrap_err().contains("20 values of which 40"));
+        assert_eq!(width(20), Ok(20));
+        assert!(width(10).unwrap_err().contains("SwiGLU"));
+        assert!(width(40).unwrap_err().contains("20 values of which 40"));
     }
 
     #[test]
     fn other_networks_are_refused_in_the_names_of_the_file() {
-        let told = |change: fn(&mut BTreeMap<&'static str, Vec<usize>>)| {
+        let refusal = |change: fn(&mut BTreeMap<&'static str, Vec<usize>>)| {
             inferred(change).unwrap_err().to_string()
         };
-        assert!(told(|shapes| drop(shapes.remove("pos_embed"))).contains("`x.pos_embed`"));
-        assert!(told(|s| drop(s.insert("pos_embed", vec![1, 25, 12]))).contains("25 positions"));
+        assert!(refusal(|shapes| drop(shapes.remove("pos_embed"))).contains("`x.pos_embed`"));
+        assert!(refusal(|s| drop(s.insert("pos_embed", vec![1, 25, 12]))).contains("25 positions"));
         assert!(
-            told(|s| drop(s.insert("patch_embed.proj.weight", vec![12, 3, 4, 2])))
+            refusal(|s| drop(s.insert("patch_embed.proj.weight", vec![12, 3, 4, 2])))
                 .contains("4 x 2")
         );
-        assert!(told(|s| drop(s.insert("blocks.0.mlp.fc1.weight", vec![12]))).contains("2 axes"));
+        assert!(
+            refusal(|s| drop(s.insert("blocks.0.mlp.fc1.weight", vec![12]))).contains("2 axes")
+        );
     }
 }

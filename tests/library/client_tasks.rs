@@ -203,7 +203,7 @@ fn fifty_and_a_hundred_clients_have_a_plan() {
         let scenario = read(&[&format!("federation.clients={clients}")]).expect("is right");
         let made = assemble(&scenario, &Registry::builtin(), Some(1)).expect("assembles").setup;
         let drawn = made.lab.task_sequence.client_tasks.clone().expect("client tasks");
-        assert_eq!(drawn.begun(TaskId(2)).count(), client_tasks);
+        assert_eq!(drawn.started(TaskId(2)).count(), client_tasks);
         assert_eq!(made.facts.classes, 3 * clients * 4);
         let planned = planned(&scenario);
         assert_eq!(planned.total.training_jobs, 6 * clients as u64);
@@ -211,7 +211,7 @@ fn fifty_and_a_hundred_clients_have_a_plan() {
 }
 
 #[test]
-fn what_contradicts_client_tasks_is_told_at_its_place() {
+fn settings_against_client_tasks_are_refused_at_their_place() {
     for (override_, why) in [
         ("partition.kind=\"iid\"", "client tasks need partition"),
         ("tasks={count=3}", "needs client tasks"),
@@ -240,16 +240,16 @@ fn what_contradicts_client_tasks_is_told_at_its_place() {
             "have `classes_per_client_task` classes",
         ),
     ] {
-        let told = read(&[override_]).expect_err(override_);
-        assert!(told.contains(why), "{override_}: {told}");
+        let error = read(&[override_]).expect_err(override_);
+        assert!(error.contains(why), "{override_}: {error}");
     }
     for (override_, why) in [
         ("record.client_tasks=\"known\"", "`record.client_tasks` needs client tasks"),
         ("method={name=\"powder\",similarity=\"server\"}", "finds the images of a client task"),
         ("method={name=\"coda-prompt\",ownership=\"client-task\"}", "have no owner"),
     ] {
-        let nobodys = ["tasks={count=2}", "partition={kind=\"iid\"}", override_];
-        let told = read(&nobodys).expect_err("no client tasks");
-        assert!(told.contains(why), "{override_}: {told}");
+        let without_client_tasks = ["tasks={count=2}", "partition={kind=\"iid\"}", override_];
+        let error = read(&without_client_tasks).expect_err("no client tasks");
+        assert!(error.contains(why), "{override_}: {error}");
     }
 }

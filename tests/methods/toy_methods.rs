@@ -52,9 +52,9 @@ fn what_a_method_computes_is_samples_times_epochs_unless_it_says_so() {
 #[test]
 fn every_seat_gets_a_down_of_its_own() {
     let run = engine(Arc::new(Personal)).run(3, 1);
-    let heard = run.server.save();
-    let heard = heard.tensor(Kind::Settings, "heard").unwrap().as_u64().unwrap();
-    assert_eq!(heard[..6], [0, 1, 100, 121, 400, 441]);
+    let received = run.server.save();
+    let received = received.tensor(Kind::Settings, "heard").unwrap().as_u64().unwrap();
+    assert_eq!(received[..6], [0, 1, 100, 121, 400, 441]);
     assert_eq!(run.exchanges.len(), 3 * 6, "two participants for each of three clients and tasks");
     let downs: std::collections::BTreeSet<u64> =
         run.exchanges[..6].iter().map(|exchange| exchange.down.digest()).collect();
@@ -83,7 +83,7 @@ fn phases_have_messages_and_rounds_of_their_own() {
 }
 
 #[test]
-fn a_method_learns_upon_the_frozen_features_of_another() {
+fn a_method_trains_on_the_frozen_features_of_another() {
     let staged: Arc<dyn Method> = Arc::new(Composed::new(prompted(), Arc::new(NearestMean)));
     let run = engine(staged).run(3, 2);
     let phases: Vec<(usize, &str)> =
@@ -105,7 +105,7 @@ fn a_method_learns_upon_the_frozen_features_of_another() {
 
 /// Clients send means, the server adds sums: however many share the samples, it finds the same means.
 #[test]
-fn what_is_folded_need_not_be_what_travels() {
+fn the_aggregated_upload_may_differ_from_the_sent_one() {
     let run = |clients| {
         let staged = Composed::new(fedavg_of(Train::Head), Arc::new(NearestMean));
         engine(Arc::new(staged)).run(clients, 1)
@@ -130,7 +130,7 @@ fn what_is_folded_need_not_be_what_travels() {
 }
 
 #[test]
-fn the_first_method_answers_until_the_second_has_learnt() {
+fn the_first_method_predicts_until_the_second_has_trained() {
     let staged =
         || -> Arc<dyn Method> { Arc::new(Composed::new(prompted(), Arc::new(NearestMean))) };
     let (mut both, mut alone) = (engine(staged()), engine(prompted()));
@@ -150,15 +150,15 @@ fn a_staged_run_goes_on_from_what_it_saved() {
     let staged =
         || -> Arc<dyn Method> { Arc::new(Composed::new(prompted(), Arc::new(NearestMean))) };
     let whole = engine(staged()).run(3, 2);
-    let mut begun = engine(staged());
+    let mut first = engine(staged());
     let shards = |engine: &Engine, task| deal(&engine.lab, &engine.view(task), 3);
     for task in 0..2 {
-        let own = shards(&begun, task);
-        begun.task(task, &own, 2);
+        let own = shards(&first, task);
+        first.task(task, &own, 2);
     }
     let mut resumed = engine(staged());
-    resumed.server.load(&begun.server.save()).unwrap();
-    resumed.round = begun.round;
+    resumed.server.load(&first.server.save()).unwrap();
+    resumed.round = first.round;
     let own = shards(&resumed, 2);
     resumed.task(2, &own, 2);
     assert_eq!(resumed.server.save().digest(), whole.server.save().digest());
@@ -183,7 +183,7 @@ fn a_program_adds_methods_of_its_own_to_the_registry() {
         idea: "Class means of frozen features; the nearest mean wins.",
         source: "a toy",
         state: "server: a mean per class",
-        upon_features: true,
+        on_features: true,
         ..MethodEntry::of("nearest-mean", move |_| nearest_mean)
     };
     let registry = Registry::builtin().with(entry);

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_cannot_be_written_is_told_before_training() {
+    fn an_unwritable_path_is_refused_before_training() {
         let folder = tempfile::tempdir().unwrap();
         let mut steps = 0;
         let result = pretrain_to(folder.path(), &tiny(), 1, |_| steps += 1);

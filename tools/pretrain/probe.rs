@@ -113,7 +113,7 @@ mod tests {
 
     /// The quickstart stands on this. 95.05 and 91.76 when the weights were made.
     #[test]
-    fn the_embedded_network_tells_digits_apart_that_it_never_saw() {
+    fn the_embedded_network_separates_digits_that_it_never_saw() {
         let (network, digits) = (embedded_vit().unwrap(), digits::embedded().unwrap());
         let linear = linear_probe(&network, &digits).unwrap();
         let mean = nearest_mean(&network, &digits).unwrap();

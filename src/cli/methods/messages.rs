@@ -107,9 +107,9 @@ fn message(direction: &str, layout: &MessageSpec) -> String {
     let mut text = String::new();
     for (line, group) in places.chunk_by(alike).enumerate() {
         let head = if line == 0 { direction } else { "" };
-        let fold = becomes(&group[0].aggregation, group[0].structure);
+        let aggregation = becomes(&group[0].aggregation, group[0].structure);
         text.push_str(&format!(
-            "      {head:5} {:11} {}{fold}\n",
+            "      {head:5} {:11} {}{aggregation}\n",
             group[0].kind.name(),
             names(group)
         ));
@@ -137,9 +137,9 @@ fn names(group: &[&TensorSpec]) -> String {
     }
 }
 
-fn becomes(fold: &Aggregation, form: TensorStructure) -> String {
+fn becomes(aggregation: &Aggregation, form: TensorStructure) -> String {
     let mut words = Vec::new();
-    if let Some(mean) = &fold.mean {
+    if let Some(mean) = &aggregation.mean {
         let over = match mean.group {
             AveragingGroup::All => "all participants",
             AveragingGroup::Task(_) => "participants that trained on the task",
@@ -152,13 +152,13 @@ fn becomes(fold: &Aggregation, form: TensorStructure) -> String {
         };
         words.push(format!("mean over {over}, {weight}"));
     }
-    if fold.sum.is_some() {
+    if aggregation.sum.is_some() {
         words.push(
             if form == TensorStructure::Symmetric { "added, symmetric" } else { "added" }
                 .to_owned(),
         );
     }
-    if fold.keep {
+    if aggregation.keep {
         words.push("kept for the server's step".to_owned());
     }
     if words.is_empty() { String::new() } else { format!(": {}", words.join("; ")) }

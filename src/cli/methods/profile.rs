@@ -20,25 +20,25 @@ const SAMPLES: usize = 500;
 pub(super) fn of(registry: &Registry, entry: &MethodEntry) -> Vec<(&'static str, String)> {
     let reference = ReferenceClient::default();
     let Some(method) = build(registry, entry, &reference) else { return Vec::new() };
-    let mut told: Vec<(&'static str, String)> = Vec::new();
+    let mut lines: Vec<(&'static str, String)> = Vec::new();
     let needs = entry.requirements().into_iter().filter_map(|one| one.summary);
-    told.extend(needs.map(|words| ("needs", words)));
-    if told.is_empty() {
-        told.push(("needs", "any backbone".to_owned()));
+    lines.extend(needs.map(|words| ("needs", words)));
+    if lines.is_empty() {
+        lines.push(("needs", "any backbone".to_owned()));
     }
-    told.extend(phases(&*method, &reference).into_iter().map(|words| ("sampled", words)));
+    lines.extend(phases(&*method, &reference).into_iter().map(|words| ("sampled", words)));
     let ignored = Uses::of(&*method, reference.facts.tasks, ROUNDS).sentences();
-    told.extend(ignored.into_iter().map(|sentence| ("ignores", sentence)));
+    lines.extend(ignored.into_iter().map(|sentence| ("ignores", sentence)));
     let kept = match method.profile().stateless {
         true => "nothing between rounds: every round may sample new clients",
         false => "state between rounds: memory grows with the clients that took part",
     };
-    told.push(("clients keep", kept.to_owned()));
-    told.push(("packs", packs(&*method, &reference)));
+    lines.push(("clients keep", kept.to_owned()));
+    lines.push(("packs", packs(&*method, &reference)));
     let carried = Carried::of(&*method, &reference.facts).sentences();
-    told.extend(carried.into_iter().map(|sentence| ("codecs", sentence)));
-    told.extend(cost(registry, &*method, &reference).map(|words| ("cost", words)));
-    told
+    lines.extend(carried.into_iter().map(|sentence| ("codecs", sentence)));
+    lines.extend(cost(registry, &*method, &reference).map(|words| ("cost", words)));
+    lines
 }
 
 /// Describes the cohort of every phase of a task between the first and the last.

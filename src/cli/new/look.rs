@@ -9,7 +9,7 @@ use crate::model::VitConfig;
 use crate::weights::{InferredVit, NameMap, Network, WeightsFile, heads_of_width};
 
 /// Returns the value of `backbone.architecture` for these weights; `None` if the file is not here.
-pub(super) fn told(weights: &Path) -> Result<Option<String>, CliError> {
+pub(super) fn architecture_of(weights: &Path) -> Result<Option<String>, CliError> {
     let Some(path) = Settings::from_env().weights_at(weights).ok().filter(|path| path.is_file())
     else {
         return Ok(None);

@@ -8,7 +8,7 @@ pub(super) enum Need {
     /// A pool of components with this number for each task.
     ComponentsOfATask(u32),
     /// Samples that no client has, for methods that distill on them.
-    SamplesOfNobody,
+    AuxiliarySamples,
 }
 
 /// Numbers of components per task to try; the pool of all tasks has at most the feature dimension.
@@ -17,11 +17,11 @@ const COMPONENTS: [u32; 5] = [10, 6, 4, 2, 1];
 /// Returns sets of additions, smallest first; a scenario gets the first one that makes it valid.
 pub(super) fn candidates() -> Vec<Vec<Need>> {
     let pools = COMPONENTS.map(Need::ComponentsOfATask);
-    let single = [Need::PlainSgd, Need::SamplesOfNobody].into_iter().chain(pools);
-    let beside = |other: Need| pools.into_iter().map(move |pool| vec![other, pool]);
+    let single = [Need::PlainSgd, Need::AuxiliarySamples].into_iter().chain(pools);
+    let with_pools = |other: Need| pools.into_iter().map(move |pool| vec![other, pool]);
     let mut all = vec![Vec::new()];
     all.extend(single.map(|need| vec![need]));
-    all.push(vec![Need::PlainSgd, Need::SamplesOfNobody]);
-    all.extend(beside(Need::PlainSgd).chain(beside(Need::SamplesOfNobody)));
+    all.push(vec![Need::PlainSgd, Need::AuxiliarySamples]);
+    all.extend(with_pools(Need::PlainSgd).chain(with_pools(Need::AuxiliarySamples)));
     all
 }

@@ -102,7 +102,7 @@ fn are_weights(word: &str) -> Result<(), String> {
                     super::template::USUAL_WEIGHTS
                 ));
             }
-            look::told(path).map(|_| ()).map_err(|error| error.to_string())
+            look::architecture_of(path).map(|_| ()).map_err(|error| error.to_string())
         }
     }
 }

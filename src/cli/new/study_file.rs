@@ -82,11 +82,11 @@ mod tests {
         let other =
             "a = 1\n[method]\nname = \"y\"\n[client]\nepochs = 5\nbatch_size = 16\n[new]\nb = 2\n";
         let found = changes(&base.parse().unwrap(), &other.parse().unwrap());
-        let mut told: Vec<String> =
+        let mut lines: Vec<String> =
             found.iter().map(|(path, value)| format!("{path} = {value}")).collect();
-        told.sort();
+        lines.sort();
         assert_eq!(
-            told,
+            lines,
             ["client.batch_size = 16", "method = { name = \"y\" }", "new = { b = 2 }"]
         );
         assert!(changes(&base.parse().unwrap(), &base.parse().unwrap()).is_empty());

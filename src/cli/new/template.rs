@@ -84,7 +84,7 @@ impl ScenarioAnswers {
             "# Made by `fedcast new`. Every key: `fedcast keys`. What the method does: `fedcast methods show {method}`.\n\
              schema = 2\n\n[data]\n{}{}\n[tasks]\ncount = {tasks}                # number of tasks, of equal numbers of classes\n\n",
             self.data(folder),
-            self.of_nobody(),
+            self.auxiliary(),
         );
         text.push_str(&format!(
             "[partition]\nkind = \"dirichlet\"       # or iid, quantity, natural, ...: `fedcast keys partition`\n\
@@ -113,8 +113,8 @@ impl ScenarioAnswers {
     }
 
     /// Returns the section of samples that no client has, if the method needs them.
-    fn of_nobody(&self) -> &'static str {
-        match self.needs.contains(&Need::SamplesOfNobody) {
+    fn auxiliary(&self) -> &'static str {
+        match self.needs.contains(&Need::AuxiliarySamples) {
             true => {
                 "\n[data.auxiliary]\nfraction = 0.1              # of every class, given to no client: the method distills on it\n"
             }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_is_told_by_the_name_of_its_file() {
+    fn a_file_name_determines_the_shape() {
         assert_eq!(architecture("w/vit_tiny_patch16.safetensors"), "vit-tiny-patch16-224");
         assert_eq!(architecture("deit-Small.safetensors"), "vit-small-patch16-224");
         assert_eq!(architecture("mine.safetensors"), "vit-base-patch16-224");

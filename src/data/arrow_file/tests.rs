@@ -127,7 +127,7 @@ fn pieces_are_one_column_and_a_missing_value_has_its_row() {
 }
 
 #[test]
-fn numbers_of_classes_have_the_names_beside_the_schema() {
+fn class_numbers_have_the_names_next_to_the_schema() {
     let label: ArrayRef = Arc::new(Int64Array::from(vec![1, 0, 1]));
     let bytes = stream(&[&[("other", label.clone()), ("label", label)]], Some(r#"["emu", "cat"]"#));
     let (_root, path) = written(&bytes);
@@ -153,13 +153,13 @@ fn images_are_bytes_alone_or_in_a_structure() {
         assert_eq!(rows, [b"one", b"two", b"one", b"two"]);
         assert_eq!(file.bytes("v", "bytes", 11).unwrap(), None);
     }
-    let told = |rows: &[(Option<&[u8]>, Option<&str>)]| {
+    let refusal = |rows: &[(Option<&[u8]>, Option<&str>)]| {
         let (_root, file) = file(&[images(rows)]);
         file.bytes("v", "bytes", 99).unwrap_err().to_string()
     };
-    let error = told(&[(Some(b"one"), None), (None, Some("far/2.png"))]);
+    let error = refusal(&[(Some(b"one"), None), (None, Some("far/2.png"))]);
     assert!(error.contains("only its path `far/2.png` in row 1"), "{error}");
-    assert!(told(&[(None, None)]).contains("found none in row 0"));
+    assert!(refusal(&[(None, None)]).contains("found none in row 0"));
     let (_root, file) = file(&[Arc::new(Int8Array::from(vec![1]))]);
     let error = file.bytes("v", "bytes", 99).unwrap_err().to_string();
     assert!(error.contains("expected bytes in the column `v`, found values of type Int8"));

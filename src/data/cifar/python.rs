@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let told = |file: &str, bytes: Vec<u8>| {
+        let refusal = |file: &str, bytes: Vec<u8>| {
             let root = hundred();
             std::fs::write(root.path().join("cifar-100-python").join(file), bytes).unwrap();
             open(Cifar::Hundred, root.path()).unwrap_err().to_string()
@@ -149,27 +149,27 @@ mod tests {
         let whole = part("fine_labels", &labels, PIXELS);
         let cases = [
             (
-                told("train", whole[..whole.len() - 500].to_vec()),
+                refusal("train", whole[..whole.len() - 500].to_vec()),
                 "train: expected a pickled dictionary, as published, found it breaks off",
             ),
             (
-                told("train", part("labels", &labels, PIXELS)),
+                refusal("train", part("labels", &labels, PIXELS)),
                 "a list `fine_labels` of numbers, found none",
             ),
             (
-                told("test", part("fine_labels", &labels, 1_024)),
+                refusal("test", part("fine_labels", &labels, 1_024)),
                 "100 images of 3072 bytes in `data`, one per label, found shape [100, 1024]",
             ),
             (
-                told("test", part("fine_labels", &[100], PIXELS)),
+                refusal("test", part("fine_labels", &[100], PIXELS)),
                 "labels from 0 to 99, found label 100 in record 0",
             ),
             (
-                told("test", part("fine_labels", &labels[..99], PIXELS)),
+                refusal("test", part("fine_labels", &labels[..99], PIXELS)),
                 "99 records, none of class 99",
             ),
             (
-                told("meta", dict(&[("fine_label_names", texts(&["apple".into()]))])),
+                refusal("meta", dict(&[("fine_label_names", texts(&["apple".into()]))])),
                 "a list `fine_label_names` of 100 texts, found 1 of them",
             ),
         ];

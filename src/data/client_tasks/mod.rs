@@ -196,7 +196,7 @@ impl ClientTasks {
     }
 
     /// Returns the client tasks begun up to a stage, by number.
-    pub fn begun(&self, stage: TaskId) -> impl Iterator<Item = ClientTask> + '_ {
+    pub fn started(&self, stage: TaskId) -> impl Iterator<Item = ClientTask> + '_ {
         let stages = 0..=stage.0;
         stages.flat_map(move |stage| {
             let stage = TaskId(stage);
@@ -208,8 +208,8 @@ impl ClientTasks {
     /// stage's movers, and after the last one all that are held.
     pub fn finished(&self, stage: TaskId) -> Vec<ClientTask> {
         let next = stage.index() + 1;
-        let everybody: Vec<ClientId> = (0..self.rules.clients).map(ClientId).collect();
-        let leave = self.movers.get(next).unwrap_or(&everybody);
+        let all_clients: Vec<ClientId> = (0..self.rules.clients).map(ClientId).collect();
+        let leave = self.movers.get(next).unwrap_or(&all_clients);
         let mut client_tasks: Vec<ClientTask> =
             leave.iter().map(|client| self.held(*client, stage)).collect();
         client_tasks.sort_unstable();

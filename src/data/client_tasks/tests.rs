@@ -31,7 +31,7 @@ fn benchmark_moves_two_of_five_and_has_25_client_tasks() {
     assert_eq!((client_tasks.count(), client_tasks.rows()), (25, 500));
     assert_eq!(client_tasks.movers(stage(0)).len(), 5);
     assert!((1..5).all(|p| client_tasks.movers(stage(p)).len() == 2));
-    assert_eq!(client_tasks.begun(stage(4)).count(), 5 + 4 * 2);
+    assert_eq!(client_tasks.started(stage(4)).count(), 5 + 4 * 2);
     for number in 0..client_tasks.count() {
         let client_task = client_tasks.client_task(number);
         assert_eq!(
@@ -65,14 +65,14 @@ fn other_runs_draw_other_client_tasks_and_the_same_the_same() {
 
 #[test]
 fn numbers_that_cannot_be_are_refused() {
-    let told = |rules: ClientTaskRules| ClientTasks::draw(rules, 30).unwrap_err().to_string();
+    let refusal = |rules: ClientTaskRules| ClientTasks::draw(rules, 30).unwrap_err().to_string();
     assert!(
-        told(ClientTaskRules { classes: 31, ..rules() }).contains("client tasks of 31 classes")
+        refusal(ClientTaskRules { classes: 31, ..rules() }).contains("client tasks of 31 classes")
     );
-    assert!(told(ClientTaskRules { overlap: 21, ..rules() }).contains("share 21"));
-    assert!(told(ClientTaskRules { moving: 0.1, ..rules() }).contains("rounds down to 0"));
-    assert!(told(ClientTaskRules { share: 0.0, ..rules() }).contains("share of 0"));
-    assert!(told(ClientTaskRules { stages: 0, ..rules() }).contains("0 stages"));
+    assert!(refusal(ClientTaskRules { overlap: 21, ..rules() }).contains("share 21"));
+    assert!(refusal(ClientTaskRules { moving: 0.1, ..rules() }).contains("rounds down to 0"));
+    assert!(refusal(ClientTaskRules { share: 0.0, ..rules() }).contains("share of 0"));
+    assert!(refusal(ClientTaskRules { stages: 0, ..rules() }).contains("0 stages"));
 }
 
 proptest! {
@@ -81,7 +81,7 @@ proptest! {
     /// Invariants of the schedule (Powder's card): a fixed number of clients move, a client task is trained by its
     /// client alone, and every begun client task is finished exactly once.
     #[test]
-    fn every_begun_client_task_is_held_and_finished_once(
+    fn every_started_client_task_is_held_and_finished_once(
         clients in 1u32..40, stages in 1usize..8, moving in 0.3f64..1.0, overlap in 0usize..4, seed in 0u64..99
     ) {
         let rules = ClientTaskRules { stages, clients, classes: 4, overlap, moving, seed, ..rules() };
@@ -102,14 +102,14 @@ proptest! {
         }
         let once: BTreeSet<ClientTask> = finished.iter().copied().collect();
         prop_assert_eq!(once.len(), finished.len());
-        prop_assert!(once.into_iter().eq(client_tasks.begun(last)));
+        prop_assert!(once.into_iter().eq(client_tasks.started(last)));
     }
 
     /// All client tasks but the first share at least `overlap` classes with one drawn before it.
     ///
     /// The order is client by client, and no client task has a class twice.
     #[test]
-    fn client_tasks_have_so_many_classes_in_common(overlap in 0usize..=6, seed in 0u64..99) {
+    fn client_tasks_share_as_many_classes_as_configured(overlap in 0usize..=6, seed in 0u64..99) {
         let rules = ClientTaskRules { classes: 6, overlap, seed, clients: 3, ..rules() };
         let client_tasks = ClientTasks::draw(rules, 40).unwrap();
         let by_number: Vec<BTreeSet<u32>> = client_tasks.classes.chunks(6).map(|c| c.iter().copied().collect()).collect();
@@ -141,12 +141,12 @@ fn client_task_data_has_slices_to_train_and_all_tests() {
     for row in 0..45 {
         let (client_task, class) =
             (client_tasks.client_task(row / 3), client_tasks.class_at(row) as usize);
-        let begun = client_tasks.begins(client_task);
-        assert_eq!(tested[row].len(), if begun { original[class] } else { 0 });
+        let begins = client_tasks.begins(client_task);
+        assert_eq!(tested[row].len(), if begins { original[class] } else { 0 });
         let fifth = sizes[class] / 5;
         let size = client_task_sizes[row];
         assert!(
-            if begun { (fifth..=fifth + 1).contains(&size) } else { size == 0 },
+            if begins { (fifth..=fifth + 1).contains(&size) } else { size == 0 },
             "{row}: {size}"
         );
         assert_eq!(task_sequence.row_of(row as u32), row as u32);

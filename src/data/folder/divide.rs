@@ -133,7 +133,7 @@ fn classes(root: &Path, layout: FolderLayout, census: &mut Census) -> Result<Cla
         FolderLayout::Domains => sub_folders(root)?.into_iter().map(|domain| domain.path).collect(),
     };
     for folder in above {
-        census.beside_classes(&folder)?;
+        census.pass_files_next_to_classes(&folder)?;
         let folders = sub_folders(&folder)?;
         let sorted = folders.len() > 1;
         for class in folders {
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_nobody_divided_says_what_to_do() {
+    fn an_undivided_folder_says_what_to_do() {
         let root = folder(&[("a", 4), ("b", 2)]);
         let error = Division::of(root.path(), &FolderOptions::default()).unwrap_err().to_string();
         assert!(

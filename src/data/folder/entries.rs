@@ -12,7 +12,7 @@ use crate::data::{Cause, DataError, normal_form};
 const READ: [&str; 5] = ["png", "jpg", "jpeg", "bmp", "webp"];
 
 /// Endings of files that lie next to images and are none.
-const BESIDE: [&str; 13] =
+const COMPANIONS: [&str; 13] =
     ["txt", "md", "html", "htm", "xml", "json", "csv", "tsv", "yaml", "yml", "log", "pdf", "ini"];
 
 /// Whole names of such files, in small letters.
@@ -49,7 +49,7 @@ impl Census {
                 () if is_hidden(&entry) => self.passed.push(entry),
                 () if entry.is_dir() => self.strange.push(entry),
                 () if ends_with(&entry, &READ) => images.push(entry),
-                () if is_beside(&entry) => self.passed.push(entry),
+                () if is_companion(&entry) => self.passed.push(entry),
                 () => self.strange.push(entry),
             }
         }
@@ -68,13 +68,13 @@ impl Census {
     }
 
     /// Notes the entries next to the folders of classes, which belong to no class.
-    pub fn beside_classes(&mut self, folder: &Path) -> Result<(), DataError> {
+    pub fn pass_files_next_to_classes(&mut self, folder: &Path) -> Result<(), DataError> {
         for entry in entries(folder, "a folder of classes")? {
             match (is_hidden(&entry), entry.is_dir()) {
                 (true, true) => self.hidden.push(entry),
                 (true, false) => self.passed.push(entry),
                 (false, true) => {}
-                (false, false) if is_beside(&entry) => self.passed.push(entry),
+                (false, false) if is_companion(&entry) => self.passed.push(entry),
                 (false, false) => self.strange.push(entry),
             }
         }
@@ -259,9 +259,9 @@ fn is_hidden(path: &Path) -> bool {
     name.starts_with('.') || name.starts_with("__")
 }
 
-fn is_beside(path: &Path) -> bool {
+fn is_companion(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    NAMES.contains(&name.as_str()) || ends_with(path, &BESIDE)
+    NAMES.contains(&name.as_str()) || ends_with(path, &COMPANIONS)
 }
 
 fn ends_with(path: &Path, endings: &[&str]) -> bool {
@@ -339,17 +339,17 @@ mod tests {
         std::fs::write(root.path().join("stray.jpg"), "").unwrap();
         std::fs::write(root.path().join("classes.txt"), "").unwrap();
         let mut census = Census::default();
-        census.beside_classes(root.path()).unwrap();
+        census.pass_files_next_to_classes(root.path()).unwrap();
         assert!(census.notes().unwrap_err().to_string().contains("stray.jpg"));
         // Any kind of entry, unless it is clearly no sample.
         std::fs::rename(root.path().join("stray.jpg"), root.path().join("stray.tif")).unwrap();
         let mut census = Census::default();
-        census.beside_classes(root.path()).unwrap();
+        census.pass_files_next_to_classes(root.path()).unwrap();
         assert!(census.notes().unwrap_err().to_string().contains("stray.tif"));
         std::fs::remove_file(root.path().join("stray.tif")).unwrap();
         std::fs::create_dir(root.path().join("__cat")).unwrap();
         let mut census = Census::default();
-        census.beside_classes(root.path()).unwrap();
+        census.pass_files_next_to_classes(root.path()).unwrap();
         let notes = census.notes().unwrap();
         assert!(notes[0].contains("1 file among") && notes[0].contains("classes.txt"), "{notes:?}");
         assert!(notes[1].contains("no classes: ") && notes[1].contains("__cat"), "{notes:?}");

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_of_files_tell_orientations_apart() {
+    fn digests_of_files_distinguish_orientations() {
         let digest = |orientation| {
             let mut hasher = blake3::Hasher::new();
             let store = store(vec![packed(png(6, false))], form(orientation), 0).unwrap();

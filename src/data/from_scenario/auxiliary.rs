@@ -7,14 +7,14 @@ use crate::scenario::{AuxiliarySection, DataSection, DataSource, Population, Sce
 impl AuxiliaryFacts {
     /// Returns the facts of a scenario before a run; `None` if it has no auxiliary samples.
     ///
-    /// Of the scenario's data `of_nobody` samples are set aside if these were listed; another data set that is present
+    /// Of the scenario's data `auxiliary` samples are set aside if these were listed; another data set that is present
     /// is listed here.
     ///
     /// # Errors
     /// When their number, or that of shards, is not known.
     pub fn from_scenario(
         scenario: &Scenario,
-        of_nobody: Option<usize>,
+        auxiliary: Option<usize>,
     ) -> Result<Option<AuxiliaryFacts>, DataError> {
         let Some(section) = &scenario.data.auxiliary else { return Ok(None) };
         let samples = match section.as_data(&scenario.data) {
@@ -23,7 +23,7 @@ impl AuxiliaryFacts {
                 Some(Dataset::listed(&other)?.train.len())
             }
             Some(other) => whole_class_sizes(&other).map(|sizes| sizes.iter().sum()),
-            None if of_nobody.is_some() => of_nobody,
+            None if auxiliary.is_some() => auxiliary,
             None => {
                 let of = |sizes: Vec<usize>| sizes.into_iter().map(|size| section.of_class(size));
                 whole_class_sizes(&scenario.data).map(|sizes| of(sizes).sum())

@@ -38,8 +38,8 @@ impl Dataset {
         let section = &scenario.data;
         let data = Dataset::open(section, tokeniser)?.noting_other_sizes(section);
         let data = data.noting_normalized_floats(section);
-        let (data, taken) = data.learnt_from(scenario)?;
-        let other = section.auxiliary.as_ref().and_then(|of_nobody| of_nobody.as_data(section));
+        let (data, taken) = data.split_by(scenario)?;
+        let other = section.auxiliary.as_ref().and_then(|auxiliary| auxiliary.as_data(section));
         let auxiliary = match other {
             Some(other) => Some(Dataset::open(&other, tokeniser)?.train),
             None => taken,
@@ -55,7 +55,7 @@ impl Dataset {
     pub fn listed_from_scenario(
         scenario: &Scenario,
     ) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
-        Dataset::listed(&scenario.data)?.learnt_from(scenario)
+        Dataset::listed(&scenario.data)?.split_by(scenario)
     }
 
     /// Opens everything that `[data]` names, with labels and owners only where images can be listed.
@@ -67,13 +67,13 @@ impl Dataset {
     }
 
     /// Applies the owners of a file, and takes out auxiliary samples (returned second) and held-out ones.
-    fn learnt_from(self, scenario: &Scenario) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
+    fn split_by(self, scenario: &Scenario) -> Result<(Dataset, Option<Arc<Split>>), DataError> {
         let (section, seed) = (&scenario.data, scenario.seed.partition);
         let data = self.held_as_listed(&scenario.partition)?;
         let (data, taken) = match section.auxiliary.as_ref().filter(|of| of.source.is_none()) {
             None => (data, None),
-            Some(of_nobody) => {
-                let share = |samples| of_nobody.of_class(samples);
+            Some(auxiliary) => {
+                let share = |samples| auxiliary.of_class(samples);
                 let (data, taken) = data.hold_out(share, (seed, Purpose::Auxiliary))?;
                 (data, Some(taken))
             }

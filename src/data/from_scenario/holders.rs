@@ -6,7 +6,7 @@ use crate::data::{DataError, Dataset, Split};
 use crate::scenario::{OwnedSample, PartitionKind, PartitionSection, Unlisted};
 
 /// Owner number of a sample without owner.
-const NOBODY: u32 = u32::MAX;
+const NO_OWNER: u32 = u32::MAX;
 
 impl Dataset {
     /// Returns the data with the training samples' owners of the file in `[partition]`, if it names one.
@@ -26,7 +26,7 @@ fn owners(
     unlisted: Unlisted,
     file: &Path,
 ) -> Result<Vec<u32>, DataError> {
-    let mut owners = vec![NOBODY; train.len()];
+    let mut owners = vec![NO_OWNER; train.len()];
     for OwnedSample { sample, client, line } in lines {
         let owner = owners.get_mut(*sample as usize).ok_or_else(|| DataError::Corrupt {
             path: format!("{}:{line}", file.display()).into(),
@@ -36,8 +36,11 @@ fn owners(
         })?;
         *owner = *client;
     }
-    let missing = owners.iter().filter(|owner| **owner == NOBODY).count();
-    match owners.iter().position(|owner| *owner == NOBODY).filter(|_| unlisted == Unlisted::Refuse)
+    let missing = owners.iter().filter(|owner| **owner == NO_OWNER).count();
+    match owners
+        .iter()
+        .position(|owner| *owner == NO_OWNER)
+        .filter(|_| unlisted == Unlisted::Refuse)
     {
         None => Ok(owners),
         Some(first) => Err(DataError::Corrupt {
@@ -58,7 +61,7 @@ mod tests {
         Split::from_buffer(vec![0; 4], [1, 1, 1], vec![0, 1, 0, 1], 2).unwrap()
     }
 
-    fn told(lines: &[(u32, u32)], unlisted: Unlisted) -> Result<Vec<u32>, String> {
+    fn owners_of(lines: &[(u32, u32)], unlisted: Unlisted) -> Result<Vec<u32>, String> {
         let line = |(at, (sample, client)): (usize, &(u32, u32))| OwnedSample {
             sample: *sample,
             client: *client,
@@ -71,18 +74,18 @@ mod tests {
     #[test]
     fn every_sample_has_the_client_of_its_line() {
         let all = [(3, 0), (1, 2), (0, 1), (2, 2)];
-        assert_eq!(told(&all, Unlisted::Refuse), Ok(vec![1, 2, 2, 0]));
-        assert_eq!(told(&all[..3], Unlisted::Drop), Ok(vec![1, 2, NOBODY, 0]));
+        assert_eq!(owners_of(&all, Unlisted::Refuse), Ok(vec![1, 2, 2, 0]));
+        assert_eq!(owners_of(&all[..3], Unlisted::Drop), Ok(vec![1, 2, NO_OWNER, 0]));
     }
 
     #[test]
     fn samples_that_are_not_there_or_not_listed_are_named() {
-        let error = told(&[(1, 0), (4, 0)], Unlisted::Drop).unwrap_err();
+        let error = owners_of(&[(1, 0), (4, 0)], Unlisted::Drop).unwrap_err();
         assert!(
             error.contains("who.csv:3: expected a training sample from 0 to 3, found sample 4"),
             "{error}"
         );
-        let error = told(&[(0, 0), (2, 1)], Unlisted::Refuse).unwrap_err();
+        let error = owners_of(&[(0, 0), (2, 1)], Unlisted::Refuse).unwrap_err();
         assert!(error.contains("none for 2 of them, the first is sample 1"), "{error}");
     }
 }

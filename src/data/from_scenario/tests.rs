@@ -60,9 +60,9 @@ fn nominal_sizes_are_those_of_the_data() {
     let mut section = digits_section();
     let data = Dataset::open(&section, &Tokeniser::Characters).unwrap();
     assert_eq!(nominal_class_sizes(&section), Some(data.class_sizes()));
-    let told = section.sizes().unwrap();
-    assert_eq!(told.train as usize, data.train.len());
-    assert_eq!(told.test as usize, data.test.len());
+    let sizes = section.sizes().unwrap();
+    assert_eq!(sizes.train as usize, data.train.len());
+    assert_eq!(sizes.test as usize, data.test.len());
     section.subset = Some(20);
     let data = Dataset::open(&section, &Tokeniser::Characters).unwrap();
     assert_eq!(data.class_sizes(), [20; 10]);

@@ -174,35 +174,35 @@ fn memory_and_packed_images_give_the_same_pixels_and_lists_need_none() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    let told = |root: &tempfile::TempDir, options: &PackedOptions| {
+    let refusal = |root: &tempfile::TempDir, options: &PackedOptions| {
         let error = open(root.path(), options).unwrap_err().to_string();
         error.replace(&root.path().display().to_string(), "[root]")
     };
     let root = sample(true);
-    let error = told(&root, &PackedOptions { label: "fine_label".into(), ..options() });
+    let error = refusal(&root, &PackedOptions { label: "fine_label".into(), ..options() });
     assert!(
         error.contains("expected a column `fine_label`, found the columns image, label, writer"),
         "{error}"
     );
-    let error = told(&root, &PackedOptions { input: "label".into(), ..options() });
+    let error = refusal(&root, &PackedOptions { input: "label".into(), ..options() });
     assert!(error.contains("bytes in the column `label`, found values of type INT64"), "{error}");
     let share = Some(TestFraction::of_every_class(0.5));
     assert!(
-        told(&root, &PackedOptions { test_fraction: share, ..options() })
+        refusal(&root, &PackedOptions { test_fraction: share, ..options() })
             .contains("remove data.test_fraction")
     );
     let bad = hub(&[(png(1, 4, 4), 0, 1), (vec![1, 2, 3], 1, 1)], true);
     std::fs::write(root.path().join("data/train-00001-of-00002.parquet"), bad).unwrap();
-    let error = told(&root, &options());
+    let error = refusal(&root, &options());
     assert!(error.contains("train-00001-of-00002.parquet row 1: expected an image"), "{error}");
     let high = hub(&[(png(1, 4, 4), 2, 1)], true);
     std::fs::write(root.path().join("data/train-00001-of-00002.parquet"), high).unwrap();
-    let error = told(&root, &options());
+    let error = refusal(&root, &options());
     let expected =
         "train-00001-of-00002.parquet: expected labels from 0 to 1, found label 2 of sample 0";
     assert!(error.contains(expected), "{error}");
     let empty = tempfile::tempdir().unwrap();
-    assert!(told(&empty, &options()).contains("[root]/train.parquet: not found"));
+    assert!(refusal(&empty, &options()).contains("[root]/train.parquet: not found"));
 }
 
 #[test]

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_holds_most_is_a_client_and_the_rest_is_left_out_or_added() {
+    fn largest_owners_are_clients_and_others_are_left_out_or_added() {
         assert_eq!(shards(2, Leftover::Drop), [vec![0, 1, 2, 3], vec![4, 5, 6]]);
         // Owner 2 goes to client 1, which holds 3; then owner 3 to client 0, which holds 4.
         assert_eq!(shards(2, Leftover::Merge), [vec![0, 1, 2, 3, 9], vec![4, 5, 6, 7, 8]]);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn listed_clients_keep_their_numbers_and_others_are_nobody() {
+    fn listed_clients_keep_their_numbers_and_others_have_none() {
         let natural = NaturalClients::listed(&split(), 3, 2).unwrap();
         assert_eq!(natural.counts(&everything()), [[3, 1], [2, 1], [1, 1]]);
         let error = NaturalClients::listed(&split(), 3, 3).unwrap_err().to_string();
@@ -179,7 +179,7 @@ mod tests {
         assert!(error(5, 1).contains("belong to 4") && error(5, 1).contains("at most 4"));
         assert!(error(4, 2).contains("hold 1 samples of 2"), "{}", error(4, 2));
         assert!(NaturalClients::new(&split(), 2, 4, Leftover::Merge).is_ok());
-        let nobody = Split::from_buffer(vec![0], [1, 1, 1], vec![0], 1).unwrap();
-        assert!(NaturalClients::new(&nobody, 1, 1, Leftover::Drop).is_err());
+        let no_owners = Split::from_buffer(vec![0], [1, 1, 1], vec![0], 1).unwrap();
+        assert!(NaturalClients::new(&no_owners, 1, 1, Leftover::Drop).is_err());
     }
 }

@@ -185,20 +185,20 @@ mod tests {
 
     #[test]
     fn too_few_samples_for_anybody_ask_for_fewer_clients() {
-        let told = advice(&of(PartitionRule::Iid, 100, 1), 40);
-        assert!(told.contains("`federation.clients = 80`"), "{told}");
+        let text = advice(&of(PartitionRule::Iid, 100, 1), 40);
+        assert!(text.contains("`federation.clients = 80`"), "{text}");
     }
 
     /// All remedies divide every task, and the first one is the smaller change.
     #[test]
     fn uneven_draws_are_made_more_even() {
         let uneven = of(PartitionRule::Dirichlet { beta: 0.01 }, 5, 1);
-        let told = advice(&uneven, 40);
-        let beta = told.split(['=', '`']).nth(2).unwrap().trim().parse().unwrap();
+        let text = advice(&uneven, 40);
+        let beta = text.split(['=', '`']).nth(2).unwrap().trim().parse().unwrap();
         let even = Partitioner { kind: PartitionRule::Dirichlet { beta }, ..uneven.clone() };
         let works = |of: &Partitioner| {
             curriculum().tasks.iter().all(|view| of.counts(view, &[40; 10]).is_ok())
         };
-        assert!(works(&even) && !works(&uneven), "{told}");
+        assert!(works(&even) && !works(&uneven), "{text}");
     }
 }

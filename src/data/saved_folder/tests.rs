@@ -125,38 +125,40 @@ fn one_part_is_divided_by_a_share() {
 #[test]
 fn selections_and_broken_lists_are_refused_with_their_file() {
     let root = tempfile::tempdir().unwrap();
-    let told = || {
+    let refusal = || {
         let error = open_table(root.path(), None).unwrap_err();
         error.replace(&root.path().display().to_string(), "[root]")
     };
     let name = "data-00000-of-00001.arrow";
     let rows = || of_numbers(["label", "a", "b"], &[0, 1]);
     list(root.path(), r#"["left", "right"]"#);
-    let error = told();
+    let error = refusal();
     assert!(error.contains("dataset_dict.json: expected a part `train`, found the parts left"));
     assert!(error.contains("data.path = \"[root]/left\" with data.test_fraction"), "{error}");
     list(root.path(), r#"["train"]"#);
-    assert!(told().contains("[root]/train/state.json: not found"));
+    assert!(refusal().contains("[root]/train/state.json: not found"));
     let train = root.path().join("train");
     part(&train, &[(name, rows())]);
     for key in ["_indices_files", "_indices_data_files"] {
         let files = format!(r#"[{{"filename": "{name}"}}]"#);
         let state = format!(r#"{{"_data_files": {files}, "{key}": {files}}}"#);
         fs::write(train.join(STATE), state).unwrap();
-        assert!(told().contains("d.flatten_indices()"), "{}", told());
+        assert!(refusal().contains("d.flatten_indices()"), "{}", refusal());
         let error = open_table(&train.join(name), None).unwrap_err();
         assert!(error.contains("d.flatten_indices()"), "{error}");
     }
     for outside in ["../x.arrow", "/x.arrow", "a/b.arrow", ""] {
         let state = format!(r#"{{"_data_files": [{{"filename": "{outside}"}}]}}"#);
         fs::write(train.join(STATE), state).unwrap();
-        assert!(told().contains("names of files next to it"), "{outside}: {}", told());
+        assert!(refusal().contains("names of files next to it"), "{outside}: {}", refusal());
     }
     fs::write(train.join(STATE), r#"{"_data_files": "#).unwrap();
-    assert!(told().contains("[root]/train/state.json: expected a list"));
+    assert!(refusal().contains("[root]/train/state.json: expected a list"));
     part(&train, &[(name, rows())]);
     fs::remove_file(train.join(name)).unwrap();
-    assert!(told().contains("[root]/train/data-00000-of-00001.arrow: "), "{}", told());
+    assert!(refusal().contains("[root]/train/data-00000-of-00001.arrow: "), "{}", refusal());
     fs::write(train.join(name), &rows()[..200]).unwrap();
-    assert!(told().contains("[root]/train/data-00000-of-00001.arrow: expected a whole Arrow file"));
+    assert!(
+        refusal().contains("[root]/train/data-00000-of-00001.arrow: expected a whole Arrow file")
+    );
 }

@@ -40,9 +40,9 @@ impl Header {
             (Some(name), PartRole::Test) => find(name),
             (None, _) => None,
         };
-        let beside = |at: usize| at == label || Some(at) == client;
+        let is_named = |at: usize| at == label || Some(at) == client;
         let (index, of_row): (Vec<usize>, Vec<usize>) =
-            (0..columns.len()).filter(|at| !beside(*at)).partition(|at| is_index(&columns[*at]));
+            (0..columns.len()).filter(|at| !is_named(*at)).partition(|at| is_index(&columns[*at]));
         let notes = index.iter().map(|at| {
             let name = match columns[*at].as_str() {
                 "" => format!("column {}, which has no name,", at + 1),

@@ -14,7 +14,7 @@ fn names(width: usize, client: Option<&str>) -> TableNames {
     TableNames { width, input: "features".into(), label: "label".into(), client }
 }
 
-fn told(
+fn read_with(
     root: &Path,
     path: &str,
     names: &TableNames,
@@ -39,7 +39,7 @@ fn the_rows_of_a_csv_file_are_its_other_columns() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "train.csv", TRAIN);
     write(root.path(), "test.csv", TEST);
-    let data = told(root.path(), "", &names(2, Some("user")), None).unwrap();
+    let data = read_with(root.path(), "", &names(2, Some("user")), None).unwrap();
     assert_eq!(data.class_names, ["cat", "emu"]);
     assert_eq!((data.train.labels(), data.test.labels()), (&[0, 1, 0][..], &[1, 0][..]));
     assert_eq!(data.train.owners().unwrap(), [0, 1, 0]);
@@ -56,7 +56,7 @@ fn one_file_is_divided_by_a_share() {
     let lines: String = (0..20).map(|i| format!("{i},{},0,u\n", i % 2)).collect();
     write(root.path(), "all.csv", format!("a,label,b,user\n{lines}"));
     let names = names(2, Some("user"));
-    let data = told(root.path(), "all.csv", &names, Some(0.3)).unwrap();
+    let data = read_with(root.path(), "all.csv", &names, Some(0.3)).unwrap();
     assert_eq!((data.train.len(), data.test.len()), (14, 6));
     assert_eq!(data.test.by_class()[1].len(), 3);
     // A row keeps its label: even rows are of class 0.
@@ -65,14 +65,16 @@ fn one_file_is_divided_by_a_share() {
             assert_eq!(split.rows(&[sample]).unwrap().0[0] as u32 % 2, *label);
         }
     }
-    let error = told(root.path(), "all.csv", &names, None).unwrap_err();
+    let error = read_with(root.path(), "all.csv", &names, None).unwrap_err();
     assert!(error.contains("data.test_fraction = 0.2"), "{error}");
     write(root.path(), "train.csv", TRAIN);
     write(root.path(), "val.csv", TEST);
     assert!(
-        told(root.path(), "", &names, Some(0.3)).unwrap_err().contains("remove data.test_fraction")
+        read_with(root.path(), "", &names, Some(0.3))
+            .unwrap_err()
+            .contains("remove data.test_fraction")
     );
-    let noted = told(root.path(), "", &names, None).unwrap();
+    let noted = read_with(root.path(), "", &names, None).unwrap();
     assert!(noted.notes[0].contains("val.csv: there is no test part"), "{:?}", noted.notes);
 }
 
@@ -112,19 +114,25 @@ fn wrong_tables_say_where_and_what_to_do() {
         let root = tempfile::tempdir().unwrap();
         write(root.path(), "train.csv", train);
         write(root.path(), "test.csv", TEST);
-        let error = told(root.path(), "", &names, None).unwrap_err();
+        let error = read_with(root.path(), "", &names, None).unwrap_err();
         assert!(error.contains(expected), "{error}\ninstead of\n{expected}");
     }
     let root = tempfile::tempdir().unwrap();
     assert!(
-        told(root.path(), "", &names(2, None), None).unwrap_err().contains("train.csv: not found")
+        read_with(root.path(), "", &names(2, None), None)
+            .unwrap_err()
+            .contains("train.csv: not found")
     );
     write(root.path(), "train.csv", TRAIN);
     write(root.path(), "train.npz", "");
-    assert!(told(root.path(), "", &names(2, None), None).unwrap_err().contains("are both there"));
+    assert!(
+        read_with(root.path(), "", &names(2, None), None).unwrap_err().contains("are both there")
+    );
     write(root.path(), "rows.npy", "");
     assert!(
-        told(root.path(), "rows.npy", &names(2, None), None).unwrap_err().contains("has no labels")
+        read_with(root.path(), "rows.npy", &names(2, None), None)
+            .unwrap_err()
+            .contains("has no labels")
     );
 }
 
@@ -162,7 +170,7 @@ fn arrays_are_read_from_folders_and_packed() {
     ];
     write(root.path(), "both.npz", zipped(&members));
     for path in ["folder", "files", "both.npz"] {
-        let data = told(root.path(), path, &names(2, None), None).unwrap();
+        let data = read_with(root.path(), path, &names(2, None), None).unwrap();
         assert_eq!(data.class_names, ["4", "9"], "{path}");
         assert_eq!(data.train.rows(&[1]).unwrap().0, [3.0, 4.0], "{path}");
         assert_eq!(
@@ -172,13 +180,13 @@ fn arrays_are_read_from_folders_and_packed() {
         assert!(data.notes.is_empty(), "{path}: {:?}", data.notes);
     }
     let other = TableNames { label: "y".into(), ..names(2, None) };
-    let error = told(root.path(), "files", &other, None).unwrap_err();
+    let error = read_with(root.path(), "files", &other, None).unwrap_err();
     assert!(error.contains("expected an array `y`, found the arrays features, label"), "{error}");
-    let error = told(root.path(), "both.npz", &names(5, None), None).unwrap_err();
+    let error = read_with(root.path(), "both.npz", &names(5, None), None).unwrap_err();
     assert!(error.contains("Set data.width = 2"), "{error}");
     write(root.path(), "files/train.npz", "PK not a zip");
     assert!(
-        told(root.path(), "files", &names(2, None), None)
+        read_with(root.path(), "files", &names(2, None), None)
             .unwrap_err()
             .contains("a whole .npz file")
     );
@@ -265,24 +273,24 @@ fn parquet_has_lists_or_columns() {
         let root = tempfile::tempdir().unwrap();
         write(root.path(), "train.parquet", parquet(lists, &rows, &labels));
         write(root.path(), "test.parquet", parquet(lists, &rows[..2], &labels[..2]));
-        let data = told(root.path(), "", &names(2, Some("user")), None).unwrap();
+        let data = read_with(root.path(), "", &names(2, Some("user")), None).unwrap();
         assert_eq!((data.class_names.len(), data.train.labels()), (2, &[1, 0, 1][..]));
         assert_eq!(data.train.rows(&[2, 1]).unwrap().0, [5.0, 6.0, 3.0, 4.0]);
         assert_eq!(data.train.owners().unwrap(), [1, 1, 0], "users 10, 10 and 9 of two row groups");
-        let error = told(root.path(), "", &names(3, Some("user")), None).unwrap_err();
+        let error = read_with(root.path(), "", &names(3, Some("user")), None).unwrap_err();
         assert!(error.contains("rows of 3 numbers, found rows of 2"), "{error}");
         write(root.path(), "train.parquet", parquet(lists, &rows, &["emu", "cat", ""]));
-        let error = told(root.path(), "", &names(2, Some("user")), None).unwrap_err();
+        let error = read_with(root.path(), "", &names(2, Some("user")), None).unwrap_err();
         assert!(error.contains("a value of `label` in every row, found none in row 2"), "{error}");
         let whole = parquet(lists, &rows, &labels);
         write(root.path(), "train.parquet", &whole[..whole.len() - 9]);
-        let error = told(root.path(), "", &names(2, Some("user")), None).unwrap_err();
+        let error = read_with(root.path(), "", &names(2, Some("user")), None).unwrap_err();
         assert!(error.contains("a whole Parquet file"), "{error}");
     }
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "all.parquet", parquet(true, &rows, &labels));
     let other = TableNames { label: "class".into(), ..names(2, None) };
-    let error = told(root.path(), "all.parquet", &other, None).unwrap_err();
+    let error = read_with(root.path(), "all.parquet", &other, None).unwrap_err();
     assert!(error.contains("a column `class`, found the columns features, label, user"), "{error}");
 }
 
@@ -290,7 +298,7 @@ fn parquet_has_lists_or_columns() {
 fn opened(files: &[(&str, &str)], client: Option<&str>) -> Result<Dataset, String> {
     let root = tempfile::tempdir().unwrap();
     files.iter().for_each(|(name, text)| write(root.path(), name, text));
-    told(root.path(), "", &names(2, client), None)
+    read_with(root.path(), "", &names(2, client), None)
 }
 
 #[test]
@@ -329,7 +337,7 @@ fn labels_of_any_spelling_are_ordered_by_value() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), "train.parquet", texts(&["10", "9"]));
     write(root.path(), "test.parquet", texts(&["9", "10"]));
-    let data = told(root.path(), "", &names(2, Some("user")), None).unwrap();
+    let data = read_with(root.path(), "", &names(2, Some("user")), None).unwrap();
     assert_eq!(
         (data.class_names, data.train.labels()),
         (vec!["9".into(), "10".into()], &[1, 0][..])
@@ -368,7 +376,7 @@ fn a_test_part_needs_no_owners() {
         [("features.npy", rows.clone()), ("label.npy", labels.clone()), ("user.npy", users)];
     write(root.path(), "train.npz", zipped(&members));
     write(root.path(), "test.npz", zipped(&members[..2]));
-    let data = told(root.path(), "", &names(2, Some("user")), None).unwrap();
+    let data = read_with(root.path(), "", &names(2, Some("user")), None).unwrap();
     assert_eq!(data.train.owners().unwrap(), [1, 0]);
 }
 
@@ -386,11 +394,11 @@ fn numbered_parquet_files_are_one_table() {
         parquet(false, &[[1.0, 2.0], [3.0, 4.0]], &["emu", "cat"]),
     );
     write(root.path(), "test.parquet", parquet(false, &[[1.0, 2.0], [3.0, 4.0]], &["emu", "cat"]));
-    let data = told(root.path(), "", &names(2, Some("user")), None).unwrap();
+    let data = read_with(root.path(), "", &names(2, Some("user")), None).unwrap();
     assert_eq!(data.train.labels(), [1, 0, 0, 1]);
     assert_eq!(data.train.rows(&[3, 0]).unwrap().0, [7.0, 8.0, 1.0, 2.0]);
     std::fs::remove_file(root.path().join("train-00000-of-00002.parquet")).unwrap();
-    let error = told(root.path(), "", &names(2, Some("user")), None).unwrap_err();
+    let error = read_with(root.path(), "", &names(2, Some("user")), None).unwrap_err();
     assert!(error.contains("2 files of its kind") && error.contains("without number 0"), "{error}");
 }
 
@@ -400,7 +408,7 @@ fn objects_of_python_are_named_with_what_helps() {
     let (rows, _) = arrays(&[1.0, 2.0], &[0]);
     let objects = npy("|O", false, "1,", b"pickle");
     write(root.path(), "all.npz", zipped(&[("features.npy", rows), ("label.npy", objects)]));
-    let error = told(root.path(), "all.npz", &names(2, None), Some(0.5)).unwrap_err();
+    let error = read_with(root.path(), "all.npz", &names(2, None), Some(0.5)).unwrap_err();
     assert!(error.contains("all.npz/label") && error.contains("Python objects"), "{error}");
     assert!(error.contains("x.astype(str)") && !error.contains("numpy.save"), "{error}");
 }

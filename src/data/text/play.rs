@@ -267,7 +267,7 @@ C:
     }
 
     #[test]
-    fn what_is_no_play_is_told_with_its_place() {
+    fn texts_that_are_no_play_are_refused_with_their_place() {
         let few = PlayOptions { symbols: 60, ..options() };
         let novel = "\nIt was a dark night.\n";
         let latin = b"A:\nMa non \xe8 vero.\n";

@@ -57,7 +57,7 @@ pub struct ListedDataset {
     /// Training and test data.
     pub data: Dataset,
     /// Number of auxiliary samples.
-    pub of_nobody: Option<usize>,
+    pub auxiliary_samples: Option<usize>,
 }
 
 /// Lists the data of a scenario, if a plan needs them and they are there. A partition that a file gives cannot do
@@ -71,7 +71,7 @@ pub fn at_hand(scenario: &Scenario) -> Result<Option<ListedDataset>, DataError> 
     match listed || (needed && is_at_hand(data)) {
         true => {
             let (data, taken) = Dataset::listed_from_scenario(scenario)?;
-            Ok(Some(ListedDataset { data, of_nobody: taken.map(|taken| taken.len()) }))
+            Ok(Some(ListedDataset { data, auxiliary_samples: taken.map(|taken| taken.len()) }))
         }
         false => Ok(None),
     }

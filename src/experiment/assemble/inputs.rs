@@ -86,16 +86,16 @@ pub fn assemble(
         }
     }
     let tokeniser = Tokeniser::from_scenario(&scenario.backbone)?;
-    let (mut dataset, of_nobody) = Dataset::with_auxiliary(scenario, &tokeniser)?;
+    let (mut dataset, auxiliary_samples) = Dataset::with_auxiliary(scenario, &tokeniser)?;
     let sets = weight_sets::of(&scenario.backbone);
     dataset.notes.extend(weight_sets::note(&scenario.backbone, &sets));
-    let digest = data_digest(&dataset, of_nobody.as_deref())?;
+    let digest = data_digest(&dataset, auxiliary_samples.as_deref())?;
     let data = Source { name: dataset.name.clone(), digest };
     let class_names = ClassNames::of_dataset(&dataset);
     let config = backbone.config();
     let task_sequence = Arc::new(curriculum(scenario, dataset.classes())?);
     let dataset = Arc::new(task_sequence.dataset(dataset)?);
-    let auxiliary = auxiliary(scenario, of_nobody.as_ref(), task_sequence.classes())?;
+    let auxiliary = auxiliary(scenario, auxiliary_samples.as_ref(), task_sequence.classes())?;
     let transforms = Transforms::from_scenario(&scenario.data, Some(config.input()[0]));
     let train = if scenario.client.augment { &transforms.train } else { &transforms.test };
     for (key, transform) in [
@@ -239,10 +239,10 @@ fn backbone_name(section: &BackboneSection, sets: &Sets) -> String {
 /// Returns the auxiliary samples, if the scenario asks for some.
 fn auxiliary(
     scenario: &Scenario,
-    of_nobody: Option<&Arc<Split>>,
+    auxiliary_samples: Option<&Arc<Split>>,
     classes: usize,
 ) -> Result<Option<(AuxiliaryFacts, Arc<Auxiliary>)>, DataError> {
-    let (Some(section), Some(split)) = (&scenario.data.auxiliary, of_nobody) else {
+    let (Some(section), Some(split)) = (&scenario.data.auxiliary, auxiliary_samples) else {
         return Ok(None);
     };
     let shards = auxiliary_shards(scenario, section)?;
@@ -302,12 +302,12 @@ const SAMPLED: usize = 512;
 
 /// Digest of class names, labels and pixels: all of them where they lie in memory, a sample where
 /// every image would have to be decoded.
-fn data_digest(dataset: &Dataset, of_nobody: Option<&Split>) -> Result<String, DataError> {
+fn data_digest(dataset: &Dataset, auxiliary_samples: Option<&Split>) -> Result<String, DataError> {
     let mut hasher = blake3::Hasher::new();
     for name in &dataset.class_names {
         hasher.update(name.as_bytes()).update(b"\n");
     }
-    for split in [&*dataset.train, &dataset.test].into_iter().chain(of_nobody) {
+    for split in [&*dataset.train, &dataset.test].into_iter().chain(auxiliary_samples) {
         if !split.has_bytes() {
             hasher.update(split.digest()?.as_bytes());
             continue;

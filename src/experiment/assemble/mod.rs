@@ -71,14 +71,14 @@ fn facts(
 pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, AssembleError> {
     let listed = at_hand(scenario)?;
     let assumed = assumed(scenario, listed.as_ref());
-    let (data, of_nobody) = match listed {
-        Some(ListedDataset { data, of_nobody }) => (Some(data), of_nobody),
+    let (data, auxiliary_samples) = match listed {
+        Some(ListedDataset { data, auxiliary_samples }) => (Some(data), auxiliary_samples),
         None => (None, None),
     };
     let class_sizes = class_sizes(scenario, data.as_ref())?;
     let task_sequence = Arc::new(curriculum(scenario, class_sizes.len())?);
     let class_sizes = task_sequence.class_sizes(class_sizes);
-    let auxiliary = AuxiliaryFacts::from_scenario(scenario, of_nobody)?;
+    let auxiliary = AuxiliaryFacts::from_scenario(scenario, auxiliary_samples)?;
     let clients = scenario.federation.clients;
     Ok(Blueprint {
         name: scenario.name.clone(),

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_has_tables_beside_it_and_checkpoints_as_many_as_are_kept() {
+    fn a_journal_has_its_tables_and_the_checkpoints_kept() {
         let costs = Costs { entry_bytes: 100.0, state_bytes: 1_000, ..Costs::default() };
         let every = estimate(&costs, 1, "").disk;
         let none = estimate(&costs, 1, "record = { checkpoint = { every = \"never\" } }").disk;

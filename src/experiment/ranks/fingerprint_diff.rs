@@ -141,10 +141,12 @@ mod tests {
     }
 
     #[test]
-    fn cores_that_a_launcher_hides_are_told() {
+    fn cores_that_a_launcher_hides_are_reported() {
         let ranks = [rank("node1"), rank("node1"), rank("node2")];
-        let told = bound(&ranks).expect("four cores and two workers");
-        assert!(told.contains("node1 use 2 of its 4 cores") && told.contains("--bind-to none"));
+        let warning = bound(&ranks).expect("four cores and two workers");
+        assert!(
+            warning.contains("node1 use 2 of its 4 cores") && warning.contains("--bind-to none")
+        );
         let whole = |cores, workers| {
             let machine = Machine { cores, ..Machine::here() };
             RankFingerprint { machine, workers, ..rank("node1") }

@@ -41,7 +41,7 @@ enum HandshakeReply {
 pub struct Ranks {
     line: Arc<Mutex<Option<RankChannel>>>,
     others: u32,
-    tell: fn(&str),
+    report: fn(&str),
 }
 
 /// The ranks of a run, for its manifest.
@@ -80,12 +80,12 @@ impl fmt::Debug for Ranks {
 impl Ranks {
     /// Returns the ranks at the other end of a line.
     pub fn new(line: RankChannel, others: u32) -> Ranks {
-        Ranks { line: Arc::new(Mutex::new(Some(line))), others, tell: |_| {} }
+        Ranks { line: Arc::new(Mutex::new(Some(line))), others, report: |_| {} }
     }
 
     /// Returns the ranks with a function that reports lost ranks and the like.
-    pub fn telling(self, tell: fn(&str)) -> Ranks {
-        Ranks { tell, ..self }
+    pub fn reporting_to(self, report: fn(&str)) -> Ranks {
+        Ranks { report, ..self }
     }
 
     /// Threads of this process in the place of other processes.
@@ -122,7 +122,7 @@ impl Ranks {
             return Err(RanksError::Differ { table: found.table(&all) });
         }
         if let Some(warning) = fingerprint_diff::bound(&all) {
-            (self.tell)(&format!("warning: {warning}"));
+            (self.report)(&format!("warning: {warning}"));
         }
         let begin = say(&HandshakeRequest::Begin);
         self.numbers().for_each(|rank| line.send(rank, begin.clone()));
@@ -177,10 +177,10 @@ impl Ranks {
 
     fn on_loss(&self, company: &RankRoster) -> impl Fn(&Loss) + Send + 'static {
         let hosts: Vec<String> = company.ranks.iter().map(|rank| rank.host.clone()).collect();
-        let (tell, lost) = (self.tell, Arc::clone(&company.lost));
+        let (report, lost) = (self.report, Arc::clone(&company.lost));
         move |Loss { rank, jobs, why }| {
             let host = hosts.get(rank.0 as usize).cloned().unwrap_or_default();
-            tell(&format!(
+            report(&format!(
                 "warning: {rank} on {host} is lost ({why}); other ranks compute its {jobs} unfinished jobs"
             ));
             lock(&lost).push(LostRank { rank: *rank, host, jobs: *jobs, why: why.clone() });
@@ -199,18 +199,18 @@ pub fn work(
     methods: &Registry,
     workers: Option<u32>,
 ) -> Result<(), RunError> {
-    let Some(HandshakeRequest::Prepare { scenario }) = hear(line)? else { return Ok(()) };
+    let Some(HandshakeRequest::Prepare { scenario }) = receive(line)? else { return Ok(()) };
     let (fingerprint, assembly) = match put_together(rank, &scenario, methods, workers) {
         Ok(made) => made,
         Err(error) => {
             line.send(Rank::ZERO, say(&HandshakeReply::Unable(error.to_string())));
             // Rank 0 says why, and hangs up.
-            while hear(line)?.is_some() {}
+            while receive(line)?.is_some() {}
             return Ok(());
         }
     };
     line.send(Rank::ZERO, say(&HandshakeReply::Present(Box::new(fingerprint))));
-    match hear(line)? {
+    match receive(line)? {
         Some(HandshakeRequest::Begin) => Ok(serve(assembly.setup, line)?),
         _ => Ok(()),
     }
@@ -236,7 +236,7 @@ fn put_together(
 }
 
 /// Receives a request of rank 0; `None` after it has closed the channel.
-fn hear(line: &RankChannel) -> Result<Option<HandshakeRequest>, RanksError> {
+fn receive(line: &RankChannel) -> Result<Option<HandshakeRequest>, RanksError> {
     let rank = Rank::ZERO;
     match line.incoming().recv() {
         Ok(TransportEvent::Parcel { bytes, .. }) => serde_json::from_slice(&bytes)

@@ -111,7 +111,7 @@ fn a_directory_in_use_is_refused_and_free_again_when_dropped() {
 }
 
 #[test]
-fn a_run_that_begins_anew_can_be_resumed_at_any_moment() {
+fn a_restarted_run_can_be_resumed_at_any_moment() {
     let root = tempfile::tempdir().unwrap();
     let held = RunDirectory::claim(root.path(), "1", false).unwrap();
     for name in [names::MANIFEST, names::SCENARIO, names::EVENTS, names::SUMMARY] {
@@ -198,9 +198,9 @@ fn a_run_of_format_1_is_refused_and_replaced_with_force() {
             RunDirectory::claim(root.path(), "1", false).unwrap_err(),
         ];
         for error in refusals.map(|error| error.to_string()) {
-            let told =
+            let expected =
                 "run directory of format 1, expected format 2\n  help: run the scenario again";
-            assert!(error.contains(told) && error.contains("fedcast 0"), "{error}");
+            assert!(error.contains(expected) && error.contains("fedcast 0"), "{error}");
             assert_eq!(error.contains("(commit c0ffee)"), text.contains("c0ffee"), "{error}");
         }
     }

@@ -48,11 +48,11 @@ impl Default for AvailabilityRules {
 impl AvailabilityRules {
     /// Returns true if every client can be reached at any time.
     pub fn is_always(&self) -> bool {
-        self.pattern == AvailabilityPattern::Always && self.everybody_stays()
+        self.pattern == AvailabilityPattern::Always && self.all_clients_stay()
     }
 
     /// Returns true if no client joins later or leaves permanently.
-    pub fn everybody_stays(&self) -> bool {
+    pub fn all_clients_stay(&self) -> bool {
         self.join.is_always(0.0) && self.stay.is_always(f64::INFINITY)
     }
 }
@@ -124,7 +124,7 @@ impl Availability {
 
     /// Returns the times at which a client joins and at which it leaves permanently; `u64::MAX` is never.
     pub fn membership(&self, client: ClientId) -> (VirtualTime, VirtualTime) {
-        if self.rules.everybody_stays() {
+        if self.rules.all_clients_stay() {
             return (VirtualTime::ZERO, VirtualTime(u64::MAX));
         }
         let draw = |distribution: &ScalarDistribution, step| {

@@ -95,8 +95,8 @@ impl Directory {
         simulation: Arc<SimulationContext>,
     ) -> Result<(), FederationError> {
         for (id, client) in &self.live {
-            let told = client.address.send(NewTerms(Arc::clone(&simulation))).await;
-            told.map_err(|_| gone(*id))?;
+            let delivered = client.address.send(NewTerms(Arc::clone(&simulation))).await;
+            delivered.map_err(|_| gone(*id))?;
         }
         // They would hold on to what a run before the fork computes with.
         self.spare.clear();

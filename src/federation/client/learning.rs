@@ -31,9 +31,9 @@ pub(super) fn client_update(
     let admitted = memory_semaphore::acquire(JobKind::Train, pack.len());
     let first = learn_now(method, ctx, pack, saved);
     let full = matches!(first, Err(Full(_)));
-    let beside_others = admitted.is_some();
+    let shared = admitted.is_some();
     drop(admitted);
-    if !full || pack.len() > 1 || !beside_others {
+    if !full || pack.len() > 1 || !shared {
         return first;
     }
     let _admitted = memory_semaphore::acquire_exclusive();
@@ -46,7 +46,7 @@ fn learn_now(
     pack: &mut [Member],
     saved: &SavedStates,
 ) -> ClientResults {
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut outcomes = match guard(|| method.train(pack, ctx)) {
         Ok(outcomes) => outcomes,
         Err(panic) => {
@@ -54,14 +54,14 @@ fn learn_now(
             return Ok(pack.iter().map(failed).collect());
         }
     };
-    let nobody = || Err(Failure::Policy("the policy answered for no member".into()));
-    outcomes.resize_with(pack.len(), nobody);
+    let no_outcome = || Err(Failure::Policy("the policy answered for no member".into()));
+    outcomes.resize_with(pack.len(), no_outcome);
     let full = outcomes.iter().find_map(|outcome| match outcome {
         Err(Failure::Memory(why)) => Some(Full(why.clone())),
         _ => None,
     });
     let Some(full) = full else { return Ok(outcomes) };
-    note_part(JobKind::Retry, begun);
+    note_part(JobKind::Retry, start);
     if let Some(memory) = GpuMemory::of(&ctx.device) {
         // What the attempt allocated may otherwise still wait in the stream; if even that fails, so
         // does the next attempt.

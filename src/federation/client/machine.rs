@@ -178,7 +178,7 @@ impl ClientMachine {
             let place = at.place();
             let known = self.supplier.known_training(&at, broadcast.masking.as_deref());
             if let Some(training) = known {
-                self.memory.lend_to_nobody();
+                self.memory.lend_without_worker();
                 effects.extend(orders::supply(broadcast, training, time));
                 continue;
             }

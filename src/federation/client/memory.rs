@@ -61,7 +61,7 @@ impl ClientMemory {
     }
 
     /// Marks the state as lent for a participant that is not computed.
-    pub fn lend_to_nobody(&mut self) {
+    pub fn lend_without_worker(&mut self) {
         self.state = StateLocation::Lent;
     }
 

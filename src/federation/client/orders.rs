@@ -66,6 +66,6 @@ pub(super) fn supply(
     };
     let trained = TrainingFinished { context, participant, state: None, samples, worked, result };
     let message = ToClient::Trained(Box::new(trained));
-    let told = Envelope::for_client(end, EventClass::Timer, to, message);
-    [Effect::LeavePack(ticket), Effect::Deliver(told)]
+    let delivery = Envelope::for_client(end, EventClass::Timer, to, message);
+    [Effect::LeavePack(ticket), Effect::Deliver(delivery)]
 }

@@ -121,8 +121,8 @@ pub(crate) fn train_together(
     // A pack is of one round.
     let Some(context) = places.first().map(|place| Arc::clone(&place.context)) else { return };
     let saved = saved_states(simulation, &members);
-    let learnt = learn_together(simulation, &ctx.in_round(&context), &mut members, &saved);
-    seal_all(simulation, places, members, learnt, &saved);
+    let outcomes = learn_together(simulation, &ctx.in_round(&context), &mut members, &saved);
+    seal_all(simulation, places, members, outcomes, &saved);
 }
 
 /// Splits the jobs of a pack into the members that their policy sees and the data that it does not see.
@@ -203,11 +203,11 @@ pub(crate) fn seal_all(
     simulation: &SimulationContext,
     places: Vec<MemberMeta>,
     members: Vec<Member>,
-    learnt: Vec<Result<Learning, Failure>>,
+    outcomes: Vec<Result<Learning, Failure>>,
     saved: &SavedStates,
 ) {
-    for ((place, mut member), learnt) in places.into_iter().zip(members).zip(learnt) {
-        let sealed = guard(|| seal(simulation, &place, &member, learnt?));
+    for ((place, mut member), outcome) in places.into_iter().zip(members).zip(outcomes) {
+        let sealed = guard(|| seal(simulation, &place, &member, outcome?));
         let result = sealed.unwrap_or_else(|panic| Err(panicked(panic)));
         if let (Err(_), Some(saved)) = (&result, saved.get(&member.participant.id)) {
             member.state = saved.clone();
@@ -221,11 +221,11 @@ fn seal(
     simulation: &SimulationContext,
     meta: &MemberMeta,
     member: &Member,
-    learnt: Learning,
+    learning: Learning,
 ) -> Result<ClientUpdate, Stop> {
     // The client's own model is the one without noise and lies.
     let (context, participant) = (&*meta.context, &member.participant);
-    let own = simulation.rules.compares(context).then(|| learnt.upload.clone());
+    let own = simulation.rules.compares(context).then(|| learning.upload.clone());
     let (faults, seed) = (&simulation.rules.faults, simulation.rules.seed);
     let victim = simulation.victim(context.round, participant);
     let counts = simulation.holdings.counts_of(&simulation.task_sequence, &member.shard);
@@ -235,10 +235,10 @@ fn seal(
         Some((malice, mut rng)) => {
             let mut change = |before, after| malice.of(before, after, &mut rng);
             let lie =
-                map_averaged((&member.download, download), (&learnt.upload, upload), &mut change);
+                map_averaged((&member.download, download), (&learning.upload, upload), &mut change);
             (lie.map_err(Failure::from)?, Some(malice.to_string()))
         }
-        None => (learnt.upload, None),
+        None => (learning.upload, None),
     };
     let update = match &simulation.rules.privacy.noise {
         Some(noise) => add_noise(noise, &update, upload, member.key)?,
@@ -280,7 +280,7 @@ fn seal(
         let frame = encode(&header, body, plan).map_err(|e| refused(participant, context, e))?;
         sent.fault = damage(frame, &mut rng);
     }
-    let (metrics, method) = (learnt.metrics, &simulation.method);
+    let (metrics, method) = (learning.metrics, &simulation.method);
     let kept = match simulation.stateless {
         true => 0,
         false => method.state_bytes(&member.state).unwrap_or(0),

@@ -71,7 +71,7 @@ pub(in crate::federation) struct PolicyRestart {
     /// Its last saved state; before its first round a server has none, and begins again.
     pub saved: Option<Body>,
     /// The stage that began since.
-    pub begun: Option<Stage>,
+    pub started: Option<Stage>,
 }
 
 /// Result of a round's aggregation, as the policy takes it.
@@ -88,19 +88,19 @@ impl PolicyRestart {
 
     /// Makes a policy as it was saved, and begins the stage that has begun since.
     pub fn work(self, ctx: &RunContext) -> Result<Box<dyn Server>, FederationError> {
-        let PolicyRestart { simulation, saved, begun } = self;
-        let anew = || {
+        let PolicyRestart { simulation, saved, started } = self;
+        let restarted = || {
             let init = StreamKey::new(simulation.rules.seed, Domain::Init);
             let mut server = simulation.method.server(ctx, init)?;
             if let Some(saved) = saved {
                 server.load(&saved)?;
             }
-            if let Some(stage) = begun {
+            if let Some(stage) = started {
                 server.begin_stage(&stage, ctx)?;
             }
             Ok(server)
         };
-        anew().map_err(policy(Self::STEP))
+        restarted().map_err(policy(Self::STEP))
     }
 }
 
@@ -138,7 +138,7 @@ impl RoundAggregate {
             (Some(PartialAggregate::Plain(aggregate)), _) => {
                 Ok((Some(aggregate), RobustMetrics::new()))
             }
-            (Some(PartialAggregate::Robust(updates)), _) => Ok(updates.fold(self.rule)),
+            (Some(PartialAggregate::Robust(updates)), _) => Ok(updates.aggregate(self.rule)),
             (Some(PartialAggregate::Masked(sum)), Some((masking, exchange))) => {
                 let (download, upload) = (&exchange.download.layout, &exchange.upload.layout);
                 Ok((

@@ -66,25 +66,25 @@ impl Supplier {
             return Computation::Known(PolicyStep::supplied(Ok(())));
         }
         drop(policy.lend());
-        let anew = move |ctx: &RunContext| match restart.work(ctx) {
+        let restarted = move |ctx: &RunContext| match restart.work(ctx) {
             Ok(server) => PolicyStep { policy: Some(server), result: Ok(()) },
             Err(error) => PolicyStep::supplied(Err(error)),
         };
-        Computation::job(JobKind::Server, anew, panicked(PolicyRestart::STEP))
+        Computation::job(JobKind::Server, restarted, panicked(PolicyRestart::STEP))
     }
 
     /// Returns the work that adds an upload to its round's aggregation.
     ///
     /// `None` if aggregates are not computed.
-    pub fn fold(&self, fold: &AggregationTree, upload: Upload) -> Option<Work> {
+    pub fn add_upload(&self, aggregation: &AggregationTree, upload: Upload) -> Option<Work> {
         self.computes().then(|| {
-            let fold = fold.clone();
+            let aggregation = aggregation.clone();
             Work::Local(match upload.meta.staleness {
-                0 => Box::new(move |_: &RunContext| fold.transform_upload(upload)),
+                0 => Box::new(move |_: &RunContext| aggregation.transform_upload(upload)),
                 _ => {
                     // An upload of an earlier round gets its place now.
-                    let place = fold.expect();
-                    Box::new(move |_: &RunContext| fold.lift_late(place, upload))
+                    let place = aggregation.expect();
+                    Box::new(move |_: &RunContext| aggregation.lift_late(place, upload))
                 }
             })
         })

@@ -142,8 +142,9 @@ pub struct Unmasking {
 /// Runs keys, roster, shares and inbox. The server waits in every leg until each frame arrived or is lost.
 pub fn exchange_keys(room: &ProtocolContext<'_>, now: VirtualTime) -> KeyExchange {
     let mut walk = ProtocolRun { room, frames: Vec::new() };
-    let everybody = room.participants.iter().map(|participant| (participant.id, now)).collect();
-    let present = walk.leg(ProtocolStep::Keys, everybody, 0);
+    let all_participants =
+        room.participants.iter().map(|participant| (participant.id, now)).collect();
+    let present = walk.leg(ProtocolStep::Keys, all_participants, 0);
     let informed = together(walk.settled(now), &present);
     let others = present.len().saturating_sub(1);
     let informed = walk.leg(ProtocolStep::Roster, informed, others);
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn without_losses_everybody_takes_every_leg() {
+    fn without_losses_all_participants_take_every_step() {
         let (participants, links) = (seats(5), links(0.0, 1));
         let room = ProtocolContext {
             links: &links,
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_lost_takes_no_further_leg() {
+    fn lost_participants_take_no_further_step() {
         let participants = seats(8);
         let mut refused = 0;
         for seed in 0..50 {

@@ -185,8 +185,8 @@ mod tests {
         assert_eq!(sent.forgotten, [ids[1]]);
         sent.make_room(0);
         assert_eq!(sent.forgotten, [ids[1], ids[2], ids[0]]);
-        let mut told = Vec::new();
-        Packing::new(&mut sent).seal(|forget| told = forget).expect("is small");
-        assert_eq!((told.len(), sent.forgotten.len()), (3, 0), "said once");
+        let mut forgotten = Vec::new();
+        Packing::new(&mut sent).seal(|forget| forgotten = forget).expect("is small");
+        assert_eq!((forgotten.len(), sent.forgotten.len()), (3, 0), "said once");
     }
 }

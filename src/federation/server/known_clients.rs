@@ -18,7 +18,7 @@ impl KnownClients {
     ) -> Vec<Event> {
         let rules = &simulation.rules;
         let alike = rules.compute.is_ideal() && rules.links.is_ideal();
-        if alike && rules.availability.everybody_stays() {
+        if alike && rules.availability.all_clients_stay() {
             return Vec::new();
         }
         clients

@@ -23,7 +23,7 @@ pub(crate) enum ToServer {
     /// The next task has reached its first client.
     TaskDue,
     /// The policy knows the new task.
-    Begun(PolicyStep<()>),
+    Started(PolicyStep<()>),
     /// A client can be reached again.
     Reopen,
     /// The policy has prepared the downloads.

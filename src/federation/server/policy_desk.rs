@@ -71,11 +71,11 @@ impl PolicyDesk {
         &mut self,
         simulation: &Arc<SimulationContext>,
         round: Round,
-        begun: Option<Stage>,
+        started: Option<Stage>,
     ) -> Computation<PolicyStep<()>> {
         // Before its first round a server has nothing saved, and is made again.
         let saved = (round > Round(0)).then(|| self.saved.clone());
-        let restart = PolicyRestart { simulation: Arc::clone(simulation), saved, begun };
+        let restart = PolicyRestart { simulation: Arc::clone(simulation), saved, started };
         self.supplier.restart(&mut self.policy, restart)
     }
 
@@ -90,8 +90,10 @@ impl PolicyDesk {
     }
 
     /// Adds an upload to its round's aggregation.
-    pub fn fold(&self, fold: &AggregationTree, upload: Upload) -> Option<Effect> {
-        self.supplier.fold(fold, upload).map(|work| Effect::Submit(JobKind::Aggregate, work))
+    pub fn add_upload(&self, aggregation: &AggregationTree, upload: Upload) -> Option<Effect> {
+        self.supplier
+            .add_upload(aggregation, upload)
+            .map(|work| Effect::Submit(JobKind::Aggregate, work))
     }
 
     /// Returns what a round aggregated to.

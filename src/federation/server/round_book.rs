@@ -142,7 +142,7 @@ impl RoundBook {
     /// Keeps the result of the open round's aggregation; its clients have taken part in the task.
     pub fn keep_aggregate(&mut self, aggregate: AggregationResult) {
         if let Some(round) = &self.open {
-            self.participants.extend(round.folded_clients());
+            self.participants.extend(round.aggregated_clients());
         }
         self.aggregate = Some(aggregate);
     }

@@ -50,9 +50,9 @@ pub(super) fn taps(x: &Tensor, geometry: ConvolutionGeometry) -> Result<Vec<Tens
     let ConvolutionGeometry { kernel: [kh, kw], stride, padding, .. } = geometry;
     let [height, width] = geometry.output();
     // Room for the last window and for the rest of the last step.
-    let (below, beside) = (height * stride + kh, width * stride + kw);
+    let (below, right) = (height * stride + kh, width * stride + kw);
     let x = x.pad_with_zeros(1, padding, below.saturating_sub(padding + geometry.height))?;
-    let x = x.pad_with_zeros(2, padding, beside.saturating_sub(padding + geometry.width))?;
+    let x = x.pad_with_zeros(2, padding, right.saturating_sub(padding + geometry.width))?;
     let mut taps = Vec::with_capacity(kh * kw);
     for ky in 0..kh {
         let lines = every(&x, 1, ky, height, stride)?;

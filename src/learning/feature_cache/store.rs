@@ -185,9 +185,9 @@ impl FeatureStore {
             }
             Some(BlockState::Empty) | None => {}
         }
-        let begun = Instant::now();
+        let start = Instant::now();
         let values = self.source.compute(rows, device, samples)?;
-        let compute_s = begun.elapsed().as_secs_f64();
+        let compute_s = start.elapsed().as_secs_f64();
         self.count(CacheFigures { computed: count, compute_s, ..CacheFigures::default() });
         Ok(match &self.file {
             None => StoreEntry::Memory(values),

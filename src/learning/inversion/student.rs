@@ -126,8 +126,8 @@ impl StudentTraining {
             let wanted = teacher.logits(&known)?.narrow(1, 0, classes)?.flatten_all()?;
             let features = network.features(&pixels)?;
             let logits = network.logits(&features)?;
-            let (told, temperature) = (wanted.to_vec1::<f32>()?, self.temperature);
-            let mut loss = student_loss(&logits, &told, temperature)?;
+            let (targets, temperature) = (wanted.to_vec1::<f32>()?, self.temperature);
+            let mut loss = student_loss(&logits, &targets, temperature)?;
             if let Some(mapped) = network.mapped(&features)? {
                 let anchors = teacher.mapped(&known)?.map(|h| h.flatten_all()?.to_vec1::<f32>());
                 let gap = squared_gap(

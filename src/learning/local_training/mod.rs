@@ -358,7 +358,9 @@ mod tests {
 
     type Trained = (Vec<f32>, Result<TrainingReport, String>);
 
-    fn told(report: Result<TrainingReport, LearningError>) -> Result<TrainingReport, String> {
+    fn with_message(
+        report: Result<TrainingReport, LearningError>,
+    ) -> Result<TrainingReport, String> {
         report.map_err(|error| error.to_string())
     }
 
@@ -369,7 +371,7 @@ mod tests {
             let (w, b) = linear(fill);
             let key = key().client(member);
             let report = train(&plan(), &loader, &[w.clone(), b.clone()], key, |x| loss(x, &w, &b));
-            ([values(&w), values(&b)].concat(), told(report))
+            ([values(&w), values(&b)].concat(), with_message(report))
         })
         .collect()
     }
@@ -395,7 +397,7 @@ mod tests {
         let each = reports.unwrap().into_iter().enumerate();
         each.map(|(member, report)| {
             let of = |var: &Var| var.get(member).unwrap().flatten_all().unwrap().to_vec1().unwrap();
-            ([of(&w), of(&b)].concat(), told(report))
+            ([of(&w), of(&b)].concat(), with_message(report))
         })
         .collect()
     }
@@ -414,8 +416,8 @@ mod tests {
         let fills = [0.0, 0.1, f32::NAN, 0.02];
         let (alone, sound) = (alone(fills), together([0.0; 4]));
         let pack = together(fills);
-        let told = pack[2].1.as_ref().unwrap_err();
-        assert!(told.contains("loss is not finite at step 0"), "{told}");
+        let message = pack[2].1.as_ref().unwrap_err();
+        assert!(message.contains("loss is not finite at step 0"), "{message}");
         assert_eq!((&pack[0], &pack[3]), (&alone[0], &alone[3]));
         assert_eq!(sound[0], alone[0], "independent of the others in the pack");
     }
@@ -451,7 +453,7 @@ mod tests {
 
     /// The loss is finite and its gradient is not: reported at the same step, with the same name.
     #[test]
-    fn a_spoilt_gradient_is_told_alike_on_both_paths() {
+    fn a_damaged_gradient_gives_the_same_error_on_both_paths() {
         let run = || {
             let (w, _) = linear(0.0);
             let trainables = std::slice::from_ref(&w);

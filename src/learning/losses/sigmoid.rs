@@ -28,11 +28,15 @@ pub fn sigmoid(z: f32) -> f64 {
 
 /// Targets `(b, columns)`, row-major, of samples with these labels: one-hot, but on the first columns the [`sigmoid`]s of
 /// what a teacher answers, `(b, old)` logits given with `old`.
-pub fn sigmoid_targets(labels: &[u32], columns: usize, told: Option<(&[f32], usize)>) -> Vec<f64> {
+pub fn sigmoid_targets(
+    labels: &[u32],
+    columns: usize,
+    teacher: Option<(&[f32], usize)>,
+) -> Vec<f64> {
     let of = |(sample, label): (usize, &u32)| {
         let label = *label as usize;
-        (0..columns).map(move |column| match told {
-            Some((told, old)) if column < old => sigmoid(told[sample * old + column]),
+        (0..columns).map(move |column| match teacher {
+            Some((teacher, old)) if column < old => sigmoid(teacher[sample * old + column]),
             _ => f64::from(u8::from(column == label)),
         })
     };
@@ -193,15 +197,15 @@ mod tests {
     fn targets_of_another_size_are_refused() {
         let z = Tensor::new(&[[1f32, 2.0]], &Device::Cpu).unwrap();
         assert!(sigmoid_cross_entropy(&z, &[0.0; 3], ClassReduction::Mean).is_err());
-        let nobody = Tensor::zeros((0, 3), DType::F32, &Device::Cpu).unwrap();
-        assert!(sigmoid_cross_entropy(&nobody, &[], ClassReduction::Mean).is_err());
+        let no_samples = Tensor::zeros((0, 3), DType::F32, &Device::Cpu).unwrap();
+        assert!(sigmoid_cross_entropy(&no_samples, &[], ClassReduction::Mean).is_err());
     }
 
     /// Two old columns, which the teacher answers, and two that the label says.
     #[test]
     fn a_teacher_says_the_targets_of_its_own_columns_and_no_more() {
-        let told = [0.0f32, 2.0, -1.0, 3.0];
-        let targets = sigmoid_targets(&[0, 3], 4, Some((&told, 2)));
+        let teacher = [0.0f32, 2.0, -1.0, 3.0];
+        let targets = sigmoid_targets(&[0, 3], 4, Some((&teacher, 2)));
         let of = |z: f64| 1.0 / (1.0 + (-z).exp());
         let wanted = [0.5, of(2.0), 0.0, 0.0, of(-1.0), of(3.0), 0.0, 1.0];
         assert!(targets.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-15), "{targets:?}");

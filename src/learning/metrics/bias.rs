@@ -78,18 +78,18 @@ mod tests {
 
     #[test]
     fn who_always_answers_alike_has_no_entropy_of_either_sign() {
-        let told = response_entropy(&[vec![0, 5, 0]]);
-        assert_eq!(told.nats[0].unwrap().to_bits(), 0f64.to_bits());
+        let entropy = response_entropy(&[vec![0, 5, 0]]);
+        assert_eq!(entropy.nats[0].unwrap().to_bits(), 0f64.to_bits());
     }
 
     #[test]
     fn clients_without_answers_have_no_entropy_and_are_in_no_mean() {
-        let told = response_entropy(&[vec![0, 0], vec![3, 3]]);
-        assert_eq!((told.nats[0], told.mean), (None, Some(std::f64::consts::LN_2)));
-        assert!((told.mean_normalized.unwrap() - 1.0).abs() < 1e-12);
+        let entropy = response_entropy(&[vec![0, 0], vec![3, 3]]);
+        assert_eq!((entropy.nats[0], entropy.mean), (None, Some(std::f64::consts::LN_2)));
+        assert!((entropy.mean_normalized.unwrap() - 1.0).abs() < 1e-12);
         // Of one class every answer is that class.
-        let told = response_entropy(&[vec![5]]);
-        assert_eq!((told.mean, told.mean_normalized), (Some(0.0), None));
+        let entropy = response_entropy(&[vec![5]]);
+        assert_eq!((entropy.mean, entropy.mean_normalized), (Some(0.0), None));
     }
 
     #[test]

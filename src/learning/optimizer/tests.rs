@@ -220,7 +220,7 @@ fn three_members(rule: &OptimizerConfig) -> (Vec<Vec<f32>>, OptimizerState) {
 }
 
 #[test]
-fn rules_are_the_same_beside_the_variables() {
+fn rules_are_the_same_with_and_without_kernels() {
     let adam = |decay| {
         OptimizerConfig::Adam(Adam {
             weight_decay: 0.1,
@@ -277,7 +277,7 @@ fn members_have_as_many_values_each() {
 
 #[test]
 #[should_panic(expected = "does not divide among 0 members")]
-fn nobody_has_no_variables() {
+fn a_pack_without_members_is_refused() {
     let var = Var::from_slice(&[0f32; 4], 4, &Device::Cpu).unwrap();
     let _ = OptimizerConfig::adamw(0.1).over_pack(vec![var], 0);
 }

@@ -36,7 +36,7 @@ impl ClosedRound<'_> {
     }
 
     /// Returns the vectors that clients of the round send.
-    pub(in crate::methods) fn beside(&self) -> ParameterVectors {
+    pub(in crate::methods) fn sent_vectors(&self) -> ParameterVectors {
         ParameterVectors::of(&self.shared, self.model, &self.round.stage.view, RowPurpose::Up)
     }
 
@@ -45,7 +45,7 @@ impl ClosedRound<'_> {
         if step != 1.0 {
             let along = |[before, mean]: [f64; 2]| before + step * (mean - before);
             let rows = 0..self.model.classes;
-            *mean = self.beside().renewed(mean, &rows, [self.before, mean], |_| along);
+            *mean = self.sent_vectors().renewed(mean, &rows, [self.before, mean], |_| along);
         }
     }
 

@@ -199,7 +199,7 @@ pub(in crate::methods) fn fitted(
 ///
 /// # Errors
 /// When a set lacks a variable, or rows of one.
-pub(in crate::methods) fn upon_variables(
+pub(in crate::methods) fn per_variable(
     network: &Classifier,
     sets: &[ParameterSet],
     rows: &Range<usize>,

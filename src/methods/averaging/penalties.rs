@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use candle_core::Tensor;
 
-use super::parameter_vectors::upon_variables;
+use super::parameter_vectors::per_variable;
 use super::{Objective, TrainingStep};
 use crate::learning::losses::{Linear, proximals};
 use crate::learning::{Classifier, LearningError};
@@ -27,7 +27,7 @@ impl LinearPenalty {
         sets: &[ParameterSet],
         rows: &Range<usize>,
     ) -> Result<LinearPenalty, ModelError> {
-        let each = upon_variables(network, sets, rows)?.into_iter().zip(network.variables());
+        let each = per_variable(network, sets, rows)?.into_iter().zip(network.variables());
         let term = |(slope, (_, variable)): (Vec<f32>, &(_, candle_core::Var))| {
             let moves = slope.iter().any(|value| *value != 0.0);
             moves.then(|| Linear::new(slope, variable)).transpose()
@@ -74,7 +74,7 @@ impl ProximalPenalty {
         (alphas, anchors): (Vec<f64>, &[ParameterSet]),
         rows: &Range<usize>,
     ) -> Result<ProximalPenalty, ModelError> {
-        Ok(ProximalPenalty { alphas, anchors: upon_variables(network, anchors, rows)? })
+        Ok(ProximalPenalty { alphas, anchors: per_variable(network, anchors, rows)? })
     }
 
     /// Returns the losses with the terms added, `(members)`; the losses as they are where nothing pulls.

@@ -87,10 +87,10 @@ pub(in crate::methods) fn first_of<'p, 'c, S>(
 /// # Errors
 /// An empty pack, and the failure of its member.
 pub(in crate::methods) fn take_single(
-    learnt: PackResult,
+    results: PackResult,
 ) -> Result<LocalTrainingResult, PolicyError> {
     let none = || PolicyError::Unsupported("no client was trained".to_owned());
-    learnt.into_iter().next().ok_or_else(none)?
+    results.into_iter().next().ok_or_else(none)?
 }
 
 /// Trains the members of a pack one after another.

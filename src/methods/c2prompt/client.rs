@@ -61,14 +61,14 @@ impl C2Prompt {
             Err(error) => return Failure::of_all(learners.len(), error),
         };
         let results = self.powder.learn(&learners, ctx, &mut company);
-        let beside = |(member, outcome): (usize, Result<ClientResult, Failure>)| {
+        let with_compensation = |(member, outcome): (usize, Result<ClientResult, Failure>)| {
             let mut outcome = outcome?;
             outcome.metrics.push(("compensated_steps", company.compensated[member].steps as f64));
             outcome.metrics.extend(company.cross_entropies_of(member));
             outcome.upload.extra.extend(company.matched(member).map_err(PolicyError::from)?);
             Ok(outcome)
         };
-        results.into_iter().enumerate().map(beside).collect()
+        results.into_iter().enumerate().map(with_compensation).collect()
     }
 
     /// Handles every other exchange, one client at a time.
@@ -237,10 +237,10 @@ impl TrainingExtension for CompensationTraining<'_> {
     ) -> Result<(), LearningError> {
         let kind = if self.compensates { &mut self.compensated } else { &mut self.plain };
         let losses = losses.to_vec1::<f32>()?;
-        for ((heard, loss), run) in kind.iter_mut().zip(losses).zip(step.batch.groups.runs()) {
+        for ((mean, loss), run) in kind.iter_mut().zip(losses).zip(step.batch.groups.runs()) {
             if !run.is_empty() {
-                heard.steps += 1;
-                heard.sum += f64::from(loss);
+                mean.steps += 1;
+                mean.sum += f64::from(loss);
             }
         }
         Ok(())
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_is_a_mean_over_steps() {
+    fn reported_losses_are_means_over_steps() {
         assert_eq!(LossMean { steps: 4, sum: 6.0 }.mean(), Some(1.5));
         assert_eq!(LossMean::default().mean(), None);
     }

@@ -169,9 +169,9 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_nobody_reported_pulls_nowhere() {
-        let nobody = ClientTaskMoments::fit(&[Vec::new()], DIM);
-        let pooled = pooled(&[(&[9], &nobody)], DIM).unwrap();
+    fn an_unreported_class_pulls_nowhere() {
+        let unreported = ClientTaskMoments::fit(&[Vec::new()], DIM);
+        let pooled = pooled(&[(&[9], &unreported)], DIM).unwrap();
         let gaussians = Gaussians::of(&[9], &pooled, DIM);
         assert_eq!(gaussians.precisions(DIM, Whitening::default()), [0.0; DIM]);
         // A class of one sample has no variance, and pulls.

@@ -100,18 +100,18 @@ impl Reports {
     /// Returns the share of the classes that begin in a stage that another client has reported, too. None where no
     /// client task begins.
     pub fn second_holders(&self, stage: TaskId) -> Option<f64> {
-        self.share_of_begun(stage, |_, _| true)
+        self.share_of_new_classes(stage, |_, _| true)
     }
 
     /// Returns the share of the same classes of which another client has reported other samples. Where no client has, a
     /// class's Gaussian is the client's own, and there is nothing to compensate: client tasks of a stage may have the
     /// same images.
     pub fn other_samples(&self, stage: TaskId) -> Option<f64> {
-        self.share_of_begun(stage, |own, other| !same_samples(own, other))
+        self.share_of_new_classes(stage, |own, other| !same_samples(own, other))
     }
 
     /// Returns the share of classes beginning in a stage for which another report passes `counts`.
-    fn share_of_begun(
+    fn share_of_new_classes(
         &self,
         stage: TaskId,
         counts: impl Fn((u32, &[f32]), (u32, &[f32])) -> bool,
@@ -229,7 +229,7 @@ mod tests {
         let reports = two_stages(PooledMoments::Stage);
         assert_eq!(mean_of(&reports, 4), 4.0); // client 1 said it again
         let gaussians = reports.gaussians([&[6][..]], 1).unwrap();
-        assert_eq!(gaussians[0].variances, [-1.0]); // nobody
+        assert_eq!(gaussians[0].variances, [-1.0]); // unreported
         let mut left = reports;
         left.take([(key(2, 0), report(&[(4, &[9.0])]))], PooledMoments::Stage);
         assert_eq!(mean_of(&left, 4), 9.0);

@@ -31,7 +31,7 @@ const AVERAGED: [&str; 9] = [
 ];
 
 #[test]
-fn a_robust_fold_and_malicious_clients_need_a_mean() {
+fn robust_aggregation_and_malicious_clients_need_a_mean() {
     let median = "federation.aggregation = \"median\"";
     let lie = "faults = [{ kind = \"malicious\", how = \"scaled\", fraction = 0.2 }]";
     for method in AVERAGED {
@@ -57,8 +57,8 @@ fn a_robust_fold_and_malicious_clients_need_a_mean() {
 #[test]
 fn late_uploads_count_where_they_are_differences() {
     let buffer = "round = { close = \"buffer\", buffer_size = 5 }";
-    let fold = "round = { close = \"quorum\", quorum = 0.5, late = \"aggregate\" }";
-    for round in [buffer, fold] {
+    let late = "round = { close = \"quorum\", quorum = 0.5, late = \"aggregate\" }";
+    for round in [buffer, late] {
         for method in AVERAGED {
             assert_eq!(read(method, round), Ok(()), "{method}");
         }
@@ -66,7 +66,7 @@ fn late_uploads_count_where_they_are_differences() {
         assert!(message.contains("late uploads of `hgp`"), "{message}");
     }
     for method in ["stsa", "stsa-e"] {
-        let message = read(&format!("name = \"{method}\""), fold).unwrap_err();
+        let message = read(&format!("name = \"{method}\""), late).unwrap_err();
         assert!(message.contains("late uploads") && message.contains("round.late"), "{message}");
     }
 }

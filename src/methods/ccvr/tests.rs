@@ -167,7 +167,7 @@ fn the_scope_names_the_classes_that_are_calibrated() {
 }
 
 #[test]
-fn only_a_linear_head_upon_the_backbone_is_calibrated() {
+fn only_a_linear_head_on_the_backbone_is_calibrated() {
     let facts = ModelFacts {
         backbone: VitConfig::default().into(),
         classes: 10,

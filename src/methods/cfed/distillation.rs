@@ -66,15 +66,15 @@ fn ask(
     ctx: &RunContext,
 ) -> Result<Targets, PolicyError> {
     let teacher = Teacher::new(&ctx.backbone, parameters, rows, None)?;
-    let auxiliary = samples_of_nobody(ctx)?;
+    let auxiliary = auxiliary_samples(ctx)?;
     let loader = auxiliary.loader(samples, &ctx.task_sequence, &ctx.statistics_transform);
     let loader = ctx.with_frozen_features(loader, teacher.model().frozen_part())?;
     let (mut targets, width) = (Targets::new(), teacher.rows().len().max(1));
     for batch in loader.in_order(ctx.evaluation_batch) {
         let batch = batch?;
-        let told = teacher.answers(&batch, &ctx.device)?;
-        let each = batch.samples().iter().zip(told.chunks(width));
-        targets.extend(each.map(|(sample, told)| (*sample, told.to_vec())));
+        let answers = teacher.answers(&batch, &ctx.device)?;
+        let each = batch.samples().iter().zip(answers.chunks(width));
+        targets.extend(each.map(|(sample, logits)| (*sample, logits.to_vec())));
     }
     Ok(targets)
 }
@@ -83,7 +83,7 @@ fn ask(
 ///
 /// # Errors
 /// Where a run that was put together by hand has none.
-pub(super) fn samples_of_nobody(ctx: &RunContext) -> Result<&crate::data::Auxiliary, PolicyError> {
+pub(super) fn auxiliary_samples(ctx: &RunContext) -> Result<&crate::data::Auxiliary, PolicyError> {
     let none = || PolicyError::Unsupported("there are no auxiliary samples".to_owned());
     ctx.auxiliary.as_deref().ok_or_else(none)
 }
@@ -113,7 +113,7 @@ impl CfedStudent<'_> {
         let received = parameters.clone();
         let (backbone, norms) = (&ctx.backbone, settings.norms);
         let network = Classifier::pack_normed(backbone, vec![parameters], rows, None, norms)?;
-        let auxiliary = samples_of_nobody(ctx)?;
+        let auxiliary = auxiliary_samples(ctx)?;
         let transform = match method.review_augments {
             true => &ctx.train_transform,
             false => &ctx.statistics_transform,
@@ -133,9 +133,10 @@ impl CfedStudent<'_> {
                 let epoch = step / steps;
                 step += 1;
                 let logits = network.training_logits(batch, &ctx.device, dropout)?;
-                let told = batch.samples().iter().flat_map(|sample| targets.target(epoch, *sample));
-                let told = told.copied();
-                method.distilled(&logits, &told.collect::<Vec<f32>>())
+                let targets_of_batch =
+                    batch.samples().iter().flat_map(|sample| targets.target(epoch, *sample));
+                let targets_of_batch = targets_of_batch.copied();
+                method.distilled(&logits, &targets_of_batch.collect::<Vec<f32>>())
             })?;
         let trained = network.pack_parameters()?.into_iter().next().unwrap_or(received);
         Ok((trained, report))
@@ -146,11 +147,15 @@ impl Cfed {
     /// Returns `-weight mean_i sum_c q log softmax(z / T)`, a scalar.
     ///
     /// `q` is the softmax at the temperature of the teachers' outputs on the first columns.
-    pub(super) fn distilled(&self, logits: &Tensor, told: &[f32]) -> Result<Tensor, LearningError> {
-        let width = told.len() / logits.dim(0)?.max(1);
+    pub(super) fn distilled(
+        &self,
+        logits: &Tensor,
+        targets: &[f32],
+    ) -> Result<Tensor, LearningError> {
+        let width = targets.len() / logits.dim(0)?.max(1);
         let own = logits.narrow(1, 0, width)?.contiguous()?;
         let form = Distillation::CrossEntropy;
-        let loss = distillation(&own, told, 0..width, self.temperature, form)?;
+        let loss = distillation(&own, targets, 0..width, self.temperature, form)?;
         Ok((loss * self.review_weight)?)
     }
 }
@@ -165,10 +170,10 @@ mod tests {
         values.into_iter().map(|value| value as f32).collect()
     }
 
-    fn check(golden: &Golden, name: &str, z: &[f32], told: &[f32]) -> Vec<f32> {
+    fn check(golden: &Golden, name: &str, z: &[f32], targets: &[f32]) -> Vec<f32> {
         let columns = z.len() / 8;
         let z = Var::from_slice(z, (8, columns), &Device::Cpu).unwrap();
-        let loss = Cfed::default().distilled(&z, told).unwrap();
+        let loss = Cfed::default().distilled(&z, targets).unwrap();
         golden.assert_close_f32(name, &[loss.to_scalar::<f32>().unwrap()]);
         let gradients = loss.backward().unwrap();
         gradients.get(&z).unwrap().flatten_all().unwrap().to_vec1().unwrap()
@@ -184,15 +189,15 @@ mod tests {
         let row = |(sample, model): (usize, i64)| {
             models[(model as usize * 8 + sample) * 6..][..6].to_vec()
         };
-        let told: Vec<f32> = from(0).enumerate().flat_map(row).collect();
-        let softened = told.chunks(6).flat_map(|row| {
+        let targets: Vec<f32> = from(0).enumerate().flat_map(row).collect();
+        let softened = targets.chunks(6).flat_map(|row| {
             let all: Vec<f64> = row.iter().map(|z| libm::exp(f64::from(*z) / 2.0)).collect();
             let sum: f64 = all.iter().sum();
             all.into_iter().map(move |value| (value / sum) as f32)
         });
         golden.assert_close_f32("cyclic.q", &softened.collect::<Vec<f32>>());
         let z = narrow(golden.f64("z"));
-        let slope = check(&golden, "cyclic.loss", &z, &told);
+        let slope = check(&golden, "cyclic.loss", &z, &targets);
         golden.assert_close_f32("cyclic.grad_z", &slope);
         // CFed card, invariants 1 and 2: a tenth of the entropy is what is left, and no gradient.
         let slope = check(&golden, "own.loss", &z, &z);
@@ -224,7 +229,7 @@ mod tests {
         };
         let models = [number(0.0), number(1.0), number(2.0)];
         let models: Vec<&ParameterSet> = models.iter().collect();
-        let all = samples_of_nobody(&ctx).unwrap().of_server().unwrap();
+        let all = auxiliary_samples(&ctx).unwrap().of_server().unwrap();
         let samples: Shard = all.iter().copied().take(7).collect();
         let targets = TeacherLogits::of(&models, &(2..4), &samples, &ctx).unwrap();
         let turns =

@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 
-use self::distillation::{CfedStudent, TeacherLogits, samples_of_nobody};
+use self::distillation::{CfedStudent, TeacherLogits, auxiliary_samples};
 use self::roles::RELEASE;
 pub use self::roles::{CohortDivision, REVIEWER, RoleAssignment, Rounding};
 use super::averaging::{
@@ -126,7 +126,7 @@ impl Cfed {
         let old = previous::of(member.download)?.ok_or_else(untaught)?;
         let view = &member.participant.view;
         let rows = shared.trained_rows(model, view);
-        let samples = samples_of_nobody(ctx)?.of(member.participant.client);
+        let samples = auxiliary_samples(ctx)?.of(member.participant.client);
         let targets = TeacherLogits::of(&[&old], &rows, &samples, ctx)?;
         let student = CfedStudent {
             method: self,
@@ -138,13 +138,13 @@ impl Cfed {
         let (parameters, report) = student.learn(&samples, &targets, ctx)?;
         let mut metrics = report.metrics();
         metrics.push(("reviewed", samples.len() as f64));
-        let beside = ParameterSet::new();
+        let vectors = ParameterSet::new();
         Ok(LocalTrainingResult {
             parameters,
             samples: samples.len(),
             rates: report.rates,
             first_epoch: report.first_epoch,
-            vectors: beside,
+            vectors,
             metrics,
         })
     }
@@ -157,7 +157,7 @@ impl Cfed {
     ) -> Result<Metrics, PolicyError> {
         let ClosedRound { model, shared, before, aggregate, round, ctx } = closing;
         let none = || PolicyError::Unsupported("the server has no auxiliary samples".to_owned());
-        let samples = samples_of_nobody(ctx)?.of_server().ok_or_else(none)?;
+        let samples = auxiliary_samples(ctx)?.of_server().ok_or_else(none)?;
         let view = &round.stage.view;
         let rows = shared.trained_rows(model, view);
         let reviews = |kept: &&KeptUpload| kept.meta.participant.role == REVIEWER;
@@ -267,7 +267,7 @@ impl DownloadExtras<()> for Cfed {
         if participant.role != REVIEWER {
             return Ok(Vec::new());
         }
-        let auxiliary = samples_of_nobody(ctx)?;
+        let auxiliary = auxiliary_samples(ctx)?;
         let (samples, unknown) = (auxiliary.of(participant.client), "images of different sizes");
         let unsized_images = || PolicyError::Unsupported(unknown.to_owned());
         let [channels, rows, columns] =

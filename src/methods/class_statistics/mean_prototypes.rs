@@ -110,7 +110,7 @@ impl MeanPrototypes {
     ///
     /// # Errors
     /// Where the download says something else.
-    pub(in crate::methods) fn heard(
+    pub(in crate::methods) fn from_download(
         download: &Message,
         view: &TaskView,
     ) -> Result<ClassPrototypes, WireError> {

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_round_replaces_what_is_described_anew() {
+    fn a_new_round_replaces_what_is_described_again() {
         let mut prototypes = store(&three_clients());
         let news = vec![(ClientId(9), vec![cell(0, 5, &[1.0, 1.0], &[0.0, 0.0])])];
         let mut kept = prototypes.clone();

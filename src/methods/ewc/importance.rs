@@ -240,7 +240,7 @@ mod tests {
         Stage::of(Arc::new(TaskView { task: TaskId(task), rows, classes }), 2)
     }
 
-    fn folded(value: f64) -> Aggregate {
+    fn aggregate_of(value: f64) -> Aggregate {
         let sums = [("conv1.weight", 3), ("head.bias", 2), ("head.weight", 4)]
             .map(|(name, count)| (Arc::from(format!("fisher/{name}")), vec![value; count]));
         Aggregate { sums: sums.into(), ..Aggregate::default() }
@@ -252,14 +252,14 @@ mod tests {
     fn the_fisher_of_a_task_fades() {
         let mut all = Importance::default();
         for (sum, terms) in [(8.0, 2.0), (30.0, 10.0), (7.0, 1.0)] {
-            all.add(&folded(sum), &theta(), (terms, 0.9, f64::INFINITY)).unwrap();
+            all.add(&aggregate_of(sum), &theta(), (terms, 0.9, f64::INFINITY)).unwrap();
         }
         let wanted = 0.81 * 4.0 + 0.9 * 3.0 + 7.0;
         assert!((all.fisher["conv1.weight"].values[2] - wanted).abs() < 1e-12);
         assert_eq!(all.fisher["head.bias"].values[2..], [0.0, 0.0]);
         assert!(!all.fisher.contains_key("bn1.running_mean"));
         let mut clipped = Importance::default();
-        clipped.add(&folded(8.0), &theta(), (2.0, 0.9, 0.25)).unwrap();
+        clipped.add(&aggregate_of(8.0), &theta(), (2.0, 0.9, 0.25)).unwrap();
         assert_eq!(clipped.fisher["conv1.weight"].values, [0.25; 3]);
         assert!(all.add(&Aggregate::default(), &theta(), (1.0, 0.9, 1.0)).is_err());
     }
@@ -274,7 +274,7 @@ mod tests {
         for (head, rows) in [(HeadForm::Growing, 2), (HeadForm::Fixed, 4)] {
             let mut all = Importance::default();
             assert_eq!(all.asset().map(|asset| asset.version), None);
-            all.add(&folded(3.0), &theta(), (1.0, 0.9, 9.0)).unwrap();
+            all.add(&aggregate_of(3.0), &theta(), (1.0, 0.9, 9.0)).unwrap();
             all.end_task(&theta(), &stage(0), head);
             let asset = all.asset().unwrap();
             let sketch = fisher_sketch(&parameters, head, &stage(1).view).unwrap();

@@ -100,7 +100,7 @@ fn golden_control_variates_of_feddc() {
 ///
 /// The server's drift is the mean of the clients', each the sum of that client's changes, for any participants.
 #[test]
-fn uneven_quadratics_end_where_nobody_drifts() {
+fn uneven_quadratics_end_without_client_drift() {
     for (variates, rates, cohorts) in [
         (Keeper::Client, Rates::Used, vec![vec![0, 1, 2]]),
         (Keeper::Server, Rates::First, vec![vec![0, 1, 2]]),

@@ -152,8 +152,8 @@ pub(super) fn of_module(
     };
     let old = seen.places(false);
     if let Some(previous) = previous.filter(|_| config.lambda_fd > 0.0 && !old.is_empty()) {
-        let told = before(previous, seen, &old, |previous, x| previous.adjust(x, None))?;
-        let gap = (select(adjusted, &old)? - told)?;
+        let target = before(previous, seen, &old, |previous, x| previous.adjust(x, None))?;
+        let gap = (select(adjusted, &old)? - target)?;
         let fd = (ops::sum_all(&gap.sqr()?)? / (old.len() as f64 * entries))?;
         loss = (loss + (fd * config.lambda_fd)?)?;
     }

@@ -62,17 +62,17 @@ fn no_gradient_reaches_a_teacher() {
 fn a_teacher_counts_as_the_card_says() {
     let batch = batch(&[1.0, -0.5, 0.2, 0.8]);
     let own = [0.4f32, 0.0, -1.0, 0.3, 0.9, 2.0];
-    let told = logits(lesson(1.0, 3).teacher.model(), &batch).to_vec2::<f32>().unwrap();
+    let teacher = logits(lesson(1.0, 3).teacher.model(), &batch).to_vec2::<f32>().unwrap();
     let softmax = |logits: &[f32]| -> Vec<f64> {
         let powers: Vec<f64> = logits.iter().map(|z| libm::exp(f64::from(*z) / 2.0)).collect();
         powers.iter().map(|p| p / powers.iter().sum::<f64>()).collect()
     };
     for outputs in [2, 3] {
-        let by_hand: f64 = told
+        let by_hand: f64 = teacher
             .iter()
             .zip(own.chunks(3))
-            .flat_map(|(told, own)| {
-                softmax(&told[..outputs]).into_iter().zip(softmax(&own[..outputs]))
+            .flat_map(|(teacher, own)| {
+                softmax(&teacher[..outputs]).into_iter().zip(softmax(&own[..outputs]))
             })
             .map(|(q, p)| q * libm::log(q / p))
             .sum();
@@ -106,15 +106,15 @@ fn the_latest_model_of_an_earlier_task_teaches() {
     assert_eq!(entering(&mut kept, 4), Some(other));
 }
 
-fn distil(own: &Tensor, told: &[f32]) -> Tensor {
-    distillation(own, told, 0..3, TEMPERATURE, Distillation::Kl).unwrap()
+fn distil(own: &Tensor, teacher: &[f32]) -> Tensor {
+    distillation(own, teacher, 0..3, TEMPERATURE, Distillation::Kl).unwrap()
 }
 
 /// Invariants 1 and 3: nothing pulls a student to itself; the loss is never negative, and blind to a constant
 /// added to all logits of either side.
 #[test]
 fn a_teacher_asks_for_differences_of_logits() {
-    let (own, told) = ([0.5f32, -1.0, 2.0, 0.0, 0.3, 0.1], [1.0f32, 0.0, -2.0, 0.4, 0.1, 0.0]);
+    let (own, teacher) = ([0.5f32, -1.0, 2.0, 0.0, 0.3, 0.1], [1.0f32, 0.0, -2.0, 0.4, 0.1, 0.0]);
     let variable = Var::from_slice(&own, (2, 3), &Device::Cpu).unwrap();
     let itself = distil(&variable, &own);
     let gradients = itself.backward().unwrap();
@@ -122,13 +122,13 @@ fn a_teacher_asks_for_differences_of_logits() {
     assert!(itself.to_scalar::<f32>().unwrap().abs() < 1e-7);
     assert!(pull.iter().all(|g| g.abs() < 1e-7), "{pull:?}");
     let shifted = |values: &[f32], by: f32| values.iter().map(|v| v + by).collect::<Vec<_>>();
-    let loss = |own: &[f32], told: &[f32]| {
+    let loss = |own: &[f32], teacher: &[f32]| {
         let own = Tensor::from_slice(own, (2, 3), &Device::Cpu).unwrap();
-        distil(&own, told).to_scalar::<f32>().unwrap()
+        distil(&own, teacher).to_scalar::<f32>().unwrap()
     };
-    let one = loss(&own, &told);
+    let one = loss(&own, &teacher);
     assert!(one > 0.0);
-    for other in [loss(&shifted(&own, 3.0), &told), loss(&own, &shifted(&told, -2.0))] {
+    for other in [loss(&shifted(&own, 3.0), &teacher), loss(&own, &shifted(&teacher, -2.0))] {
         assert!((one - other).abs() < 1e-6, "{one} {other}");
     }
 }

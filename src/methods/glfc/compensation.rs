@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_surprise_nobody_weigh_alike() {
+    fn unsurprising_samples_weigh_alike() {
         let found =
             Balance::Learned.shares(&[0.0, 0.0, 0.2, 0.6], &[0, 0, 5, 5], &[(0, 0)].into(), 1);
         let wanted = [1.0, 1.0, 0.5, 1.5];

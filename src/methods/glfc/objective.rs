@@ -87,11 +87,11 @@ impl GlfcObjective {
 impl Objective for GlfcObjective {
     fn losses(&mut self, pass: &TrainingStep<'_>) -> Result<Tensor, LearningError> {
         let (logits, batch) = (pass.logits()?, &pass.step.batch);
-        let told = match &self.old {
+        let targets = match &self.old {
             Some(old) => Some((old.answers(batch, pass.device)?, old.rows().len())),
             None => None,
         };
-        let old = told.as_ref().map(|(told, width)| (told.as_slice(), *width));
+        let old = targets.as_ref().map(|(targets, width)| (targets.as_slice(), *width));
         Ok(self.of(&logits, batch.labels(), old)?)
     }
 }

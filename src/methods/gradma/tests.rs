@@ -219,7 +219,7 @@ fn updates_fade_with_their_age() {
 /// Card, invariant 5: who is remembered alone and answers alone asks for nothing else than what it sent; and a step
 /// that goes against an absent client is turned.
 #[test]
-fn a_step_goes_against_nobody_remembered() {
+fn a_step_opposes_no_remembered_update() {
     let method = GradMa { momentum: 0.0, memory_decay: 1.0, ..GradMa::default() };
     let mut memory = UpdateMemory::default();
     let before = set(&[0.0; SIZE]);

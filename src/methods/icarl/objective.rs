@@ -77,8 +77,8 @@ impl Objective for IcarlObjective {
         let old = match &self.previous {
             Some(previous) => {
                 let features = previous.batch_features(batch, pass.device)?;
-                let told = previous.logits(&features)?.detach().narrow(1, 0, self.columns.0)?;
-                Some(told.contiguous()?.flatten_all()?.to_vec1::<f32>()?)
+                let targets = previous.logits(&features)?.detach().narrow(1, 0, self.columns.0)?;
+                Some(targets.contiguous()?.flatten_all()?.to_vec1::<f32>()?)
             }
             None => None,
         };
@@ -155,9 +155,9 @@ mod tests {
         let z: Vec<f32> = (0..18).map(|i| (1.3 * i as f32).cos()).collect();
         let old: Vec<f32> = (0..12).map(|i| (0.7 * i as f32).sin()).collect();
         let logits = Tensor::from_slice(&z, (2, 9), &Device::Cpu).unwrap();
-        let loss = |told: Option<&[f32]>| {
+        let loss = |targets: Option<&[f32]>| {
             let distilled = distilled(IcarlLoss::Softmax, Reduction::Sum);
-            let loss = distilled.of(&logits, &[6, 8], told).unwrap();
+            let loss = distilled.of(&logits, &[6, 8], targets).unwrap();
             f64::from(loss.to_scalar::<f32>().unwrap())
         };
         let softmax = |row: &[f32]| -> Vec<f64> {
@@ -166,8 +166,8 @@ mod tests {
             powers.into_iter().map(|power| power / sum).collect()
         };
         let of = |(z, old): (&[f32], &[f32])| -> f64 {
-            let (own, told) = (softmax(&z[..6]), softmax(old));
-            -told.iter().zip(&own).map(|(t, p)| t * p.ln()).sum::<f64>()
+            let (own, teacher) = (softmax(&z[..6]), softmax(old));
+            -teacher.iter().zip(&own).map(|(t, p)| t * p.ln()).sum::<f64>()
         };
         let wanted = z.chunks(9).zip(old.chunks(6)).map(of).sum::<f64>() / 2.0;
         let found = loss(Some(&old)) - loss(None);

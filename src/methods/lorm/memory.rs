@@ -17,7 +17,7 @@ pub(super) const EARLIER: &str = "earlier";
 /// Finished tasks.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    begun: Option<usize>,
+    latest_task: Option<usize>,
     /// Pairs of every task.
     pairs: Vec<ParameterSet>,
     /// `A_s G_s` of every task, by name of weight; none where no client reported.
@@ -70,7 +70,7 @@ pub(super) fn by_task(stack: &ParameterSet) -> Result<Vec<ParameterSet>, ModelEr
 impl Tasks {
     /// Returns true if the current task is over.
     pub fn is_over(&self) -> bool {
-        self.pairs.len() > self.begun.unwrap_or(0)
+        self.pairs.len() > self.latest_task.unwrap_or(0)
     }
 
     /// Returns the number of finished tasks.
@@ -80,7 +80,7 @@ impl Tasks {
 
     /// Returns the pairs of the tasks before the current one.
     pub fn earlier(&self) -> &[ParameterSet] {
-        &self.pairs[..self.pairs.len().min(self.begun.unwrap_or(0))]
+        &self.pairs[..self.pairs.len().min(self.latest_task.unwrap_or(0))]
     }
 
     /// Returns the asset that clients of the current task need.
@@ -98,13 +98,13 @@ impl Tasks {
             }
             products.insert(weight, product);
         }
-        self.products.resize(self.begun.unwrap_or(0), None);
+        self.products.resize(self.latest_task.unwrap_or(0), None);
         self.products.push(Some(products));
     }
 
     /// Ends the current task with these pairs.
     pub fn finish(&mut self, pairs: ParameterSet) {
-        let task = self.begun.unwrap_or(0);
+        let task = self.latest_task.unwrap_or(0);
         if self.pairs.len() == task {
             self.pairs.push(pairs);
             self.products.resize(task + 1, None);
@@ -141,7 +141,7 @@ impl Tasks {
 
     /// Makes the asset of the current task, from the pairs there are.
     fn make_asset(&mut self) {
-        let task = self.begun.unwrap_or(0);
+        let task = self.latest_task.unwrap_or(0);
         let earlier = stacked(self.earlier(), 1.0);
         let earlier = earlier.ok().filter(|set| !set.is_empty());
         self.earlier = earlier.map(|set| {
@@ -159,7 +159,7 @@ impl Saved for Tasks {
     fn save(&self) -> Body {
         let reported: Vec<u32> = self.products.iter().map(|own| u32::from(own.is_some())).collect();
         let mut meta = MetaWriter::new();
-        meta.u64(self.begun.map_or(0, |task| task as u64 + 1));
+        meta.u64(self.latest_task.map_or(0, |task| task as u64 + 1));
         meta.u64(self.pairs.len() as u64).u32s(&reported);
         let mut tensors = Vec::new();
         let fills = "a tensor fills its shape";
@@ -189,10 +189,10 @@ impl Saved for Tasks {
 
     fn load(saved: &Body) -> Result<Tasks, WireError> {
         let mut meta = MetaReader::new(&saved.meta);
-        let (begun, pairs, reported) = (meta.u64()?, meta.u64()? as usize, meta.u32s()?);
+        let (latest_task, pairs, reported) = (meta.u64()?, meta.u64()? as usize, meta.u32s()?);
         meta.finish()?;
         let mut tasks = Tasks {
-            begun: begun.checked_sub(1).map(|task| task as usize),
+            latest_task: latest_task.checked_sub(1).map(|task| task as usize),
             pairs: vec![ParameterSet::new(); pairs],
             products: reported.iter().map(|is| (*is == 1).then(BTreeMap::new)).collect(),
             ..Tasks::default()
@@ -235,7 +235,7 @@ impl Saved for Tasks {
 
 impl ServerState for Tasks {
     fn is_new_task(&mut self, task: usize) -> bool {
-        let new = self.begun.replace(task) != Some(task);
+        let new = self.latest_task.replace(task) != Some(task);
         if new {
             self.make_asset();
         }
@@ -243,7 +243,7 @@ impl ServerState for Tasks {
     }
 
     fn task(&self) -> usize {
-        self.begun.unwrap_or(0)
+        self.latest_task.unwrap_or(0)
     }
 }
 

@@ -279,11 +279,12 @@ impl LocalUpdate<()> for PiLora {
             Ok(Box::new(PiLoraObjective::new(self, first, &mut met, &ctx.device)?))
         })?;
         let dim = model.backbone.dim();
-        let told = pack.iter().zip(met).zip(results).map(|((member, met), trained)| {
-            let rows = described(&ctx.shard_label_counts(member.shard), 1);
-            Ok(LocalTrainingResult { vectors: met.vectors(&rows, dim), ..trained? })
-        });
-        Ok(told.collect())
+        let described_results =
+            pack.iter().zip(met).zip(results).map(|((member, met), trained)| {
+                let rows = described(&ctx.shard_label_counts(member.shard), 1);
+                Ok(LocalTrainingResult { vectors: met.vectors(&rows, dim), ..trained? })
+            });
+        Ok(described_results.collect())
     }
 }
 

@@ -202,15 +202,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_is_told_by_the_mean_of_what_was_met() {
+    fn a_class_is_described_by_the_mean_of_its_features() {
         let mut met = ClassFeatureSums::default();
         for (row, feature) in [(4, [1.0, 2.0]), (7, [9.0, 9.0]), (4, [2.0, 6.0]), (4, [3.0, 1.0])] {
             met.add(row, &feature);
         }
-        let told = ClassFeatureSums::read(&[4, 5, 7], &met.vectors(&[4, 5, 7], 2));
-        let told: Vec<_> =
-            told.into_iter().map(|class| (class.row, class.count, class.mean)).collect();
+        let sums = ClassFeatureSums::read(&[4, 5, 7], &met.vectors(&[4, 5, 7], 2));
+        let sums: Vec<_> =
+            sums.into_iter().map(|class| (class.row, class.count, class.mean)).collect();
         let wanted = [(4, 3, vec![2.0, 3.0]), (5, 0, vec![0.0; 2]), (7, 1, vec![9.0; 2])];
-        assert_eq!(told, wanted);
+        assert_eq!(sums, wanted);
     }
 }

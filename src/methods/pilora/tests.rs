@@ -168,11 +168,11 @@ fn who_competes_is_a_matter_of_the_key() {
 fn mean_features_are_those_met() {
     let Some(met) = step(&method(|_| ()), 4..8, |_, _, _, _| ()) else { return };
     let rows: Vec<u32> = (4..8).collect();
-    let told = ClassFeatureSums::read(&rows, &met[0].vectors(&rows, DIM));
-    assert_eq!(told.iter().map(|class| class.count).sum::<u64>(), 4);
+    let sums = ClassFeatureSums::read(&rows, &met[0].vectors(&rows, DIM));
+    assert_eq!(sums.iter().map(|class| class.count).sum::<u64>(), 4);
     let (golden, images) = (Golden::open("lora").unwrap(), Golden::open("vit_tokens").unwrap());
     let (features, labels) = (golden.f32("pilora.feature"), images.labels("labels"));
-    for class in told {
+    for class in sums {
         assert_eq!(class.mean.len(), DIM);
         let own: Vec<usize> = (0..4).filter(|at| labels[*at] == class.row).collect();
         assert_eq!(class.count as usize, own.len());

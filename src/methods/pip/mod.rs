@@ -31,7 +31,7 @@ use clap::ValueEnum;
 
 pub use self::injection::Injection;
 use self::injection::{InjectionSource, PipObjective};
-use self::prototypes::heard;
+use self::prototypes::received_prototypes;
 pub use self::prototypes::{Gaussian, Merge, PipPrototypes, Weighing};
 use super::averaging::{CrossEntropy, Objective, PackClient, Requirement};
 use super::dualprompt::DualPrompt;
@@ -109,7 +109,7 @@ impl LocalUpdate<()> for Pip {
         _network: &Classifier,
     ) -> Result<Box<dyn Objective>, PolicyError> {
         let source = |member: &PackClient<'_, ()>| {
-            let prototypes = heard(member.download, &member.participant.view)?;
+            let prototypes = received_prototypes(member.download, &member.participant.view)?;
             let steps = member.shard.len().div_ceil(context.ctx.training.batch.max(1));
             Ok(InjectionSource::new(prototypes, member.key, steps))
         };

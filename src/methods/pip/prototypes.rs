@@ -145,7 +145,7 @@ pub(super) fn said(message: &Message, rows: &[u32]) -> Result<Vec<(u32, Gaussian
 ///
 /// # Errors
 /// Where it says something else.
-pub(super) fn heard(
+pub(super) fn received_prototypes(
     download: &Message,
     view: &TaskView,
 ) -> Result<Vec<(u32, Gaussian)>, WireError> {

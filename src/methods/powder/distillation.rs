@@ -40,15 +40,15 @@ impl NotTrue<'_> {
                 let row = sample * classes..(sample + 1) * classes;
                 let truth = labels[sample] as usize;
                 let student = log_softmax_without(&logits[row.clone()], truth, temperature);
-                let told = log_softmax_without(&teacher[row.clone()], truth, temperature);
+                let target = log_softmax_without(&teacher[row.clone()], truth, temperature);
                 let factor = shares[sample] * temperature;
                 for (class, slope) in gradient[row].iter_mut().enumerate() {
                     if class == truth {
                         continue;
                     }
-                    let (q, wanted) = (libm::exp(student[class]), libm::exp(told[class]));
+                    let (q, wanted) = (libm::exp(student[class]), libm::exp(target[class]));
                     *slope = (factor * (q - wanted)) as f32;
-                    total += factor * temperature * wanted * (told[class] - student[class]);
+                    total += factor * temperature * wanted * (target[class] - student[class]);
                 }
             }
             (total, gradient)

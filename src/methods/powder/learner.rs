@@ -311,8 +311,8 @@ impl ClientTaskDownloads<'_> {
         let mut losses = ops::grouped_cross_entropy(&now, &classes, 0..width, groups)?;
         companion.cross_entropies(&step, &losses)?;
         if let Some(teacher) = &self.teacher {
-            let told = logits(teacher)?.flatten_all()?.to_vec1::<f32>()?;
-            losses = (losses + self.distillation(&now, &told, &step)?)?;
+            let targets = logits(teacher)?.flatten_all()?.to_vec1::<f32>()?;
+            losses = (losses + self.distillation(&now, &targets, &step)?)?;
         }
         if companion.watches() {
             self.show(&step, companion)?;

@@ -156,7 +156,7 @@ impl Powder {
 }
 
 /// Returns the client tasks that can have begun in a stage, if every client has moved every time.
-fn begun(ExchangeFacts { model, stage, .. }: &ExchangeFacts<'_>) -> Vec<u32> {
+fn started_client_tasks(ExchangeFacts { model, stage, .. }: &ExchangeFacts<'_>) -> Vec<u32> {
     (0..(model.clients * (stage.index() + 1)) as u32).collect()
 }
 
@@ -191,7 +191,9 @@ impl Method for Powder {
     fn message_spec(&self, message: MessageKind, facts: &ExchangeFacts<'_>) -> MessageSpec {
         let classes = facts.view.rows.len();
         match (message, Powder::trains(facts.phase)) {
-            (MessageKind::Download, false) => SimilarityKeys::layout(&self.shape, &begun(facts)),
+            (MessageKind::Download, false) => {
+                SimilarityKeys::layout(&self.shape, &started_client_tasks(facts))
+            }
             (MessageKind::Download, true) => {
                 let table =
                     (self.config.downlink == Downlink::Table).then(|| self.client_tasks(classes));
@@ -203,7 +205,7 @@ impl Method for Powder {
                 )
             }
             (_, true) => trained_client_task(&self.shape, classes),
-            (_, false) => Attention::layout(&self.shape, classes, &begun(facts)),
+            (_, false) => Attention::layout(&self.shape, classes, &started_client_tasks(facts)),
         }
     }
 
@@ -237,8 +239,8 @@ impl Method for Powder {
         let head = (self.shape.dim * view.rows.len()) as f64;
         let forward = below + adapted + head;
         let backward = of_backward(&model.backbone, self.shape.blocks.start, adapted + head);
-        let begun = (model.clients * (view.task.index() + 1)) as f64;
-        SampleCost { forward, backward, inference: below + begun * forward }
+        let started = (model.clients * (view.task.index() + 1)) as f64;
+        SampleCost { forward, backward, inference: below + started * forward }
     }
 
     fn cost(&self, round: &RoundContext, work: &RoundWork<'_>) -> f64 {

@@ -194,12 +194,12 @@ mod tests {
             Ok(found.prefix.into_iter().flatten().map(|prefix| prefix.keys).collect())
         };
         let third = 1.0 / 3.0;
-        let beside = prefixes(&[&client_tasks[1], &shape.mix(&[&[third; 3]], 1, &all)])?;
+        let combined = prefixes(&[&client_tasks[1], &shape.mix(&[&[third; 3]], 1, &all)])?;
         let alone = client_tasks
             .iter()
             .map(|client_task| prefixes(&[client_task]))
             .collect::<Result<Vec<_>, _>>()?;
-        for (block, found) in beside.iter().enumerate() {
+        for (block, found) in combined.iter().enumerate() {
             let sum = ((&alone[0][block] + &alone[1][block])? + &alone[2][block])?;
             let gap = ((sum * third)? - found)?.abs()?.max_all()?.to_scalar::<f32>()?;
             assert!(gap < 1e-5, "{gap}");

@@ -204,7 +204,7 @@ impl ClientTaskShape {
         client_tasks: &[&ParameterSet],
     ) -> ParameterSet {
         if let (ClientTaskForm::Prefixes, [shares]) = (self.form, mixtures) {
-            return self.beside(shares, own, client_tasks);
+            return self.others_concatenated(shares, own, client_tasks);
         }
         let share = 1.0 / mixtures.len().max(1) as f64;
         let mut set = ParameterSet::new();
@@ -237,7 +237,12 @@ impl ClientTaskShape {
     /// Returns the components of all other client tasks that have a share.
     ///
     /// They are concatenated, their prompts times that share.
-    fn beside(&self, shares: &[f64], own: usize, client_tasks: &[&ParameterSet]) -> ParameterSet {
+    fn others_concatenated(
+        &self,
+        shares: &[f64],
+        own: usize,
+        client_tasks: &[&ParameterSet],
+    ) -> ParameterSet {
         let others = || {
             let client_tasks = shares.iter().zip(client_tasks).enumerate();
             client_tasks.filter(move |(place, (share, _))| *place != own && **share > 0.0)

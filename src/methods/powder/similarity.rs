@@ -214,7 +214,7 @@ mod tests {
 
     /// Of three classes in two blocks: the score of a class and block on client task `s` is `100 class + 10 block + s`.
     #[test]
-    fn what_is_found_since_comes_beside_what_was_known() {
+    fn new_similarities_are_added_to_known_ones() {
         let of = |over: &[u32], more: f32| {
             let rows =
                 (0..3u16).flat_map(|class| (0..2u16).map(move |block| 100 * class + 10 * block));

@@ -12,14 +12,14 @@ use crate::quantity::TaskId;
 use crate::scenario::{ChosenMethod, Ignored, RequirementError, Scenario};
 
 /// A method on the features of another, with the settings of both.
-pub(super) struct Upon {
+pub(super) struct ComposedRecipe {
     pub first: Box<dyn Recipe>,
     /// Rounds of the first, where not those of the scenario.
     pub rounds: Option<u32>,
     pub then: Box<dyn Recipe>,
 }
 
-impl Recipe for Upon {
+impl Recipe for ComposedRecipe {
     fn build(&self, facts: &ModelFacts) -> Arc<dyn Method> {
         let staged = Composed::new(self.first.build(facts), self.then.build(facts));
         Arc::new(staged.with_rounds(self.rounds))

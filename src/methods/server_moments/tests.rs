@@ -66,7 +66,7 @@ fn moments_are_saved_and_loaded_whole() {
 }
 
 #[test]
-fn head_rows_that_nobody_moved_rest() {
+fn unmoved_head_rows_rest() {
     let of = |rows| AveragedParameter { name: "w".to_owned(), shape: vec![3, 2], rows };
     let steps = |rows, sums: &[f64]| moved(&of(rows), 2, sums).collect::<Vec<_>>();
     let sums = [0.0, 0.0, 0.0, -1.0, 0.0, 0.0];

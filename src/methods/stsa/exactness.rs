@@ -7,7 +7,7 @@
 //! |W' - W| <= (|A - A'| |W| + |P' - P|) / lambda_min(A')             in Frobenius norms
 //! ```
 //! This is the chain of inequalities by which the paper proves Theorem 3.3 (where `P' = P`), with what it
-//! hides in constants put in: the bound holds in every single run. Proposition 3.2 foretells `|A - A'|`:
+//! hides in constants put in: the bound holds in every single run. Proposition 3.2 predicts `|A - A'|`:
 //! for Gaussian features of covariance `S` a class of `N` samples in `U` units contributes
 //! ```text
 //! E |G' - G|^2 = (N - U) (N - 1) / (U - 1) * (|S|^2 + tr(S)^2)
@@ -307,12 +307,12 @@ mod tests {
         }
     }
 
-    /// Against draws: Gaussians of known covariance, whose exact matrix foretells the error of its estimate.
+    /// Against draws: Gaussians of known covariance, whose exact matrix predicts the error of its estimate.
     #[test]
     fn the_expected_error_is_the_mean_one() {
         let (samples, draws) = (24usize, 3000);
         for count in [2u32, 6, 12] {
-            let (mut foretold, mut found) = (0.0, 0.0);
+            let (mut expected, mut found) = (0.0, 0.0);
             for draw in 0..draws {
                 let mut rng = StreamKey::new(11, Domain::Method).step(draw).rng();
                 let rows: Vec<f64> = (0..samples * WIDTH)
@@ -324,12 +324,12 @@ mod tests {
                 let mut gap = estimate(&units, units.len(), WIDTH, &RULE);
                 gap.add_scaled(-1.0, &gram);
                 found += gap.norm().powi(2) / draws as f64;
-                foretold += expected_square(&gram, sums.row(0), samples as f64, f64::from(count))
+                expected += expected_square(&gram, sums.row(0), samples as f64, f64::from(count))
                     / draws as f64;
             }
             // A sample covariance is a little longer than the covariance, by 1 / (N - 1) of tr^2.
-            let off = found / foretold;
-            assert!((0.85..1.05).contains(&off), "{count} units: {found}, expected {foretold}");
+            let off = found / expected;
+            assert!((0.85..1.05).contains(&off), "{count} units: {found}, expected {expected}");
         }
     }
 
@@ -339,8 +339,8 @@ mod tests {
         let (gram, sums) = drawn.exact();
         let mut gap = estimate(&drawn.units(1), 1, WIDTH, &RULE);
         gap.add_scaled(-1.0, &gram);
-        let foretold = expected_square(&gram, sums.row(0), 30.0, 1.0).sqrt();
-        assert!((foretold / gap.norm() - 1.0).abs() < 1e-9, "{foretold} {}", gap.norm());
+        let expected = expected_square(&gram, sums.row(0), 30.0, 1.0).sqrt();
+        assert!((expected / gap.norm() - 1.0).abs() < 1e-9, "{expected} {}", gap.norm());
         assert_eq!(expected_square(&gram, sums.row(0), 30.0, 30.0), 0.0, "a sample each");
         // 1, 3 and 5 in two units: (3 - 2) (3 - 1) / (2 - 1) (4^2 + 4^2); 1 and 3 in one: (2 - 1)^2 2^2.
         let one = |value: f64| Symmetric::from_full(1, &[value]).unwrap();

@@ -270,7 +270,7 @@ pub(super) fn entry() -> MethodEntry {
         source: "STSA: Federated Class-Incremental Learning via Spatial-Temporal Statistics \
                  Aggregation, arXiv 2506.01327",
         state: "server: the sums and the head; client: nothing",
-        upon_features: true,
+        on_features: true,
         ..MethodEntry::of("stsa", StsaConfig::exact)
     }
 }
@@ -282,7 +282,7 @@ pub(super) fn estimating_entry() -> MethodEntry {
                scatter of the units' class means.",
         source: entry().source,
         state: entry().state,
-        upon_features: true,
+        on_features: true,
         ..MethodEntry::of("stsa-e", StsaConfig::estimated)
     }
 }

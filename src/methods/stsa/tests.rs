@@ -384,7 +384,7 @@ fn empty_parts_of_a_client_count_among_all_units() {
 
 /// Two parts that have samples, of two clients that cut three each, count as two or as six.
 #[test]
-fn the_server_counts_units_as_it_is_told() {
+fn the_server_counts_units_as_configured() {
     use crate::data::{ClassPermutation, TaskSequence, TaskSizes, digits};
     use crate::model::{Backbone, PixelShape};
     use crate::policy::{Method, RoundContext, RunContext, Stage};
@@ -397,13 +397,13 @@ fn the_server_counts_units_as_it_is_told() {
         let (method, _) = stsa(Payload::F64, Variant::Estimated(rule));
         let layout = method.statistics(1);
         let sent = Arc::new(of_seed(9).unwrap());
-        let fold = |(at, samples): (usize, &LabeledFeatures)| {
+        let summand = |(at, samples): (usize, &LabeledFeatures)| {
             let found = Collected { unit: samples.units().remove(0), gram: Some(samples.gram()) };
             let meta = UploadMeta::timely(seat(at as u32, at as u32, unit), Round(0));
             let update = upload(&layout, &found).unwrap();
             Aggregate::of(&meta, (&sent, &down()), (update, &layout)).unwrap()
         };
-        let aggregate = samples.iter().enumerate().map(fold).reduce(Aggregate::merge);
+        let aggregate = samples.iter().enumerate().map(summand).reduce(Aggregate::merge);
         let view = Arc::clone(&ctx.task_sequence.tasks[0]);
         let round = RoundContext {
             round: Round(0),
@@ -425,7 +425,7 @@ fn the_server_counts_units_as_it_is_told() {
 
 /// Uploads match their layouts, and two of them aggregate to the exact sums.
 #[test]
-fn uploads_fill_their_layouts_and_fold_to_what_was_counted() {
+fn uploads_fill_their_layouts_and_aggregate_to_the_counts() {
     let participants = [drawn(2, &[7], 5), drawn(3, &[4], 5)];
     let of = |participant: &LabeledFeatures| Collected {
         unit: participant.units().remove(0),
@@ -446,13 +446,13 @@ fn uploads_fill_their_layouts_and_fold_to_what_was_counted() {
     {
         let layout = stsa(payload, variant).0.statistics(1);
         let sent = Arc::new(of_seed(9).unwrap());
-        let fold = |(at, found): (usize, &Collected)| {
+        let summand = |(at, found): (usize, &Collected)| {
             let update = upload(&layout, found).unwrap();
             assert!(update.body().fills(&layout.body()), "{payload:?} {variant:?}");
             let meta = UploadMeta::timely(seat(at as u32, at as u32, None), Round(0));
             Aggregate::of(&meta, (&sent, &down()), (update, &layout)).unwrap()
         };
-        let aggregate = found.iter().enumerate().map(fold).reduce(Aggregate::merge).unwrap();
+        let aggregate = found.iter().enumerate().map(summand).reduce(Aggregate::merge).unwrap();
         let near = |a: &[f64], b: &[f64]| {
             let rounding = if payload == Payload::F64 { 0.0 } else { 1e-6 };
             let close = |(a, b): (&f64, &f64)| (a - b).abs() <= rounding * b.abs().max(100.0);

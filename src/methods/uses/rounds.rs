@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_uploads_are_the_fewest_that_are_trimmed() {
+    fn least_trimmed_is_the_smallest_count_that_is_trimmed() {
         for trim in [0.1, 0.2, 0.25, 0.3, 0.34, 0.4, 0.49, 0.05, 0.01] {
             let least = least_trimmed(trim);
             assert!(AggregationRule::cut(trim, least) > 0, "{trim}: {least}");

@@ -107,7 +107,7 @@ impl Carried {
 
     /// Returns sentences about contents that codecs do and do not change, for `fedcast methods show`.
     pub fn sentences(&self) -> Vec<String> {
-        let told = |(word, content): (&str, &MessageContents)| {
+        let sentence = |(word, content): (&str, &MessageContents)| {
             let coded = match content.coded.is_empty() {
                 true => format!("encode nothing of {word}"),
                 false => format!("encode {} of {word}", kinds(&content.coded)),
@@ -118,7 +118,7 @@ impl Carried {
             }
         };
         let words = ["downloads", "uploads"].into_iter().zip(&self.directions);
-        words.map(told).collect()
+        words.map(sentence).collect()
     }
 
     /// Returns the keys of `[wire]` that do not affect all messages of a method. `build` returns the contents for a

@@ -212,12 +212,12 @@ impl Adjustment {
             Residual::Identity => (hidden(&first, 1)? + &first)?,
             _ => hidden(&first, 1)?,
         };
-        let beside = match (residual, shortcut) {
+        let residual_input = match (residual, shortcut) {
             (Residual::Last, Some(shortcut)) => Some(shortcut.forward(&second)?),
             (Residual::Whole, Some(shortcut)) => Some(shortcut.forward(features)?),
             _ => None,
         };
-        layers[2].norm.forward(&layers[2].linear.forward(&second)?, beside.as_ref(), false)
+        layers[2].norm.forward(&layers[2].linear.forward(&second)?, residual_input.as_ref(), false)
     }
 
     /// Applies the head's hidden layer: adjusted features `(b, 256)` to the input of its rows, `(b, 128)`.

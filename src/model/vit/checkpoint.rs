@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_by_name() {
+    fn damage_is_reported_by_name() {
         let mut set = parameters();
         set.insert("blocks.1.norm1.bias", Parameter { shape: vec![2], values: [0.0; 2].into() });
         let error = reread(&set).unwrap_err().to_string();

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_beside_or_nothing_at_all_is_no_likeness() {
+    fn without_other_labels_or_samples_there_is_no_similarity() {
         let one = mean_cosines(&[1.0, 2.0, 1.0, 2.0], 2, 2);
         assert!((one.within.unwrap() - 1.0).abs() < 1e-12 && one.between.is_none());
         let single = mean_cosines(&[1.0, 2.0, 1.0, 2.0], 2, 1);

@@ -48,10 +48,10 @@ impl Program {
         let unit = if length > 0.0 { length } else { 1.0 };
         let mut gram = vec![0.0; full.len() * full.len()];
         for (at, i) in full.iter().enumerate() {
-            for (beside, j) in full.iter().enumerate().take(at + 1) {
+            for (column, j) in full.iter().enumerate().take(at + 1) {
                 let cosine = product(rows[*i], rows[*j]) / (lengths[*i] * lengths[*j]);
-                gram[at * full.len() + beside] = cosine;
-                gram[beside * full.len() + at] = cosine;
+                gram[at * full.len() + column] = cosine;
+                gram[column * full.len() + at] = cosine;
             }
         }
         let asked = if length > 0.0 { rho } else { 0.0 };

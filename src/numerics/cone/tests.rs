@@ -65,8 +65,8 @@ fn one_row_takes_away_what_is_against_it() {
 #[test]
 fn what_asks_for_nothing_changes_nothing() {
     let g = [0.1f64, -0.7, 0.3];
-    let nobody: [&[f64]; 0] = [];
-    assert_eq!(solved(&g, &nobody, 0.1).unwrap().0, g);
+    let no_vectors: [&[f64]; 0] = [];
+    assert_eq!(solved(&g, &no_vectors, 0.1).unwrap().0, g);
     assert_eq!(solved(&g, &[&[0.0; 3], &g, &g], 0.9).unwrap().0, g);
     assert_eq!(solved(&[0.0; 3], &[&g], 0.9).unwrap().0, [0.0; 3]);
     // Opposite rows: together they leave a plane at rho 0, and nothing beyond.

@@ -248,7 +248,7 @@ proptest! {
 }
 
 #[test]
-fn a_class_of_one_client_keeps_its_moments_and_one_of_nobody_has_none() {
+fn a_class_of_one_client_keeps_its_moments_and_an_empty_has_none() {
     let only = ClassMoments::fit(2, [[1.0, 2.0], [3.0, 2.0]].iter());
     let nothing = ClassMoments::fit::<f64>(2, &[[]; 0]);
     assert_eq!(ClassMoments::pooled(2, &[nothing.clone(), only.clone()]), only);
@@ -328,10 +328,10 @@ fn a_packed_covariance_of_three_dimensions_comes_back_and_no_other_length_does()
 }
 
 #[test]
-fn nobody_s_gaussian_changes_nothing() {
-    let nobody = || FullGaussian { count: 0, mean: vec![0.0; 2], covariance: vec![0.0; 4] };
-    assert_eq!(nobody().merge(&nobody()), nobody());
+fn an_empty_gaussian_changes_nothing() {
+    let empty = || FullGaussian { count: 0, mean: vec![0.0; 2], covariance: vec![0.0; 4] };
+    assert_eq!(empty().merge(&empty()), empty());
     let one = FullGaussian { count: 1, mean: vec![0.1, 0.7], covariance: vec![0.0; 4] };
-    assert_eq!(nobody().merge(&one), one);
-    assert_eq!(one.merge(&nobody()), one);
+    assert_eq!(empty().merge(&one), one);
+    assert_eq!(one.merge(&empty()), one);
 }

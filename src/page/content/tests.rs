@@ -139,7 +139,7 @@ fn numbers_of_a_single_axis_stand_in_one_figure_and_along_the_bottom() {
 }
 
 #[test]
-fn numbers_beside_another_axis_have_a_figure_each() {
+fn numbers_over_another_axis_have_a_figure_each() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("study");
     fs::create_dir(&root).unwrap();

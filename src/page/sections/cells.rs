@@ -39,7 +39,7 @@ fn commands(content: &PageContent) -> Markup {
                 "report."
             }
             @if let Some(run) = runs.first() {
-                pre { (anew(run)) "\n" (verify(run)) }
+                pre { (run_again(run)) "\n" (verify(run)) }
             }
             details {
                 summary { "Every run: seeds, digests, command" }
@@ -49,7 +49,7 @@ fn commands(content: &PageContent) -> Markup {
     }
 }
 
-fn anew(run: &RunRecord) -> String {
+fn run_again(run: &RunRecord) -> String {
     let scenario = run.path.join(names::SCENARIO);
     format!("fedcast run {} -o again", quoted(&scenario.display().to_string()))
 }

@@ -55,12 +55,12 @@ fn name(content: &PageContent, one: &Shown<'_>, shown: &[Shown<'_>]) -> String {
     let seed = format!("partition seed {}", one.run.manifest.seeds.partition);
     let all = &content.arms;
     let axes = one.arms.first().map_or(&[][..], |arm| &all[*arm].axes);
-    let tells = |(axis, value): &&(String, String)| {
+    let distinguishes = |(axis, value): &&(String, String)| {
         let has = |arm: usize| all[arm].axis(axis) == Some(value.as_str());
         let theirs = one.arms.iter().all(|arm| has(*arm));
         axis != "method" && theirs && (0..all.len()).any(|arm| !has(arm))
     };
-    let pairs = axes.iter().filter(tells).map(|(axis, value)| format!("{axis}={value}"));
+    let pairs = axes.iter().filter(distinguishes).map(|(axis, value)| format!("{axis}={value}"));
     let pairs: Vec<String> = pairs.filter(|_| shown.len() > 1).collect();
     pairs.into_iter().chain([seed]).collect::<Vec<_>>().join(", ")
 }

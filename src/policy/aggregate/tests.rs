@@ -117,7 +117,7 @@ fn meta(discount: f64) -> UploadMeta {
     UploadMeta { discount, ..UploadMeta::timely(participant, Round(0)) }
 }
 
-fn fold_one(
+fn aggregate_one(
     sent: &Arc<Message>,
     discount: f64,
     (update, upload): (Message, &MessageSpec),
@@ -125,7 +125,7 @@ fn fold_one(
     Aggregate::of(&meta(discount), (sent, &layout(HeadKind::Linear, &(0..ROWS))), (update, upload))
 }
 
-fn fold(kind: HeadKind, base: &[f32], updates: &[Update]) -> Aggregate {
+fn aggregate_of(kind: HeadKind, base: &[f32], updates: &[Update]) -> Aggregate {
     let (download, sent) =
         (layout(kind, &(0..ROWS)), Arc::new(Message::of(cut(kind, base, &(0..ROWS)))));
     let one = |update: &Update| {
@@ -174,12 +174,12 @@ proptest! {
     ///
     /// A discount scales a step and leaves its weight, and nothing moves if no client has weight.
     #[test]
-    fn everybody_s_mean_is_the_one_of_papers(
+    fn the_mean_over_all_is_that_of_papers(
         kind in heads(),
         base in numbers(),
         updates in prop::collection::vec(update(), 1..6),
     ) {
-        let aggregate = fold(kind, &base, &updates);
+        let aggregate = aggregate_of(kind, &base, &updates);
         let sent = cut(kind, &base, &(0..ROWS));
         let found = flat(&aggregate.apply(&sent), kind);
         let wanted = expected(kind, &base, &updates);
@@ -191,7 +191,7 @@ proptest! {
 
     /// Summands that are added number by number aggregate like the uploads themselves.
     #[test]
-    fn the_sum_of_summands_is_the_fold_of_uploads(
+    fn the_sum_of_summands_is_the_aggregate_of_uploads(
         kind in heads(),
         base in numbers(),
         rows in update(),
@@ -209,7 +209,7 @@ proptest! {
         });
         let sum = summands.reduce(|sum, more| added(&sum, &more)).unwrap();
         let summed = Aggregate::of_sum(&sum, &download, &upload).unwrap();
-        let aggregate = fold(kind, &base, &updates);
+        let aggregate = aggregate_of(kind, &base, &updates);
         prop_assert_eq!(summed.means[&AveragingGroup::All].weight(), aggregate.means[&AveragingGroup::All].weight());
         let wanted: Vec<f64> =
             flat(&aggregate.apply(&sent.parameters), kind).into_iter().map(f64::from).collect();
@@ -396,7 +396,8 @@ fn kept_uploads_come_whole_and_in_order() {
     upload.extra[0] = upload.extra[0].clone().kept();
     let base = cut(HeadKind::Linear, &[0.5; NUMBERS], &(0..ROWS));
     let sent = Arc::new(Message::of(base.clone()));
-    let one = |samples| fold_one(&sent, 1.0, (message(base.clone(), samples), &upload)).unwrap();
+    let one =
+        |samples| aggregate_one(&sent, 1.0, (message(base.clone(), samples), &upload)).unwrap();
     let aggregate = [3, 1, 2].map(one).into_iter().reduce(Aggregate::merge).unwrap();
     let samples = |kept: &crate::policy::KeptUpload| {
         assert!(Arc::ptr_eq(&kept.sent, &sent));
@@ -419,7 +420,7 @@ fn an_upload_that_does_not_fit_what_was_sent_is_refused_by_name() {
             update.extra.clear();
         }
         let upload = counted(vec![place]);
-        fold_one(&sent, 1.0, (update, &upload)).unwrap_err().to_string()
+        aggregate_one(&sent, 1.0, (update, &upload)).unwrap_err().to_string()
     };
     let weight = LinearHead::WEIGHT;
     for (place, name) in [
@@ -430,8 +431,8 @@ fn an_upload_that_does_not_fit_what_was_sent_is_refused_by_name() {
         (place(weight, &[2, WIDTH]).from_row(3), "`head.weight` of shape [2, 3] from row 3"),
         (place(PROMPT, &[3]), "`prompt.00`"),
     ] {
-        let told = refused(place, true);
-        assert!(told.contains(name) && told.contains("was not sent"), "{told}");
+        let text = refused(place, true);
+        assert!(text.contains(name) && text.contains("was not sent"), "{text}");
     }
     assert!(refused(place(PROMPT, &[2]), false).contains("`samples`"));
 }
@@ -447,7 +448,7 @@ fn weights_of_numbers_belong_to_the_rows_that_are_sent() {
         [(LinearHead::WEIGHT, parameter)].into_iter().collect::<ParameterSet>()
     };
     let sent = Arc::new(Message::of(filled(ROWS, 1.0)));
-    let fold = |rows: Range<usize>, value: f32, weight: f32| {
+    let summand = |rows: Range<usize>, value: f32, weight: f32| {
         let place = head(&rows).averaged(AveragingGroup::All, Weight::Elementwise("worth."));
         let worth = place.weights().unwrap();
         let tensor =
@@ -459,7 +460,7 @@ fn weights_of_numbers_belong_to_the_rows_that_are_sent() {
         let download = MessageSpec::of(vec![head(&(0..ROWS))]);
         Aggregate::of(&meta(1.0), (&sent, &download), (update, &upload)).unwrap()
     };
-    let mean = fold(1..3, 5.0, 1.0).merge(fold(2..4, 9.0, 3.0)).numbered;
+    let mean = summand(1..3, 5.0, 1.0).merge(summand(2..4, 9.0, 3.0)).numbered;
     let moved = mean.apply(sent.parameters.clone());
     let rows = moved.get(LinearHead::WEIGHT).unwrap().values.chunks(WIDTH);
     // The third row has (1 * 4 + 3 * 8) / 4 more.

@@ -171,8 +171,9 @@ impl Composed {
                 member.state =
                     if second { join(first, inner.state) } else { join(inner.state, then) };
             }
-            let nobody = || Err(Failure::Policy("no outcome for a participant".into()));
-            let ClientResult { mut upload, metrics } = outcomes.next().unwrap_or_else(nobody)?;
+            let no_outcome = || Err(Failure::Policy("no outcome for a participant".into()));
+            let ClientResult { mut upload, metrics } =
+                outcomes.next().unwrap_or_else(no_outcome)?;
             upload.control.insert(0, u8::from(second));
             Ok(ClientResult { upload, metrics })
         });

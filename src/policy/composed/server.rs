@@ -33,7 +33,7 @@ struct Second {
     server: Box<dyn Server>,
     frozen: FrozenExtractor,
     /// True after a round of the second method is over. Before that it has no predictor.
-    has_learnt: bool,
+    has_trained: bool,
 }
 
 impl ComposedServer {
@@ -59,7 +59,7 @@ impl ComposedServer {
         // A separate unit: methods choose the step themselves.
         let init = self.init.unit(1);
         let server = self.method.then.server(&with_features(&self.lab, &frozen)?, init)?;
-        Ok(Second { server, frozen, has_learnt: false })
+        Ok(Second { server, frozen, has_trained: false })
     }
 
     /// Ends the first method: freezes its features and begins the stage of the second.
@@ -128,7 +128,7 @@ impl Server for ComposedServer {
             let second = self.second(&round.stage, ctx)?;
             let ctx = with_features(ctx, &second.frozen)?;
             second.server.end_round(&inner, aggregate, &ctx)?;
-            second.has_learnt = true;
+            second.has_trained = true;
             return Ok(());
         }
         self.first.end_round(&inner, aggregate, ctx)?;
@@ -145,7 +145,7 @@ impl Server for ComposedServer {
 
     /// Returns the first method's predictor until the second has trained, and then the second's.
     fn predictor(&self, ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
-        match self.second.as_ref().filter(|second| second.has_learnt) {
+        match self.second.as_ref().filter(|second| second.has_trained) {
             None => self.first.predictor(ctx),
             Some(second) => second.server.predictor(&with_features(ctx, &second.frozen)?),
         }
@@ -165,7 +165,7 @@ impl Server for ComposedServer {
     fn save(&self) -> Body {
         let stage = match &self.second {
             None => FIRST,
-            Some(second) if !second.has_learnt => FROZEN,
+            Some(second) if !second.has_trained => FROZEN,
             Some(_) => SECOND,
         };
         let second = self.second.as_ref().map(|second| second.server.save());
@@ -181,7 +181,7 @@ impl Server for ComposedServer {
         if stage != FIRST {
             let mut second = self.freeze().map_err(|error| malformed(&error.to_string()))?;
             second.server.load(&then)?;
-            second.has_learnt = stage == SECOND;
+            second.has_trained = stage == SECOND;
             self.second = Some(second);
         }
         Ok(())

@@ -247,7 +247,7 @@ fn lines_of_json_say_what_the_table_says() {
 }
 
 #[test]
-fn everybody_has_a_row_in_every_round_with_what_became_of_it() {
+fn all_have_a_row_with_their_outcome_in_every_round() {
     let buffer = SharedBuffer::default();
     feed(&mut ParticipationTable::new(buffer.clone()).unwrap());
     // Client 1 is late in the first round: its row waits for its frame and has the frame's bytes.

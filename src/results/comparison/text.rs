@@ -116,12 +116,12 @@ impl Comparison {
             if let Some(against) = &row.against[place - 1] {
                 table.row(against.cells(&row.metric));
             } else if row.metric.is_until() {
-                let told = match (&row.spread[0], &row.spread[place]) {
+                let text = match (&row.spread[0], &row.spread[place]) {
                     (Some(_), _) => format!("{letter} never reached it"),
                     (None, Some(_)) => "A never reached it".to_owned(),
                     (None, None) => "neither reached it".to_owned(),
                 };
-                table.row([row.metric.heading(), told]);
+                table.row([row.metric.heading(), text]);
             }
         }
         format!("\n{}", table.render())

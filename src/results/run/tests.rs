@@ -162,6 +162,6 @@ fn what_is_no_run_and_what_is_damaged_is_said() {
     assert!(matches!(RunRecord::read(root.path()), Err(ResultsError::Run(_))));
     directory(root.path());
     fs::write(root.path().join(names::SUMMARY), "{\"rounds\": ").unwrap();
-    let told = RunRecord::find(root.path()).unwrap_err().to_string();
-    assert!(told.contains("summary.json is damaged"), "{told}");
+    let message = RunRecord::find(root.path()).unwrap_err().to_string();
+    assert!(message.contains("summary.json is damaged"), "{message}");
 }

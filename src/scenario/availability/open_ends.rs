@@ -155,7 +155,7 @@ fn counted(count: usize, noun: &str) -> String {
 mod tests {
     use super::*;
 
-    fn told(lines: &[Transition], repeat_s: f64, clients: u32) -> String {
+    fn report(lines: &[Transition], repeat_s: f64, clients: u32) -> String {
         let trace = ClientTransitions::of(lines, repeat_s, clients);
         let parts =
             [trace.beyond(), trace.missing(), trace.unread(), trace.repeated(), trace.end()];
@@ -163,43 +163,43 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_of_everybody_that_begins_again_leaves_nothing_open() {
+    fn a_repeating_trace_of_all_clients_leaves_nothing_open() {
         let lines = [(0, 0.0, true), (0, 5.0, false), (1, 2.0, true), (1, 3.0, false)];
-        assert_eq!(told(&lines, 10.0, 2), "");
+        assert_eq!(report(&lines, 10.0, 2), "");
     }
 
     #[test]
-    fn clients_and_times_without_lines_are_told() {
+    fn clients_and_times_without_lines_are_reported() {
         let lines = [(0, 0.0, true), (0, 50.0, false), (7, 2.0, true)];
-        let told = told(&lines, 0.0, 3);
-        assert!(told.contains("1 client outside the run (such as 7)"), "{told}");
+        let text = report(&lines, 0.0, 3);
+        assert!(text.contains("1 client outside the run (such as 7)"), "{text}");
         assert!(
-            told.contains("no lines for 2 of 3 clients (such as 1), which are always on"),
-            "{told}"
+            text.contains("no lines for 2 of 3 clients (such as 1), which are always on"),
+            "{text}"
         );
-        assert!(told.contains("ends at 50 s, and 1 of 3 clients stay off"), "{told}");
+        assert!(text.contains("ends at 50 s, and 1 of 3 clients stay off"), "{text}");
     }
 
     #[test]
-    fn a_trace_after_which_nobody_is_there_says_so() {
+    fn a_trace_that_ends_without_clients_is_reported() {
         let lines = [(0, 0.0, true), (0, 5.0, false), (1, 2.0, false)];
-        assert!(told(&lines, 0.0, 2).contains("no round can follow"));
-        assert!(told(&lines[..1], 0.0, 1).contains("every client stays on"));
+        assert!(report(&lines, 0.0, 2).contains("no round can follow"));
+        assert!(report(&lines[..1], 0.0, 1).contains("every client stays on"));
     }
 
     #[test]
-    fn lines_that_nobody_reads_or_that_change_nothing_are_counted() {
+    fn unread_lines_and_those_without_effect_are_counted() {
         let lines = [(0, 0.0, true), (0, 1.0, true), (0, 2.0, false), (0, 20.0, true)];
-        let told = told(&lines, 10.0, 1);
+        let text = report(&lines, 10.0, 1);
         assert!(
-            told.contains("1 line of the trace at or after repeat_s = 10 has no effect"),
-            "{told}"
+            text.contains("1 line of the trace at or after repeat_s = 10 has no effect"),
+            "{text}"
         );
         assert!(
-            told.contains(
+            text.contains(
                 "1 line of the trace changes nothing (such as client 0 at 1 s, which is on"
             ),
-            "{told}"
+            "{text}"
         );
     }
 }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_weights_tell_the_activation() {
+    fn names_of_weights_determine_the_activation() {
         for (name, quick) in [
             ("hf:openai/clip-vit-base-patch16", true),
             ("hf:timm/vit_base_patch16_clip_224.openai", true),

@@ -23,7 +23,8 @@ impl BackboneSection {
         let (Weights::File(name), None) = (&section.weights, section.architecture) else {
             return Ok(());
         };
-        let shape = told(&find(name)?, name, section.part.as_deref()).map_err(unreadable)?;
+        let shape =
+            shape_in_file(&find(name)?, name, section.part.as_deref()).map_err(unreadable)?;
         let InferredVit { image, patch, channels, dim, depth, mlp } = shape;
         let Some(heads) = section.heads.or(heads_of_width(dim).map(|heads| heads as u32)) else {
             return Err((
@@ -48,7 +49,11 @@ impl BackboneSection {
 }
 
 /// Reads the architecture from the tensors of a file.
-fn told(path: &Path, name: &Path, part: Option<&str>) -> Result<InferredVit, WeightsError> {
+fn shape_in_file(
+    path: &Path,
+    name: &Path,
+    part: Option<&str>,
+) -> Result<InferredVit, WeightsError> {
     let origin = name.display().to_string();
     let listing = WeightsFile::index(path, &origin, part)?;
     let map = NameMap::of(&origin, &listing)?;

@@ -59,9 +59,9 @@ impl Scenario {
     fn idle_participation(&self, idle: &mut Vec<Ignored>) {
         let clients = self.federation.clients;
         let participation = &self.participation;
-        let everybody = participation.participants.of(clients) == clients
+        let takes_all = participation.participants.of(clients) == clients
             && participation.population == Population::Fixed;
-        if !everybody || clients == 1 {
+        if !takes_all || clients == 1 {
             return;
         }
         let written = match participation.participants {

@@ -48,8 +48,8 @@ impl DataColumns {
     }
 
     fn check(&self, table: &mut TableReader<'_>, source: DataSource) {
-        let beside = format!("source = \"{}\"", source.word());
-        table.foreign(&["width", "shape", "input", "label", "client"], &beside);
+        let condition = format!("source = \"{}\"", source.word());
+        table.foreign(&["width", "shape", "input", "label", "client"], &condition);
         let named = self.client.as_ref().is_some_and(|client| client != ABOVE);
         if named && source == DataSource::Folder {
             table.reject(

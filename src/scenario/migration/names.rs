@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_one_name_are_told_apart_by_method_and_value() {
+    fn keys_of_one_name_differ_by_method_and_value() {
         let of = |method| new_path("method.memory", Some(method));
         assert_eq!(of("ccvr").as_deref(), Some("method.gaussian_lifetime"));
         assert_eq!(of("gradma").as_deref(), Some("method.memory_clients"));
@@ -116,12 +116,12 @@ mod tests {
 
     #[test]
     fn sentences_name_both_schemas() {
-        let told = renamed_key("client.batch", None);
+        let text = renamed_key("client.batch", None);
         let wanted = "`client.batch` is called `client.batch_size` since schema 2";
-        assert_eq!(told.as_deref(), Some(wanted));
-        let told = renamed_word("method.norms", "settled");
-        assert_eq!(told.as_deref(), Some("\"settled\" is called \"running\" since schema 2"));
-        assert_eq!(renamed_word("method.first.batch_norm", "settled"), told);
+        assert_eq!(text.as_deref(), Some(wanted));
+        let text = renamed_word("method.norms", "settled");
+        assert_eq!(text.as_deref(), Some("\"settled\" is called \"running\" since schema 2"));
+        assert_eq!(renamed_word("method.first.batch_norm", "settled"), text);
         assert_eq!(renamed_word("method.batch_norm", "batch"), None);
     }
 }

@@ -127,15 +127,15 @@ fn marks_and_line_ends_stay() {
 }
 
 #[test]
-fn changes_are_told_once_with_their_lines() {
+fn changes_are_reported_once_with_their_lines() {
     let text = "schema = 1\n\n[client.optimiser]\nlr = 1\n[client]\noptimiser.kind = \"sgd\"\n";
     let error = migrate(text, "a.toml").unwrap_err().to_string();
     assert!(error.contains("a.toml:6"), "{error}");
     let text = "schema = 1\n\nclient.optimiser.lr = 1\nclient.optimiser.kind = \"sgd\"\n";
     let changes = migrate(text, "a.toml").unwrap().changes;
-    let told: Vec<(usize, &str)> =
+    let lines: Vec<(usize, &str)> =
         changes.iter().map(|change| (change.line, &*change.new)).collect();
-    assert_eq!(told, [(1, "schema = 2"), (3, "client.optimizer")]);
+    assert_eq!(lines, [(1, "schema = 2"), (3, "client.optimizer")]);
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn explored<C>(read: impl Fn(&mut TableReader<'_>) -> C, narrow: bool) -> Catalo
         let readout = TableReader::tried(&root, recorded, &read);
         for (path, shape) in found.take(&setting, readout) {
             // Only one table is exchanged at a time: what stands inside it goes.
-            if tried.insert((path.clone(), shape.clone(), text_beside(&setting, &path))) {
+            if tried.insert((path.clone(), shape.clone(), text_of_same_table(&setting, &path))) {
                 let inside = format!("{path}.");
                 let keep = |(key, _): &&(String, Shape)| *key != path && !key.starts_with(&inside);
                 let mut next: Setting = setting.iter().filter(keep).cloned().collect();
@@ -120,7 +120,7 @@ fn explored<C>(read: impl Fn(&mut TableReader<'_>) -> C, narrow: bool) -> Catalo
 }
 
 /// Returns the key of the same table that has a text in place of its default. Other keys may depend on it.
-fn text_beside(setting: &Setting, path: &str) -> Option<String> {
+fn text_of_same_table(setting: &Setting, path: &str) -> Option<String> {
     let table = |path: &str| path.rsplit_once('.').map(|(table, _)| table.to_owned());
     let (last, _) = setting.last().filter(|(_, shape)| *shape == Shape::Text)?;
     (table(last) == table(path)).then(|| last.clone())
@@ -152,7 +152,7 @@ struct FoundKeys {
     places: BTreeMap<String, Vec<usize>>,
     tables: Vec<TableDoc>,
     /// Paths that were asked for with each word of each key.
-    beside: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
+    paths_by_word: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
 }
 
 impl FoundKeys {
@@ -160,7 +160,7 @@ impl FoundKeys {
     fn take(&mut self, setting: &Setting, readout: Readout) -> Vec<(String, Shape)> {
         let mut next = Vec::new();
         if let Some((path, Shape::Word(word))) = setting.last() {
-            let words = self.beside.entry(path.clone()).or_default();
+            let words = self.paths_by_word.entry(path.clone()).or_default();
             let paths = words.entry(word.clone()).or_default();
             let keys = readout.keys.iter().map(|doc| &doc.key);
             for path in keys.chain(readout.tables.iter().map(|table| &table.path)) {
@@ -274,7 +274,7 @@ impl FoundKeys {
     /// Returns the conditions of a path: keys in its own table and in outer tables that must have certain words.
     fn conditions(&self, path: &str) -> Vec<(String, Vec<String>)> {
         let mut conditions = Vec::new();
-        for (key, words) in &self.beside {
+        for (key, words) in &self.paths_by_word {
             let table = key.rsplit_once('.').map_or("", |(table, _)| table);
             // The top of a document and presets decide about defaults only.
             let inside = path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));

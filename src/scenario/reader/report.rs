@@ -103,12 +103,13 @@ impl ReadingReport {
         places.sort_by_key(|(start, _)| *start);
         // What comes behind the first one is read from the middle of something; only slips that are known count, a line
         // each.
-        let mut told = None;
+        let mut last_line = None;
         for (start, fault) in places {
             let line = text.get(..start).unwrap_or(&text).matches('\n').count();
-            let is_slip = told.is_some_and(|told| told != line) && fault.help.is_some();
-            if told.is_none() || is_slip {
-                told = Some(line);
+            let is_slip =
+                last_line.is_some_and(|last_line| last_line != line) && fault.help.is_some();
+            if last_line.is_none() || is_slip {
+                last_line = Some(line);
                 self.fault(fault);
             }
         }
@@ -178,14 +179,14 @@ impl ReadingReport {
             let place = self.place(fault.span);
             Diagnostic { message: fault.message, place, label: fault.label, help: fault.help }
         };
-        let mut told: Vec<Diagnostic> = found.into_iter().map(place).collect();
-        if all > told.len() {
-            let left = all - told.len();
+        let mut diagnostics: Vec<Diagnostic> = found.into_iter().map(place).collect();
+        if all > diagnostics.len() {
+            let left = all - diagnostics.len();
             let message = format!("{left} more errors are not shown");
             let help = Some("correct these first".to_owned());
-            told.push(Diagnostic { message, place: None, label: String::new(), help });
+            diagnostics.push(Diagnostic { message, place: None, label: String::new(), help });
         }
-        told
+        diagnostics
     }
 }
 

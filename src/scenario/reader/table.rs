@@ -391,9 +391,9 @@ impl<'a> TableReader<'a> {
     /// Marks keys that are not valid with the rest of this table, such as `kind = "iid"`.
     ///
     /// If they are written, the error says so.
-    pub fn foreign(&mut self, names: &[&'static str], beside: &str) {
+    pub fn foreign(&mut self, names: &[&'static str], condition: &str) {
         for name in names.iter().filter(|name| !self.known.contains(*name)) {
-            self.foreign.push((*name, beside.to_owned()));
+            self.foreign.push((*name, condition.to_owned()));
         }
     }
 

@@ -115,7 +115,7 @@ fn paths_of_changes_start_at_the_study_s_folder() {
 }
 
 #[test]
-fn what_is_wrong_with_a_study_is_told_at_its_place() {
+fn study_errors_name_their_place() {
     for (from, to, place, hint) in [
         ("replicates", "replicate", "3:1", "did you mean `replicates`?"),
         ("schema = 2\n", "schema = 1\n", "1:10", "fedcast migrate FILE"),

@@ -256,7 +256,7 @@ fn differences_pair_seeds_and_subtract_the_baseline() {
     let root = tempfile::tempdir().unwrap();
     let study = study();
     let differences = differences(&study, &outcomes(&study, root.path()));
-    let told: Vec<String> = differences
+    let rows: Vec<String> = differences
         .iter()
         .map(|one| {
             let (label, against) = (study.label(&one.point), study.label(&one.against));
@@ -266,7 +266,7 @@ fn differences_pair_seeds_and_subtract_the_baseline() {
     // Seeds 1 and 2 only: the third run of the baseline failed. Rows of rounds=2 have no baseline, nor has the extra
     // cell.
     assert_eq!(
-        told,
+        rows,
         [
             "rounds=1, method=hgp - rounds=1, method=a_b: faa 0.375 of 2",
             "rounds=1, method=hgp - rounds=1, method=a_b: bytes_up 4000000 of 2",

@@ -200,36 +200,36 @@ fn tensors_of_other_kinds_do_not_vanish() {
     let sparse = b"ctorch._utils\n_rebuild_sparse_tensor\n)R".to_vec();
     let array = b"cnumpy.core.multiarray\n_reconstruct\n)R)b".to_vec();
     let dense = ("a", tensor("0", 0, &[1], &[1]));
-    let told = |pairs: &[(&str, Vec<u8>)]| {
+    let refusal = |pairs: &[(&str, Vec<u8>)]| {
         save(&path, &dictionary(pairs), &[("0", &SIX)]);
         WeightsFile::open(&path).err().map(|error| error.to_string())
     };
-    assert_eq!(told(&[dense.clone(), ("epoch", b"K\x07".to_vec())]), None);
-    let error = told(&[dense, ("s", sparse), ("n", array)]).unwrap();
+    assert_eq!(refusal(&[dense.clone(), ("epoch", b"K\x07".to_vec())]), None);
+    let error = refusal(&[dense, ("s", sparse), ("n", array)]).unwrap();
     assert!(error.contains("`s (torch._utils._rebuild_sparse_tensor)`"), "{error}");
     assert!(error.contains("`n (numpy.core.multiarray._reconstruct)`"), "{error}");
     assert!(error.contains("to_dense"), "{error}");
 }
 
 #[test]
-fn what_is_missing_or_too_short_is_told_by_the_tensor() {
+fn missing_and_short_data_are_named_by_tensor() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("w.pth");
-    let told = |pickle: &[u8]| {
+    let refusal = |pickle: &[u8]| {
         save(&path, pickle, &[("0", &SIX)]);
         match WeightsFile::open(&path) {
             Ok(mut file) => file.read("a").unwrap_err().to_string(),
             Err(error) => error.to_string(),
         }
     };
-    let error = told(&dictionary(&[("a", tensor("0", 1, &[6], &[1]))]));
+    let error = refusal(&dictionary(&[("a", tensor("0", 1, &[6], &[1]))]));
     assert!(error.contains("`a`") && error.contains("4 bytes less"), "{error}");
-    let error = told(&dictionary(&[("a", tensor("1", 0, &[6], &[1]))]));
+    let error = refusal(&dictionary(&[("a", tensor("1", 0, &[6], &[1]))]));
     assert!(error.contains("`a`"), "{error}");
-    let error = told(&dictionary(&[("a", tensor("0", 0, &[200, 200], &[0, 0]))]));
+    let error = refusal(&dictionary(&[("a", tensor("0", 0, &[200, 200], &[0, 0]))]));
     assert!(error.contains("impossible extents"), "{error}");
-    let error = told(b"cposix\nsystem\n(X\x02\0\0\0lstR");
+    let error = refusal(b"cposix\nsystem\n(X\x02\0\0\0lstR");
     assert!(error.contains("no named tensors") && error.contains("python -c"), "{error}");
-    let error = told(b"cos\nsystem");
+    let error = refusal(b"cos\nsystem");
     assert!(error.contains("cannot be read"), "{error}");
 }

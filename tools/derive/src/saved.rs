@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn fields_without_names_are_numbered() {
         let state = parse_quote!(
-            struct Begun(Option<TaskId>);
+            struct LatestTask(Option<TaskId>);
         );
         let written = derive(&state).unwrap().to_string();
         assert!(written.contains("(& self . 0 , into)"), "{written}");

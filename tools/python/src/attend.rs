@@ -81,7 +81,7 @@ pub fn without_gil<T: Send>(
 
 /// Passes reports on until the work has ended; returns the first exception.
 fn watch<R: Report>(audience: &Audience<R>, interrupt: &Interrupt) -> Option<PyErr> {
-    // Nobody else listens; the lock makes the receiver one that threads may share.
+    // No other thread listens; the lock makes the receiver one that threads may share.
     let reports = audience.reports.lock().unwrap_or_else(PoisonError::into_inner);
     let mut raised = None;
     loop {
@@ -93,13 +93,13 @@ fn watch<R: Report>(audience: &Audience<R>, interrupt: &Interrupt) -> Option<PyE
         if raised.is_some() {
             continue;
         }
-        let heard = Python::attach(|py| {
+        let answer = Python::attach(|py| {
             if let (Some(report), Some(callback)) = (report, &audience.callback) {
                 callback.call1(py, (report.to_dict(py)?,))?;
             }
             py.check_signals()
         });
-        if let Err(error) = heard {
+        if let Err(error) = answer {
             interrupt.request();
             raised = Some(error);
         }

@@ -62,7 +62,7 @@ impl RunCall {
             EndReason::Interrupted => "interrupted",
             EndReason::Aborted => "aborted",
         };
-        let learned_nothing = finished.reason == EndReason::Done && summary.learnt_nothing();
+        let learned_nothing = finished.reason == EndReason::Done && summary.trained_nothing();
         Ok(Ended { directory: directory.path().to_owned(), reason, learned_nothing, notes })
     }
 }

@@ -157,7 +157,7 @@ impl Study {
             pool.execute(&queue.cells, directory, |event| {
                 let (event, prepared, took) = match event {
                     StudyEvent::Running => return Ok(()),
-                    StudyEvent::Begun(prepared) => ("begun", prepared, None),
+                    StudyEvent::Started(prepared) => ("begun", prepared, None),
                     StudyEvent::Taken(prepared) => ("taken", prepared, None),
                     StudyEvent::Ended(prepared, how, took) => {
                         let event = match how {

@@ -14,7 +14,12 @@ fn folder(images: &[&str]) -> tempfile::TempDir {
 const IMAGES: [&str; 5] = ["a/1.jpg", "a/2.jpg", "b/1.jpg", "b/2.jpg", "b/3.jpg"];
 
 /// Reads lists with these endings and texts; one for both parts where there is no second.
-fn told(root: &Path, ending: &str, train: &str, test: Option<&str>) -> Result<Division, DataError> {
+fn listed_by(
+    root: &Path,
+    ending: &str,
+    train: &str,
+    test: Option<&str>,
+) -> Result<Division, DataError> {
     let write = |name: &str, text: &str| {
         let path = root.join(format!("{name}.{ending}"));
         std::fs::write(&path, text).unwrap();
@@ -40,7 +45,7 @@ const TEST: &str = "data:\n- data/set/a/1.jpg\n- data/set/b/2.jpg\ntargets:\n- 1
 #[test]
 fn yaml_lists_keep_their_order_and_their_classes() {
     let root = folder(&IMAGES);
-    let listed = told(root.path(), "yaml", TRAIN, Some(TEST)).unwrap();
+    let listed = listed_by(root.path(), "yaml", TRAIN, Some(TEST)).unwrap();
     assert_eq!(listed.class_names, ["b", "a"], "numbered as the list does, not by name");
     let train = [("b/1.jpg", 0), ("a/2.jpg", 1), ("b/3.jpg", 0)];
     assert_eq!(names(root.path(), &listed.train), expected(&train));
@@ -50,7 +55,7 @@ fn yaml_lists_keep_their_order_and_their_classes() {
 #[test]
 fn text_lists_number_their_classes_or_leave_it_to_the_folders() {
     let root = folder(&IMAGES);
-    let listed = told(
+    let listed = listed_by(
         root.path(),
         "txt",
         "# images\nset/b/1.jpg 0\n\nset/a/2.jpg\t1\n",
@@ -59,7 +64,7 @@ fn text_lists_number_their_classes_or_leave_it_to_the_folders() {
     let listed = listed.unwrap();
     assert_eq!(listed.class_names, ["b", "a"]);
     assert_eq!(names(root.path(), &listed.train), expected(&[("b/1.jpg", 0), ("a/2.jpg", 1)]));
-    let listed = told(root.path(), "txt", "b/1.jpg\na/2.jpg\n", Some("a/1.jpg\nb/2.jpg\n"));
+    let listed = listed_by(root.path(), "txt", "b/1.jpg\na/2.jpg\n", Some("a/1.jpg\nb/2.jpg\n"));
     let listed = listed.unwrap();
     assert_eq!(listed.class_names, ["a", "b"]);
     assert_eq!(names(root.path(), &listed.test), expected(&[("a/1.jpg", 0), ("b/2.jpg", 1)]));
@@ -70,20 +75,21 @@ fn lists_may_count_from_one_and_have_marks_and_quotes() {
     let root = folder(&IMAGES);
     let marked = "\u{feff}set/b/1.jpg 1\r\nset/a/2.jpg 2\r\n";
     let quoted = "\"set/a/1.jpg\" \"2\"\r'set/b/2.jpg',1\r";
-    let listed = told(root.path(), "txt", marked, Some(quoted)).unwrap();
+    let listed = listed_by(root.path(), "txt", marked, Some(quoted)).unwrap();
     assert_eq!(listed.class_names, ["b", "a"]);
     assert_eq!(names(root.path(), &listed.train), expected(&[("b/1.jpg", 0), ("a/2.jpg", 1)]));
     assert_eq!(names(root.path(), &listed.test), expected(&[("a/1.jpg", 1), ("b/2.jpg", 0)]));
     assert_eq!(listed.notes, ["the list counts its classes from 1: class 0 here is `b`"]);
     let yaml = format!("\u{feff}{}", TRAIN.replace('\n', "\r\n"));
-    let listed = told(root.path(), "yaml", &yaml, Some(TEST)).unwrap();
+    let listed = listed_by(root.path(), "yaml", &yaml, Some(TEST)).unwrap();
     assert_eq!((listed.class_names.len(), listed.notes.len()), (2, 0));
 }
 
 #[test]
 fn lists_name_images_in_either_unicode_form() {
     let root = folder(&["Cafe\u{301}/1.jpg", "Cafe\u{301}/2.jpg"]);
-    let listed = told(root.path(), "txt", "Café/1.jpg\n", Some("Cafe\u{301}/2.jpg\n")).unwrap();
+    let listed =
+        listed_by(root.path(), "txt", "Café/1.jpg\n", Some("Cafe\u{301}/2.jpg\n")).unwrap();
     assert_eq!(listed.class_names, ["Café"]);
     assert!(listed.train[0].0.is_file() && listed.test[0].0.is_file());
 }
@@ -96,7 +102,7 @@ fn json_lists_hold_both_parts_and_names_that_are_no_folders() {
     "val": [["x/5.jpg", 1, "river"]],
     "test": [["x/3.jpg", 0, "forest"], ["x/4.jpg", 1, "river"]]
 }"#;
-    let listed = told(root.path(), "json", text, None).unwrap();
+    let listed = listed_by(root.path(), "json", text, None).unwrap();
     assert_eq!(listed.class_names, ["forest", "river"]);
     assert_eq!(names(root.path(), &listed.train), expected(&[("x/1.jpg", 1), ("x/2.jpg", 0)]));
     assert_eq!(names(root.path(), &listed.test), expected(&[("x/3.jpg", 0), ("x/4.jpg", 1)]));
@@ -235,7 +241,7 @@ fn what_is_wrong_with_a_list_is_shown_with_its_line() {
     ];
     for (ending, train, test, what, place) in rows {
         let second = (ending != "json").then_some(&*test);
-        let error = told(root.path(), ending, &train, second).unwrap_err().to_string();
+        let error = listed_by(root.path(), ending, &train, second).unwrap_err().to_string();
         assert!(error.contains(what) && error.contains(place), "{train}\n{test}\ngives {error}");
     }
 }

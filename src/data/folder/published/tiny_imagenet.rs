@@ -22,7 +22,7 @@ pub(super) fn read(root: &Path) -> Result<Division, DataError> {
     let train_folder = root.join("train");
     let folders = sub_folders(&train_folder)?;
     let mut census = Census::default();
-    census.beside_classes(&train_folder)?;
+    census.pass_files_next_to_classes(&train_folder)?;
     let mut train = Vec::new();
     for (class, folder) in (0..).zip(&folders) {
         let images = census.images(&folder.path)?;

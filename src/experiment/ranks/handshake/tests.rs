@@ -17,7 +17,7 @@ const TEXT: &str = r#"
 
 /// Returns the result of rank 0 if another rank gets another text, or sends another fingerprint.
 fn found(
-    hears: fn(String) -> String,
+    received: fn(String) -> String,
     says: fn(&mut RankFingerprint),
 ) -> Result<Assembly, AssembleError> {
     let methods = Registry::builtin();
@@ -26,8 +26,8 @@ fn found(
         if rank == Rank(1) {
             return work(rank, &line, &methods, None).expect("rank 0 lives");
         }
-        let Ok(Some(HandshakeRequest::Prepare { scenario })) = hear(&line) else { return };
-        let reply = match put_together(rank, &hears(scenario), &methods, None) {
+        let Ok(Some(HandshakeRequest::Prepare { scenario })) = receive(&line) else { return };
+        let reply = match put_together(rank, &received(scenario), &methods, None) {
             Ok((mut fingerprint, _)) => {
                 says(&mut fingerprint);
                 HandshakeReply::Present(Box::new(fingerprint))
@@ -35,7 +35,7 @@ fn found(
             Err(error) => HandshakeReply::Unable(error.to_string()),
         };
         line.send(Rank::ZERO, say(&reply));
-        while let Ok(Some(_)) = hear(&line) {}
+        while let Ok(Some(_)) = receive(&line) {}
     });
     let ranks = Some(Ranks::new(line.expect("threads start"), 2));
     let read = Scenario::from_toml(TEXT, "text", Path::new("."), &[], &methods);

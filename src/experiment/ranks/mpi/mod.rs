@@ -47,19 +47,19 @@ const ABORTED: i32 = 17;
 /// MPI that does not begin.
 pub fn join() -> Result<Joined, RanksError> {
     let (line, carrier) = RankChannel::new();
-    let (told, place) = bounded(1);
+    let (place_sender, place) = bounded(1);
     let abort = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&abort);
     let carry = move || {
-        let begun = Universe::begin().and_then(|mpi| Ok((mpi.place()?, mpi)));
-        let ((rank, size), universe) = match begun {
-            Ok(begun) => begun,
+        let started = Universe::begin().and_then(|mpi| Ok((mpi.place()?, mpi)));
+        let ((rank, size), universe) = match started {
+            Ok(started) => started,
             Err(why) => {
-                let _ = told.send(Err(RanksError::Mpi(why)));
+                let _ = place_sender.send(Err(RanksError::Mpi(why)));
                 return Ending::Lame;
             }
         };
-        let _ = told.send(Ok((Rank(rank), size)));
+        let _ = place_sender.send(Ok((Rank(rank), size)));
         let ending = Pump::new(&universe, (rank, size), carrier, &asked).run();
         match ending {
             Ending::Whole => universe.finalize(),

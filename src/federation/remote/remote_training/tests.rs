@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_learnt_is_the_same_here(
+    fn remote_training_gives_the_same_update(
         (up, state, loss) in (bits(), bits(), any::<f64>()),
         fails in any::<bool>(),
     ) {

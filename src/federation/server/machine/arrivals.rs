@@ -36,7 +36,7 @@ impl ServerMachine {
         if !self.book.waits_for(arrival.round) {
             self.straggler_is_back(key, effects);
             return match self.book.take_underway(key) {
-                Some(sent) => self.fold_stale(StaleUpload { sent, arrival }, effects),
+                Some(sent) => self.aggregate_stale(StaleUpload { sent, arrival }, effects),
                 None => {
                     let charge = arrival.charge.map(|charge| self.missed(charge));
                     effects.extend(charge.map(|charge| Effect::Record(charge, None)));
@@ -55,7 +55,7 @@ impl ServerMachine {
             }
             None => {
                 let compares = self.simulation.rules.compares(&round.context);
-                effects.extend(round.fold(participant, upload, compares, &self.desk));
+                effects.extend(round.add_upload(participant, upload, compares, &self.desk));
                 Ok(())
             }
         }
@@ -72,12 +72,12 @@ impl ServerMachine {
             let what = format!("{round} waits for an update that was taken for certainly late");
             return Err(FederationError::Impossible(what));
         }
-        self.unheard((round, participant), charge, effects);
+        self.take_late_frame((round, participant), charge, effects);
         Ok(())
     }
 
     /// Takes a frame that the server does not wait for any more.
-    pub(super) fn unheard(
+    pub(super) fn take_late_frame(
         &mut self,
         participant: RoundSeat,
         charge: Option<Event>,
@@ -134,7 +134,7 @@ impl ServerMachine {
     pub(super) fn close_when_complete(&mut self, now: VirtualTime, effects: &mut Vec<Effect>) {
         let late_counts = matches!(self.simulation.rules.closing.late, LatePolicy::Aggregate(_));
         let Some(round) = self.book.close_complete(late_counts) else { return };
-        let Some(aggregate) = round.take_folded() else { return };
+        let Some(aggregate) = round.take_aggregate() else { return };
         let at = match &self.simulation.rules.privacy.secure {
             Some(rules) => round.unmask(&self.simulation, rules, now, effects),
             None => now,
@@ -145,7 +145,7 @@ impl ServerMachine {
     }
 
     /// Aggregates an upload of a closed round into the open one, or holds it for the next.
-    fn fold_stale(
+    fn aggregate_stale(
         &mut self,
         upload: StaleUpload,
         effects: &mut Vec<Effect>,
@@ -172,13 +172,19 @@ impl ServerMachine {
         let event = Event::UpdateStale { round: base, task, participant: id, client, into };
         effects.push(Effect::Record(event, None));
         let meta = UploadMeta { participant, base, staleness, discount };
-        effects.extend(round.fold_stale(&download, upload, meta, &self.desk));
+        effects.extend(round.add_stale_upload(&download, upload, meta, &self.desk));
         Ok(())
     }
 
     /// Aggregates the uploads that were held while no round was open.
-    pub(super) fn fold_held(&mut self, effects: &mut Vec<Effect>) -> Result<(), FederationError> {
-        self.book.take_held().into_iter().try_for_each(|upload| self.fold_stale(upload, effects))
+    pub(super) fn aggregate_held(
+        &mut self,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), FederationError> {
+        self.book
+            .take_held()
+            .into_iter()
+            .try_for_each(|upload| self.aggregate_stale(upload, effects))
     }
 
     /// Ends a phase: uploads still in transit are late.

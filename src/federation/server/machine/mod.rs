@@ -99,7 +99,7 @@ impl ServerMachine {
                 self.start(effects);
                 self.begin_task(now, effects)
             }
-            ToServer::Begun(answer) => {
+            ToServer::Started(answer) => {
                 self.desk.take_back(answer)?;
                 self.begin_phase(now, effects)
             }
@@ -108,7 +108,7 @@ impl ServerMachine {
             ToServer::Opened(answer) => {
                 let opening = self.desk.take_back(answer)?;
                 self.send_round(now, opening, effects);
-                self.fold_held(effects)?;
+                self.aggregate_held(effects)?;
                 self.close_when_complete(now, effects);
                 Ok(())
             }
@@ -122,7 +122,7 @@ impl ServerMachine {
                     effects.extend(charge.map(|charge| Effect::Record(charge, None)));
                     self.book.skip(participant);
                 } else {
-                    self.unheard((round, participant), charge, effects);
+                    self.take_late_frame((round, participant), charge, effects);
                 }
                 self.close_when_complete(now, effects);
                 Ok(())

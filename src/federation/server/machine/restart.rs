@@ -39,9 +39,9 @@ impl ServerMachine {
         self.caches = caches;
         self.down = true;
         self.doing = "is down";
-        let begun = self.schedule.is_first_of_task();
-        let begun = begun.then(|| self.simulation.stage(self.schedule.task()));
-        let restart = self.desk.restart(&self.simulation, round, begun);
+        let started = self.schedule.is_first_of_task();
+        let started = started.then(|| self.simulation.stage(self.schedule.task()));
+        let restart = self.desk.restart(&self.simulation, round, started);
         effects.extend(deliver_result(back, restart, ToServer::Restarted));
     }
 

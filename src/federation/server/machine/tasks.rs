@@ -49,7 +49,7 @@ impl ServerMachine {
         effects.extend(deliver_result(
             now,
             self.desk.step(BeginRequest { stage }),
-            ToServer::Begun,
+            ToServer::Started,
         ));
         Ok(())
     }

@@ -59,7 +59,7 @@ pub(super) struct OpenRound {
     closed: bool,
     /// Uploads of earlier rounds.
     stale: u32,
-    fold: AggregationTree,
+    aggregation: AggregationTree,
     /// True if workers add uploads to the aggregation as soon as they are trained.
     aggregates_at_once: bool,
     aggregate: Option<tokio::sync::oneshot::Receiver<aggregation::AggregationResult>>,
@@ -91,14 +91,14 @@ impl OpenRound {
         (now, computes): (VirtualTime, bool),
     ) -> OpenRound {
         let RoundOpening { participants, downs: downloads, first, .. } = opening;
-        let folding = match (&simulation.rules.privacy.secure, simulation.rules.aggregation) {
+        let mode = match (&simulation.rules.privacy.secure, simulation.rules.aggregation) {
             (Some(rules), _) => AggregationMode::Masked(rules.numbers.modulus),
             (None, AggregationRule::Mean) => AggregationMode::Plain(Arc::clone(&simulation.method)),
             (None, rule) => AggregationMode::Robust(Arc::clone(&simulation.method), rule),
         };
         let working = participants.iter().filter(|participant| participant.trains()).count();
         let closing = simulation.rules.closing_of(phase, working);
-        let (fold, aggregate) = AggregationTree::new(folding, participants.len());
+        let (aggregation, aggregate) = AggregationTree::new(mode, participants.len());
         let restart = simulation.rules.faults.restart(simulation.rules.seed, context.round);
         let aggregates_at_once = computes && closing.waits_for_all(working) && restart.is_none();
         OpenRound {
@@ -113,7 +113,7 @@ impl OpenRound {
             here: 0,
             participants,
             downloads,
-            fold,
+            aggregation,
             aggregates_at_once,
             aggregate: Some(aggregate),
             models: Vec::new(),
@@ -148,7 +148,7 @@ impl OpenRound {
         self.closed = true;
         let out: Vec<ParticipantId> = self.seats_out().map(|participant| participant.id).collect();
         out.iter().for_each(|participant| self.skip(*participant));
-        self.fold.seal();
+        self.aggregation.seal();
         out
     }
 
@@ -269,7 +269,7 @@ impl OpenRound {
             download: Arc::clone(download),
             masking: self.masking.clone(),
             closes: self.certain,
-            aggregation: self.aggregates_at_once.then(|| self.fold.clone()),
+            aggregation: self.aggregates_at_once.then(|| self.aggregation.clone()),
             charge: None,
         }
     }
@@ -300,7 +300,7 @@ impl OpenRound {
     }
 
     /// Returns the work that adds the participant's upload to the aggregation, unless its worker has.
-    pub fn fold(
+    pub fn add_upload(
         &mut self,
         participant: ParticipantId,
         upload: SentUpload,
@@ -317,11 +317,14 @@ impl OpenRound {
         }
         let body = body?;
         let meta = UploadMeta::timely(place, self.context.round);
-        desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&download.message), body, exchange })
+        desk.add_upload(
+            &self.aggregation,
+            Upload { meta, sent: Arc::clone(&download.message), body, exchange },
+        )
     }
 
     /// Returns the work that aggregates an upload of an earlier round.
-    pub fn fold_stale(
+    pub fn add_stale_upload(
         &mut self,
         download: &Arc<SentDownload>,
         upload: SentUpload,
@@ -331,7 +334,10 @@ impl OpenRound {
         self.stale += 1;
         let SentUpload { body, exchange, .. } = upload;
         let body = body?;
-        desk.fold(&self.fold, Upload { meta, sent: Arc::clone(&download.message), body, exchange })
+        desk.add_upload(
+            &self.aggregation,
+            Upload { meta, sent: Arc::clone(&download.message), body, exchange },
+        )
     }
 
     /// Marks an upload as rejected by the aggregation.
@@ -347,7 +353,7 @@ impl OpenRound {
     /// Marks a participant as one that sends nothing that counts.
     pub fn skip(&mut self, participant: ParticipantId) {
         self.account(participant, ParticipantStatus::Missing);
-        self.fold.skip(participant);
+        self.aggregation.skip(participant);
     }
 
     /// Records that the participant fails: it sends nothing that counts.
@@ -392,7 +398,7 @@ impl OpenRound {
 
     /// Returns the number of uploads that are aggregated, those of earlier rounds among them.
     pub fn updates(&self) -> u32 {
-        self.folded_clients().count() as u32 + self.stale
+        self.aggregated_clients().count() as u32 + self.stale
     }
 
     /// Returns the number of uploads of earlier rounds.
@@ -401,7 +407,7 @@ impl OpenRound {
     }
 
     /// Takes the receiver of the aggregation's result.
-    pub fn take_folded(
+    pub fn take_aggregate(
         &mut self,
     ) -> Option<tokio::sync::oneshot::Receiver<aggregation::AggregationResult>> {
         self.aggregate.take()
@@ -423,7 +429,7 @@ impl OpenRound {
     }
 
     /// Returns the clients of participants that were aggregated.
-    pub fn folded_clients(&self) -> impl Iterator<Item = ClientId> {
+    pub fn aggregated_clients(&self) -> impl Iterator<Item = ClientId> {
         self.seats_at(ParticipantStatus::Aggregated).map(|participant| participant.client)
     }
 

@@ -123,9 +123,9 @@ fn tiny_and_huge_numbers_are_treated_alike() {
     let n = edges.len();
     for inner in [1, 2] {
         // Each edge is paired with another one of its neighbors.
-        let beside = |at: usize, step: usize| edges[(at + step * 5) % n];
-        let a: Vec<f32> = (0..n * inner).map(|i| beside(i / inner, i % inner)).collect();
-        let b: Vec<f32> = (0..n * inner).map(|i| beside(i % n, 3 * (i / n))).collect();
+        let shifted = |at: usize, step: usize| edges[(at + step * 5) % n];
+        let a: Vec<f32> = (0..n * inner).map(|i| shifted(i / inner, i % inner)).collect();
+        let b: Vec<f32> = (0..n * inner).map(|i| shifted(i % n, 3 * (i / n))).collect();
         for turned in [false, true] {
             let (a, b) = match turned {
                 false => (Matrix::dense(&a, n, inner), Matrix::dense(&b, inner, n)),

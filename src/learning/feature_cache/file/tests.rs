@@ -29,7 +29,7 @@ fn row(file: &CacheFile, block: usize, row: usize) -> Vec<f32> {
 }
 
 #[test]
-fn a_row_that_somebody_changed_meanwhile_is_never_read() {
+fn a_row_that_was_changed_meanwhile_is_never_read() {
     let folder = tempfile::tempdir().unwrap();
     let file = open(folder.path()).file;
     file.put(&blocks(), 0, &values(0)).unwrap();
@@ -53,7 +53,7 @@ fn a_row_that_somebody_changed_meanwhile_is_never_read() {
 
 #[cfg(unix)]
 #[test]
-fn nothing_of_somebody_else_is_emptied_or_written_through_a_link() {
+fn foreign_files_are_neither_emptied_nor_written_through_a_link() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("precious"), "precious").unwrap();
@@ -148,13 +148,13 @@ fn a_file_cut_off_or_of_something_else_is_replaced_with_a_notice() {
         open(folder.path()).file.put(&blocks(), 2, &values(2)).unwrap();
         damage();
         let Opened { file, notice } = open(folder.path());
-        assert!(notice.as_ref().is_some_and(|told| told.contains(why)), "{notice:?}");
+        assert!(notice.as_ref().is_some_and(|text| text.contains(why)), "{notice:?}");
         assert_eq!(file.holds(&blocks(), 2), BlockState::Empty);
     }
 }
 
 #[test]
-fn what_the_system_refuses_is_told_with_the_path() {
+fn system_errors_name_the_path() {
     let folder = tempfile::tempdir().unwrap();
     let taken = folder.path().join("taken");
     std::fs::write(&taken, "a file").unwrap();

@@ -102,7 +102,7 @@ fn threads_that_ask_for_the_same_blocks_share_the_work() {
 }
 
 #[test]
-fn a_failure_is_told_to_all_and_blocks_nobody() {
+fn a_failure_reaches_all_and_blocks_none() {
     let (backbone, cache) = (backbone(1), FeatureCache::default());
     let large = Transform {
         steps: vec![Step::Resize { side: 16, kernel: Kernel::Pillow }],

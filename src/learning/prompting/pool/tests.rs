@@ -63,10 +63,10 @@ fn batch(samples: Range<u32>) -> Batch {
     Batch::Queried { inputs, queries: queries.map(|v| (v * 0.11).cos()).collect() }
 }
 
-type Learnt = (Vec<f32>, Vec<Vec<Vec<f32>>>);
+type PoolResult = (Vec<f32>, Vec<Vec<Vec<f32>>>);
 
 /// Losses, and by variable the gradient of each member.
-fn learn(received: Vec<ParameterSet>, batches: Vec<Batch>, sizes: Vec<usize>) -> Learnt {
+fn learn(received: Vec<ParameterSet>, batches: Vec<Batch>, sizes: Vec<usize>) -> PoolResult {
     let (backbone, members) = (Arc::new(Backbone::from(embedded_vit().unwrap())), sizes.len());
     let model =
         Classifier::pack_with(&backbone, received, 1..3, Some(Arc::new(WeightedPrefix))).unwrap();

@@ -143,7 +143,7 @@ impl<M: ControlVariates> ServerUpdate<VectorStore> for M {
         closing: ClosedRound<'_>,
         theta: &mut ParameterSet,
     ) -> Result<Metrics, PolicyError> {
-        let up = closing.beside();
+        let up = closing.sent_vectors();
         let mut control = memory.take_like(CONTROL, closing.before);
         let changes = match self.keeping().keeper {
             Keeper::Client => up.sums(CONTROL, &closing.aggregate)?,

@@ -18,8 +18,9 @@ pub(super) fn sent_vectors<M: ControlVariates>(
     view: &TaskView,
     download: &Message,
 ) -> Result<VectorStore, WireError> {
-    let beside = ParameterVectors::of(shared, model, view, RowPurpose::Down);
-    let set = |name: &&'static str| Ok((*name, beside.padded(&vectors_of(&download.extra, name)?)));
+    let vectors = ParameterVectors::of(shared, model, view, RowPurpose::Down);
+    let set =
+        |name: &&'static str| Ok((*name, vectors.padded(&vectors_of(&download.extra, name)?)));
     sent_names(method).iter().map(set).collect()
 }
 

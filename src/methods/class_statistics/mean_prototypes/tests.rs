@@ -91,12 +91,12 @@ fn uniform_weights_count_clients_and_not_samples() {
 
 /// Section 6: a report of a class replaces its prototype, and a class that no client reports keeps what it had.
 #[test]
-fn a_class_that_nobody_reports_keeps_its_prototype() {
+fn an_unreported_class_keeps_its_prototype() {
     let mut server = MeanPrototypes { known: BTreeMap::new(), dim: 2 };
     let by_samples = PrototypeWeighting::BySamples;
     server.take(&[report(3, &[[1.0, 1.0]]), report(6, &[[2.0, 0.0]])], by_samples);
-    let nobody = ClassMean { row: 7, count: 0, mean: vec![0.0; 2] };
-    server.take(&[report(6, &[[4.0, 4.0]]), nobody], by_samples);
+    let empty = ClassMean { row: 7, count: 0, mean: vec![0.0; 2] };
+    server.take(&[report(6, &[[4.0, 4.0]]), empty], by_samples);
     assert_eq!(server.flags(&view()), [0b01001]);
     let table = [[1.0, 1.0], [0.0; 2], [0.0; 2], [4.0, 4.0], [0.0; 2]].concat();
     assert_eq!(server.table(&view()), table);
@@ -121,7 +121,9 @@ fn flags_say_which_classes_have_a_prototype() {
         ..Message::default()
     };
     let wanted = server.known.clone().into_iter().collect::<ClassPrototypes>();
-    assert_eq!(MeanPrototypes::heard(&download, &wide).unwrap(), wanted);
-    assert!(MeanPrototypes::heard(&Message::default(), &wide).unwrap().is_empty());
-    assert!(MeanPrototypes::heard(&Message { control: vec![0], ..download }, &wide).is_err());
+    assert_eq!(MeanPrototypes::from_download(&download, &wide).unwrap(), wanted);
+    assert!(MeanPrototypes::from_download(&Message::default(), &wide).unwrap().is_empty());
+    assert!(
+        MeanPrototypes::from_download(&Message { control: vec![0], ..download }, &wide).is_err()
+    );
 }

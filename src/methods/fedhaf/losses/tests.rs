@@ -78,7 +78,7 @@ fn a_model_learns_nothing_from_itself() {
 fn what_is_distilled_is_what_the_card_says() {
     let (x, frozen) = (features(), network(Trains::NOTHING));
     let before = frozen.adjust(&x, None).unwrap();
-    let told = frozen.logits(&before, None).unwrap().to_vec2::<f32>().unwrap();
+    let target = frozen.logits(&before, None).unwrap().to_vec2::<f32>().unwrap();
     let own: Vec<f32> = (0..24).map(|i| (i as f32 * 1.3).cos()).collect();
     let softmax = |logits: &[f32]| {
         let powers = [logits[0], logits[1]].map(|z| libm::exp(f64::from(z)));
@@ -86,8 +86,8 @@ fn what_is_distilled_is_what_the_card_says() {
     };
     let old = [1, 3, 5];
     let divergence = |place: usize| -> f64 {
-        let (own, told) = (softmax(&own[4 * place..]), softmax(&told[place]));
-        own.iter().zip(told).map(|(p, q)| p * libm::log(p / q)).sum()
+        let (own, target) = (softmax(&own[4 * place..]), softmax(&target[place]));
+        own.iter().zip(target).map(|(p, q)| p * libm::log(p / q)).sum()
     };
     let by_hand = old.map(divergence).iter().sum::<f64>() / 3.0;
     let kd = |own: &[f32], factor| {
@@ -259,7 +259,7 @@ fn a_teacher_by_the_batch_sees_the_whole_of_it() {
 #[test]
 fn a_step_goes_to_the_teacher_and_to_equal_norms() {
     let (x, frozen) = (features(), network(Trains::NOTHING));
-    let told = frozen.adjust(&x, None).unwrap().to_vec2::<f32>().unwrap();
+    let target = frozen.adjust(&x, None).unwrap().to_vec2::<f32>().unwrap();
     let start: Vec<f32> =
         (0..30).map(|i| (i as f32 * 0.9).sin() * (1.0 + (i / 5) as f32)).collect();
     let own = Var::from_slice(&start, (6, 5), &Device::Cpu).unwrap();
@@ -270,7 +270,7 @@ fn a_step_goes_to_the_teacher_and_to_equal_norms() {
     let fd = slope(&only(|c| c.lambda_fd = 3.0), Some(&frozen));
     for (place, (slope, label)) in fd.iter().zip(LABELS).enumerate() {
         for (at, slope) in slope.iter().enumerate() {
-            let gap = start[5 * place + at] - told[place][at];
+            let gap = start[5 * place + at] - target[place][at];
             let expected = if label < 2 { 2.0 * 3.0 * gap / 3.0 } else { 0.0 };
             assert!((slope - expected).abs() < 1e-4, "{place} {at}: {slope} {expected}");
         }

@@ -382,9 +382,11 @@ mod tests {
         let batch = ctx.statistics_loader(&shard).in_order(9).next().unwrap().unwrap();
         let rows = ctx.pixels(&batch).unwrap().flatten_from(1).unwrap().to_vec2::<f32>().unwrap();
         let spread = variances(&rows.iter().collect::<Vec<_>>());
-        let told = trace(&head, &shard, &ctx).unwrap();
-        assert_eq!((told.len(), told[0].0, told[0].2), (1, 3, 9));
-        assert!((told[0].1 - spread.iter().sum::<f64>() / 64.0).abs() < 1e-6 && told[0].1 > 0.0);
+        let traces = trace(&head, &shard, &ctx).unwrap();
+        assert_eq!((traces.len(), traces[0].0, traces[0].2), (1, 3, 9));
+        assert!(
+            (traces[0].1 - spread.iter().sum::<f64>() / 64.0).abs() < 1e-6 && traces[0].1 > 0.0
+        );
     }
 
     /// Pictures are mirrored where images train so, and not as statistics see them.
@@ -438,7 +440,7 @@ mod tests {
     fn a_radius_is_the_root_of_the_mean_trace() {
         let augment = Augment { radius: 0.15, from_clients: true, scale: Scale::Deviation };
         let mut seen = Seen::default();
-        let mut told = |client, said: &[(u32, f64, u32)]| {
+        let mut report = |client, said: &[(u32, f64, u32)]| {
             let (mut traces, mut rows, mut samples) = (Vec::new(), Vec::new(), Vec::new());
             for (row, trace, count) in said {
                 traces.push(*trace);
@@ -453,9 +455,9 @@ mod tests {
             seen.take_traces(ClientId(client), &update).unwrap();
         };
         // A model that was hardly trained; its traces do not count once there are newer ones.
-        told(5, &[(0, 900.0, 2), (3, 900.0, 1)]);
-        told(2, &[(0, 2.0, 1)]);
-        told(5, &[(0, 5.0, 3), (3, 3.75, 1)]);
+        report(5, &[(0, 900.0, 2), (3, 900.0, 1)]);
+        report(2, &[(0, 2.0, 1)]);
+        report(5, &[(0, 5.0, 3), (3, 3.75, 1)]);
         seen.end_first_task(&augment);
         // (2 * 1 + 5 * 3) / 4 = 4.25 and 3.75, whose mean is 4.
         assert_eq!(augment.at(seen.radius).radius, 2.0);

@@ -320,7 +320,7 @@ fn distances_left(weighting: Weighting) -> [[f64; 3]; 4] {
 ///
 /// What clients do to earlier classes has no effect.
 #[test]
-fn every_class_is_learnt_from_who_has_it() {
+fn every_class_is_distilled_from_its_holders() {
     let left = distances_left(Weighting::Omega);
     for (label, source) in [(0, 2), (1, 2), (2, 0), (3, 1)] {
         let shares = left[label];
@@ -421,8 +421,9 @@ fn who_has_no_data_teaches_nothing_and_order_does_not_matter() {
         let both = of(&[a.clone(), b.clone()]);
         assert_eq!(both, of(&[a.clone(), idle.clone(), b.clone()]));
         let alone = [idle.clone()];
-        let nobody = Consolidation::new((&config, SHAPE), &view(), &averaged, &alone, None, key(9));
-        assert!(nobody.unwrap().is_none());
+        let without_clients =
+            Consolidation::new((&config, SHAPE), &view(), &averaged, &alone, None, key(9));
+        assert!(without_clients.unwrap().is_none());
     }
     let counts = [a.counts.clone(), b.counts.clone(), idle.counts];
     let shares = omega(&counts, OmegaForm::Normalized);

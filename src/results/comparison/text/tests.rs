@@ -46,7 +46,7 @@ fn words(line: &str) -> String {
 }
 
 #[test]
-fn who_never_reached_an_accuracy_is_told() {
+fn runs_that_never_reached_an_accuracy_are_named() {
     let root = tempfile::tempdir().unwrap();
     let at = |name: &str| root.path().join(name);
     let text = compared(
@@ -58,8 +58,8 @@ fn who_never_reached_an_accuracy_is_told() {
         lines.iter().any(|line| line == "rounds until accuracy 50 % 2 (1 of 2) never"),
         "{lines:?}"
     );
-    let told = "rounds until accuracy 50 % B never reached it";
-    assert!(lines.iter().any(|line| line == told), "{lines:?}");
+    let expected = "rounds until accuracy 50 % B never reached it";
+    assert!(lines.iter().any(|line| line == expected), "{lines:?}");
     let turned = compared(
         vec![run(&at("b"), [1, 1, 1], &[0.1, 0.2])],
         vec![run(&at("a"), [1, 1, 1], &[0.4, 0.6])],
@@ -71,29 +71,29 @@ fn who_never_reached_an_accuracy_is_told() {
 }
 
 #[test]
-fn all_seeds_are_told_where_they_do_not_follow_from_that_of_the_run() {
+fn seeds_are_listed_unless_they_follow_from_that_of_the_run() {
     let root = tempfile::tempdir().unwrap();
     let heads = |one: [u64; 3], other: [u64; 3]| {
         let run = |name: &str, seeds| vec![run(&root.path().join(name), seeds, &[0.5])];
         let text = compared(run("a", one), run("b", other)).render();
         text.lines().take(2).map(str::to_owned).collect::<Vec<_>>().join("\n")
     };
-    let told = heads([1, 0, 0], [1, 1, 0]);
+    let text = heads([1, 0, 0], [1, 1, 0]);
     let word = "seed (run/partition/class order)";
     let must = format!("A  one  (hgp, 1 run, {word} 1/0/0)\nB  other  (hgp, 1 run, {word} 1/1/0)");
-    assert_eq!(told, must);
+    assert_eq!(text, must);
     assert!(heads([1, 0, 0], [1, 0, 1]).contains("1/0/1"));
     for (one, other) in [([1, 0, 0], [2, 0, 0]), ([1, 1, 1], [2, 2, 2])] {
-        let told = heads(one, other);
-        assert_eq!(told, "A  one  (hgp, 1 run, seed 1)\nB  other  (hgp, 1 run, seed 2)");
+        let text = heads(one, other);
+        assert_eq!(text, "A  one  (hgp, 1 run, seed 1)\nB  other  (hgp, 1 run, seed 2)");
     }
 }
 
 #[test]
-fn what_accuracies_lack_is_told_in_points() {
+fn missing_accuracy_is_reported_in_points() {
     let root = tempfile::tempdir().unwrap();
     let run = |name: &str, seen| vec![run(&root.path().join(name), [1, 1, 1], &[seen])];
     let comparison = compared(run("a", 0.75), run("b", 0.5));
-    let told = MetricLimit::parse("faa=0.005").unwrap().broken(&comparison);
-    assert_eq!(told, ["other: faa is worse by 25.00 points, tolerated are 0.50 points"]);
+    let broken = MetricLimit::parse("faa=0.005").unwrap().broken(&comparison);
+    assert_eq!(broken, ["other: faa is worse by 25.00 points, tolerated are 0.50 points"]);
 }

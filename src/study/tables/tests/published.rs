@@ -126,9 +126,9 @@ fn arms_of_a_third_axis_have_grids_of_their_own() {
     let file = root.path().join(TABLE_FILE);
     fs::write(&file, csv).unwrap();
     let read = PublishedGrids::read(&study, &file).unwrap();
-    let told: Vec<_> = read.grids.iter().map(|grid| (&*grid.title, &*grid.rows[0][1])).collect();
+    let titles: Vec<_> = read.grids.iter().map(|grid| (&*grid.title, &*grid.rows[0][1])).collect();
     assert_eq!(
-        told,
+        titles,
         [
             ("final average accuracy, %, b=1", "25.00 / 50.00"),
             ("final average accuracy, %, b=2", "75.00 ± 50.00 / -"),

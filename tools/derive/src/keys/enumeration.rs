@@ -46,9 +46,9 @@ pub fn derive(input: &DeriveInput, data: &DataEnum, table: &Table) -> Result<Tok
             names.push(key.name.clone());
         }
     }
-    let beside = format!("{} = \"{{}}\"", tag.value());
+    let condition = format!("{} = \"{{}}\"", tag.value());
     let foreign = (!names.is_empty()).then(|| {
-        quote!(table.foreign(&[#(#names),*], &format!(#beside, crate::scenario::reader::Choice::word(&word)));)
+        quote!(table.foreign(&[#(#names),*], &format!(#condition, crate::scenario::reader::Choice::word(&word)));)
     });
     let param = quote!(crate::scenario::reader::Param::#param #source);
     let chosen = quote! {
