@@ -6,7 +6,7 @@
 //! ```text
 //! cargo bench --bench cohort              # or -- phones, and so on, for cases with this word
 //! ```
-//! Images are the embedded digits of 8 pixels, so that activations are nothing beside the models. Each case has a
+//! Images are the embedded digits of 8 pixels, so that activations are small next to the models. Each case has a
 //! process of its own, because freed memory stays with a process. Two workers, with journal and ledger.
 
 #[path = "figures/mod.rs"]

@@ -1,4 +1,4 @@
-//! Promise: `fedcast runs` lists all runs, tells killed ones from running ones, and removes only files of runs.
+//! Promise: `fedcast runs` lists all runs, distinguishes killed from running ones, and removes only files of runs.
 
 use std::fs;
 use std::path::Path;

@@ -343,7 +343,7 @@ set = { partition = { kind = "iid", min_samples = 3, attempts = 3 } }
 clients = { key = "federation.clients", values = [2, 60, 3] }
 "#;
 
-/// Every run lacks one file: its error is told once, in place of a line per run.
+/// Every run lacks one file: its error is printed once, in place of a line per run.
 #[test]
 fn an_error_of_all_runs_is_printed_once() {
     let folder = tempfile::tempdir().unwrap();

@@ -174,7 +174,7 @@ fn the_shares_say_who_teaches() {
 }
 
 /// FedLwF-2T, invariant 6: what a single client kept at the end of the task before is what it receives in the next. Its
-/// own teacher alone asks for nothing then, wherever it trains, and beside a cross-entropy does not act on the first
+/// own teacher alone asks for nothing then, wherever it trains, and with a cross-entropy does not act on the first
 /// step; a client of two, whose own model is another, is led elsewhere from there.
 #[test]
 fn an_own_model_that_is_the_received_one_asks_for_nothing_at_first() {
@@ -289,7 +289,7 @@ fn teachers_on_a_module_normalize_as_the_student() {
     }
 }
 
-/// FedHAF's baselines normalize and drop as they are told to: settled statistics of the module are those of the first
+/// FedHAF's baselines normalize and drop as configured: settled statistics of the module are those of the first
 /// task, in every method that is FedAvg but for some hooks; those of the head always move.
 #[test]
 fn baselines_on_the_module_have_its_norms_and_dropout() {
@@ -369,7 +369,7 @@ fn a_client_returns_to_its_own_teacher_and_keeps_it() {
 }
 
 /// FedLwF-2T, invariant 6: with one client the server's old model is the client's own; section 4: it is sent once
-/// per task, and nobody keeps anything.
+/// per task, and no client keeps anything.
 #[test]
 fn a_server_that_teaches_is_the_own_teacher_of_a_single_client() {
     let of = |first, clients| {

@@ -172,7 +172,7 @@ fn who_missed_round_0_takes_part() {
     // Clients 2 and 3 are new.
     let [together, alone] = pack_and_alone(&method, &mut run, 3, &view);
     assert_eq!(together, alone);
-    assert!(max_pack_size(&*method, &view, 3) > 4); // every step has them: nobody tosses
+    assert!(max_pack_size(&*method, &view, 3) > 4); // every step has them: no coin is tossed
     let compensated =
         |sent: &Sent| sent.1.iter().find(|(name, _)| *name == "compensated_steps").unwrap().1;
     assert!(compensated(&together[0]) > 0.0);

@@ -83,7 +83,7 @@ fn alone_a_fisher_mean_is_fedavg() {
     }
 }
 
-/// FisherAVG, section 6: the server's numbers are the clients', by the Fishers that they sent, and rows that nobody
+/// FisherAVG, section 6: the server's numbers are the clients', by the Fishers that they sent, and rows that no client
 /// trained stay. Section 9: a client without a class still has a say in its row.
 #[test]
 fn the_server_weighs_number_by_number() {

@@ -15,7 +15,7 @@
 //!
 //! A case is a line of `methods.txt` with a line of `services.txt`, put as overrides over `base.toml`; both files say
 //! which of them run by default. All columns are the same on every machine, so the table is recorded and compared on
-//! any. Its head names the arithmetic of its numbers; a program of another one says `not checked`, and whoever raises
+//! any. Its head names the arithmetic of its numbers; a program of another one says `not checked`, and who raises
 //! the name records the table again.
 //!
 //! A right correction is never held back by this table. To change a result, record the rows that moved, on whatever
