@@ -30,11 +30,22 @@ dialect='told|tells?|hears?|heard|porter|errands?|muster|canary|shelf|parcels?|m
 dialect+='|everybody|whoever|so many|comes to|came to|at hand|under way|learnt|beside|anew|likewise|of its own'
 british='optimis[aei]|normalis|minimis|initialis|serialis|neighbour|behaviour|colour|centre|licence'
 
+# Rust without comments and texts.
+code() {
+    git ls-files -z '*.rs' | xargs -0 perl -0777 -ne '
+        s{//[^\n]*|/\*.*?\*/|\bb?r(\#*)".*?"\1|"(?:[^"\\]|\\.)*"|\x27(?:[^\x27\\\n]|\\.[^\x27]*)\x27}{ }gs; print'
+}
+
 wh_summaries() { docs | grep -E '^(What|How|Where|Whether|When|Which|Who|Whom|Whose|Why)[ ,:]'; }
 pronoun_summaries() { docs | grep -E '^(The same|Those|These|They|It|As there)[ ,:.]'; }
 long_summaries() { docs | sed -E 's/([.!?:]) .*/\1/' | awk 'length > 100'; }
 dialect_in_prose() { prose | grep -owiE "$dialect"; }
 dialect_in_messages() { messages | grep -owiE "$dialect"; }
+# Identifiers with such a word: `told_by`, `TOLD`.
+dialect_in_names() {
+    code | grep -owE '[A-Za-z_]+' | grep -iE \
+        '(^|_)(told|tell|tells|telling|hears?|heard|unheard|learnt|nobodys?|everybodys?|somebody|whoever|so_many|besides?|upon|anew|begun|foretold|foretells)(_|$)'
+}
 british_spelling() { prose | grep -oiE "[a-z]*($british)[a-z]*"; }
 shared_type_names() {
     grep -rhoE '^ *(pub(\([^)]*\))? )?(struct|enum|trait) [A-Z]\w*' src --include='*.rs' | awk '{print $NF}' | sort | uniq -d
@@ -53,9 +64,10 @@ pronoun_summaries 0
 long_summaries 2
 dialect_in_prose 1
 dialect_in_messages 0
+dialect_in_names 0
 british_spelling 1
 shared_type_names 0
-long_test_names 133
+long_test_names 117
 long_subjects 0
 '
 

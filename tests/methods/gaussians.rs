@@ -251,9 +251,9 @@ fn features_are_drawn_as_the_keys_say() {
     assert!(far(&kept(&run), &rebalanced(&run, 2, &cells(&run, 2), evenly, 0.5)) < 1e-4);
 }
 
-/// `round`: a client that describes a class again replaces all that was said of it in the task, and a class that no client
-/// describes again keeps what it had. `task`: only a client's own word is replaced. `cohort`: of the task there is what
-/// the last round said, and earlier tasks keep theirs. What is drawn follows.
+/// `round`: a client that describes a class again replaces all that was said of it in the task, and a class that no
+/// client describes again keeps what it had. `task`: only a client's own word is replaced. `cohort`: of the task there
+/// is what the last round said, and earlier tasks keep theirs. What is drawn follows.
 #[test]
 fn gaussians_last_for_a_round_or_a_task_or_while_their_cohort_is_asked() {
     let counts =

@@ -59,7 +59,7 @@ fn a_task_has_one_generator_and_one_old_model() {
     assert_server_is_saved(&run, engine(Arc::clone(&run.method), 3));
 }
 
-/// The second generator starts from the first one, or from fresh weights: with no steps it is the first one, or is not.
+/// The second generator starts from the first one, or from fresh weights: without steps it is the first one, or is not.
 #[test]
 fn a_warm_generator_goes_on_with_the_last_one() {
     let of = |start, steps| {
