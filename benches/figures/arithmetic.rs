@@ -8,7 +8,7 @@ use fedcast::learning::PromptShape;
 use fedcast::model::VitConfig;
 use fedcast_kernels::products::{Matrix, Target};
 
-/// Parameters that train beside a head.
+/// Parameters that train in addition to a head.
 #[derive(Clone, Copy)]
 pub enum Trained {
     /// Keys and values in front of those of the first blocks.
@@ -100,13 +100,13 @@ fn rate() -> f64 {
     const SIDE: usize = 768;
     let (values, mut product) = (vec![1f32; SIDE * SIDE], vec![0f32; SIDE * SIDE]);
     let matrix = Matrix::dense(&values, SIDE, SIDE);
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut products = 0;
-    while begun.elapsed() < Duration::from_millis(500) {
+    while start.elapsed() < Duration::from_millis(500) {
         Target::dense(std::hint::black_box(&mut product), SIDE, SIDE).set(1.0, matrix, matrix);
         products += 1;
     }
-    2.0 * SIDE.pow(3) as f64 * f64::from(products) / begun.elapsed().as_secs_f64()
+    2.0 * SIDE.pow(3) as f64 * f64::from(products) / start.elapsed().as_secs_f64()
 }
 
 /// Prints the part of the machine's rate of products that work reaches which does `operations` in some seconds.

@@ -74,7 +74,7 @@ fn ranks(company: Option<&RankRoster>) -> Vec<RankEntry> {
 }
 
 /// Returns the type of activations, or on a CPU of the factors of products, as scenarios write it.
-fn compute(Setup { workers, lab: ctx, .. }: &Setup) -> &'static str {
+fn compute(Setup { workers, ctx, .. }: &Setup) -> &'static str {
     match (workers, ctx.backbone.place().products) {
         (Workforce::Gpus(places), _) => {
             places.first().map_or("f32", |place| place.compute.as_str())
@@ -234,12 +234,12 @@ impl Run {
 
     /// Returns the feature cache of the frozen backbone, which gives notices.
     pub fn cache(&self) -> Arc<FeatureCache> {
-        Arc::clone(&self.setup.lab.cache)
+        Arc::clone(&self.setup.ctx.cache)
     }
 
     /// Returns the count of steps of the server's training, for progress.
     pub fn server_steps(&self) -> Arc<StepCount> {
-        Arc::clone(&self.setup.lab.server_steps)
+        Arc::clone(&self.setup.ctx.server_steps)
     }
 
     /// Returns the label counts of clients; see [`holdings`].
@@ -249,7 +249,7 @@ impl Run {
 
     /// Returns the notes for the user about how the data were read.
     pub fn notes(&self) -> &[String] {
-        &self.setup.lab.dataset.notes
+        &self.setup.ctx.dataset.notes
     }
 
     /// Returns the names of classes, in the data set's numbers.

@@ -37,7 +37,7 @@ impl Models {
             disk: run.disk().clone(),
             folder: run.path().join(names::MODELS),
             which: record.models,
-            tasks: setup.lab.task_sequence.tasks.len(),
+            tasks: setup.ctx.task_sequence.tasks.len(),
             about: about(manifest, setup),
         })
     }
@@ -66,7 +66,7 @@ pub fn file_name(task: TaskId) -> String {
 /// Returns a model's metadata about its run. `classes` are those of the head's rows, in the data set's numbers, and
 /// `class_names` their names as a JSON list in the same order.
 pub fn about(manifest: &Manifest, setup: &Setup) -> BTreeMap<String, String> {
-    let task_sequence = &setup.lab.task_sequence;
+    let task_sequence = &setup.ctx.task_sequence;
     let ids = task_sequence.tasks.iter().flat_map(|view| task_sequence.classes_of(view));
     let ids: Vec<u32> = ids.collect();
     let classes: Vec<String> = ids.iter().map(u32::to_string).collect();

@@ -24,7 +24,7 @@ pub struct Holding {
 /// round, whose shards are drawn on request.
 pub fn holdings(setup: &Setup) -> Option<Vec<Holding>> {
     let ShardSource::Drawn(drawn) = &setup.shards else { return None };
-    let (labels, task_sequence) = (setup.lab.dataset.train.labels(), &setup.lab.task_sequence);
+    let (labels, task_sequence) = (setup.ctx.dataset.train.labels(), &setup.ctx.task_sequence);
     let class_of = |sample: u32| {
         let label = labels[sample as usize];
         // Where clients have tasks of their own, labels are of the data set of client tasks.

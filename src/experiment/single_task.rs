@@ -48,12 +48,12 @@ pub fn single_task_accuracies(
     }
     let Assembly { setup, .. } = assemble(scenario, methods, workers)?;
     let client_tasks =
-        setup.lab.task_sequence.client_tasks.clone().ok_or_else(without_client_tasks)?;
+        setup.ctx.task_sequence.client_tasks.clone().ok_or_else(without_client_tasks)?;
     let last = TaskId((client_tasks.rules().stages - 1) as u16);
     let mut lines = Vec::new();
     for client_task in client_tasks.started(last) {
         let view = client_tasks.view(client_task);
-        let tested = setup.lab.dataset.test.by_class()[view.rows.clone()].iter();
+        let tested = setup.ctx.dataset.test.by_class()[view.rows.clone()].iter();
         let accuracy = match tested.map(Vec::len).sum() {
             0usize => None,
             _ => Some(alone(&setup, client_task, view)?),
@@ -104,7 +104,7 @@ fn alone(setup: &Setup, client_task: ClientTask, view: &Arc<TaskView>) -> Result
         rules,
         name: setup.name.clone(),
         method: Arc::new(Wrapped(one.clone())),
-        lab: setup.lab.clone(),
+        ctx: setup.ctx.clone(),
         test_transform: Arc::clone(&setup.test_transform),
         shards: setup.shards.clone(),
         facts: setup.facts.clone(),

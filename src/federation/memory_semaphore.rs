@@ -88,7 +88,7 @@ pub(super) fn acquire_exclusive() -> Option<MemoryPermit> {
 
 impl MemorySemaphore {
     /// Returns the semaphore of each context's GPU, shared by the contexts on it; `None` on the CPU.
-    pub fn of(labs: &[RunContext]) -> Vec<Option<Arc<MemorySemaphore>>> {
+    pub fn of(contexts: &[RunContext]) -> Vec<Option<Arc<MemorySemaphore>>> {
         let mut doors: Vec<(DeviceLocation, Arc<MemorySemaphore>)> = Vec::new();
         let door = |ctx: &RunContext| {
             let memory = GpuMemory::of(&ctx.device)?;
@@ -101,7 +101,7 @@ impl MemorySemaphore {
             doors.push((here, Arc::clone(&new)));
             Some(new)
         };
-        labs.iter().map(door).collect()
+        contexts.iter().map(door).collect()
     }
 
     fn new(gauge: Box<dyn Gauge>) -> MemorySemaphore {

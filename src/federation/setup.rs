@@ -24,7 +24,7 @@ pub struct Setup {
     /// Method that the server and the clients follow.
     pub method: Arc<dyn Method>,
     /// Device, backbone, data; every worker gets a clone.
-    pub lab: RunContext,
+    pub ctx: RunContext,
     /// Transform of test samples; deterministic.
     pub test_transform: Arc<Transform>,
     /// Samples of every client.
@@ -77,7 +77,7 @@ impl Setup {
             method,
             test_transform: Arc::clone(&ctx.statistics_transform),
             facts,
-            lab: ctx,
+            ctx,
             shards: ShardSource::Drawn(shards),
             coding: Coding::default(),
             workers: 2.into(),
@@ -117,14 +117,14 @@ impl SimulationContext {
             rules: setup.rules.clone(),
             name: setup.name.clone(),
             method: Arc::clone(&setup.method),
-            task_sequence: Arc::clone(&setup.lab.task_sequence),
-            training: setup.lab.training.clone(),
+            task_sequence: Arc::clone(&setup.ctx.task_sequence),
+            training: setup.ctx.training.clone(),
             facts: setup.facts.clone(),
             coding: setup.coding.clone(),
             charged: setup.charged,
         };
         let samples = Samples {
-            dataset: Arc::clone(&setup.lab.dataset),
+            dataset: Arc::clone(&setup.ctx.dataset),
             shards: setup.shards.clone(),
             test_transform: Arc::clone(&setup.test_transform),
         };

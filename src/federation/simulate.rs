@@ -32,11 +32,11 @@ pub fn simulate(
     let supplier = setup.supplier();
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
     const STEP: &str = "be set up";
-    let policy = guard(|| setup.method.server(&setup.lab, init))
+    let policy = guard(|| setup.method.server(&setup.ctx, init))
         .map_err(|message| FederationError::Panicked { step: STEP, message })?
         .map_err(|source| FederationError::Policy { step: STEP, source: Box::new(source) })?;
-    let labs = setup.workers.labs(&setup.lab)?;
-    let devices = WorkerPool::start(labs, setup.shaker, profile, setup.fleet)?;
+    let contexts = setup.workers.contexts(&setup.ctx)?;
+    let devices = WorkerPool::start(contexts, setup.shaker, profile, setup.fleet)?;
     let server = ServerMachine::new(Arc::clone(&simulation), supplier.clone(), Some(policy));
     walk(simulation, supplier, server, devices, sink, interrupt)
 }

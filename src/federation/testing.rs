@@ -139,6 +139,6 @@ pub(super) fn seat(setup: &Setup, place: u32) -> Participant {
         role: Role::default(),
         unit: None,
         kind: ParticipantKind::Client,
-        view: Arc::clone(&setup.lab.task_sequence.tasks[0]),
+        view: Arc::clone(&setup.ctx.task_sequence.tasks[0]),
     }
 }

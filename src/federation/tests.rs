@@ -41,7 +41,7 @@ fn drive(setup: super::Setup) -> Vec<Event> {
     }
     let simulation =
         Arc::new(super::simulation_context::SimulationContext::new(&setup).expect("possible"));
-    let mut server = server(&simulation, &setup.lab);
+    let mut server = server(&simulation, &setup.ctx);
     let mut clients = BTreeMap::new();
     let mut queue = EventQueue::default();
     let mut events = Vec::new();
@@ -65,9 +65,9 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                         QueuedMessage::Known(frame.message),
                     );
                 }),
-                Effect::Submit(_, work) => work.run(&setup.lab),
+                Effect::Submit(_, work) => work.run(&setup.ctx),
                 Effect::Train { at, to, job, pending, .. } => {
-                    train_together(&simulation, &setup.lab, vec![*job]);
+                    train_together(&simulation, &setup.ctx, vec![*job]);
                     queue.push(
                         at,
                         EventClass::Timer,
@@ -148,11 +148,11 @@ fn a_deadlock_names_those_that_wait() {
         Arc::new(super::simulation_context::SimulationContext::new(&setup).expect("possible"));
     let memory = MemorySink::default();
     let devices =
-        WorkerPool::start(vec![setup.lab.clone()], None, Box::new(()), None).expect("starts");
+        WorkerPool::start(vec![setup.ctx.clone()], None, Box::new(()), None).expect("starts");
     let sink = memory.clone();
     let error = actix::System::new()
         .block_on(async move {
-            let server = server(&simulation, &setup.lab);
+            let server = server(&simulation, &setup.ctx);
             let mut event_loop = EventLoop::new(
                 simulation,
                 Supplier::Workers,

@@ -74,7 +74,7 @@ pub(super) struct Job {
 impl WorkerPool {
     /// Starts a thread for each context, and one that takes jobs to the ranks of a fleet.
     pub fn start(
-        labs: Vec<RunContext>,
+        contexts: Vec<RunContext>,
         shaker: Option<u64>,
         profile: Box<dyn ProfileSink>,
         fleet: Option<RemoteRanks>,
@@ -86,19 +86,19 @@ impl WorkerPool {
             urgent: urgent.clone(),
             testing: (testing.clone(), testing_jobs.clone()),
             training: (training.clone(), training_jobs.clone()),
-            workers: labs.len(),
+            workers: contexts.len(),
         };
         let stop = Arc::new(AtomicBool::new(false));
         let profile: SharedProfile = Arc::new(Mutex::new(profile));
-        let doors = MemorySemaphore::of(&labs);
-        let threads = labs
+        let doors = MemorySemaphore::of(&contexts);
+        let threads = contexts
             .into_iter()
             .zip(doors)
             .enumerate()
             .map(|(index, (ctx, door))| {
                 let worker = Worker {
                     index,
-                    lab: ctx,
+                    ctx,
                     door,
                     urgent: urgent_jobs.clone(),
                     testing: testing_jobs.clone(),
@@ -188,7 +188,7 @@ impl Drop for WorkerPool {
 
 struct Worker {
     index: usize,
-    lab: RunContext,
+    ctx: RunContext,
     /// Memory semaphore of its GPU.
     door: Option<Arc<MemorySemaphore>>,
     urgent: Receiver<Job>,
@@ -244,7 +244,7 @@ impl Worker {
             // A pack enters by itself, as often as it is tried; the rest needs no GPU.
             _ => None,
         };
-        let _ = guard(|| work.run(&self.lab));
+        let _ = guard(|| work.run(&self.ctx));
         drop(admitted);
         timesheet.job(FinishedJob { kind, asked, started, parts: take_parts() });
     }

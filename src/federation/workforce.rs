@@ -23,7 +23,7 @@ impl Workforce {
     }
 
     /// Returns a context for every worker; on GPUs the backbone is copied to each.
-    pub(super) fn labs(&self, ctx: &RunContext) -> Result<Vec<RunContext>, FederationError> {
+    pub(super) fn contexts(&self, ctx: &RunContext) -> Result<Vec<RunContext>, FederationError> {
         match self {
             Workforce::Cpu(_) => Ok(vec![ctx.clone(); self.count()]),
             Workforce::Gpus(places) => places

@@ -228,7 +228,7 @@ impl ModelAdaptation for CodaPrompt {
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &RunContext,
+        _ctx: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         let zeros = |(name, shape): (String, Vec<usize>)| {

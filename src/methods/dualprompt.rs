@@ -128,7 +128,7 @@ impl ModelAdaptation for DualPrompt {
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &RunContext,
+        _ctx: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         Ok(prompted::initial(&self.parameters(model), model, &self.prompted, init))

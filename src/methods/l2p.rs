@@ -123,7 +123,7 @@ impl ModelAdaptation for L2p {
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &RunContext,
+        _ctx: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         Ok(prompted::initial(&self.parameters(model), model, &self.prompted, init))

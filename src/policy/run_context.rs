@@ -302,7 +302,7 @@ mod tests {
     use crate::quantity::ClientId;
     use candle_core::DType;
 
-    fn lab() -> RunContext {
+    fn run_context() -> RunContext {
         let task_sequence =
             TaskSequence::new(10, &ClassPermutation::Seeded(1), &TaskSizes::Even(2));
         let pixels = Backbone::Pixels(PixelShape { channels: 1, image: 8 });
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn counts_are_of_head_rows() {
-        let ctx = lab();
+        let ctx = run_context();
         let by_class = ctx.dataset.train.by_class();
         // Two samples of class 3 and one of class 8.
         let shard: Shard = [by_class[3][0], by_class[8][4], by_class[3][9]].into_iter().collect();
@@ -325,7 +325,7 @@ mod tests {
         let law =
             FreshPartition::Ratios { category: 0.6, split: 0.1, imbalance: 0.2, counts_only: true };
         let fresh = FreshClients { distribution: law, seed: 1 };
-        let ctx = RunContext { reported: Some(fresh), ..lab() };
+        let ctx = RunContext { reported: Some(fresh), ..run_context() };
         let view = Arc::clone(&ctx.task_sequence.tasks[1]);
         let participant =
             one_participant_per_client(&Stage::of(Arc::clone(&view), 10), &[ClientId(7)]).remove(0);
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn a_lab_has_the_rate_of_its_round_and_the_backbone_of_its_place() {
         let training = TrainingPlan { round_schedule: Schedule::Cosine, ..TrainingPlan::default() };
-        let ctx = RunContext { training, ..lab() };
+        let ctx = RunContext { training, ..run_context() };
         let later = ctx.at_round(5, 10).training;
         assert!(later.optimizer.learning_rate() < ctx.training.optimizer.learning_rate());
         assert_eq!(later, ctx.training.in_round(5, 10));

@@ -35,10 +35,10 @@ fn pixels_have_the_shape_of_what_the_transforms_give() {
     let assembly = assemble(&scenario(&[]), &Registry::builtin(), Some(1)).unwrap();
     let shape = BackboneConfig::Pixels(PixelShape { channels: 1, image: 8 });
     assert_eq!(assembly.setup.facts.backbone, shape);
-    assert_eq!(assembly.setup.lab.backbone.dim(), 64);
+    assert_eq!(assembly.setup.ctx.backbone.dim(), 64);
     let larger = ["data.train.resize=10", "data.test.resize=10"];
     let assembly = assemble(&scenario(&larger), &Registry::builtin(), Some(1)).unwrap();
-    assert_eq!(assembly.setup.lab.backbone.dim(), 100);
+    assert_eq!(assembly.setup.ctx.backbone.dim(), 100);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_residual_network_takes_its_images_from_the_data_and_its_start_from_the_seed
     assert_ne!(digest(&[]), digest(&["seed.run=2"]));
     let assembly = assemble(&scenario(&RESNET), &Registry::builtin(), Some(1)).unwrap();
     assert_eq!(assembly.setup.facts.backbone.input(), [1, 8, 8]);
-    assert_eq!(assembly.setup.lab.backbone.dim(), 32);
+    assert_eq!(assembly.setup.ctx.backbone.dim(), 32);
     let text = scenario(&RESNET).to_effective_toml();
     let again = Scenario::from_toml(&text, "resnet", Path::new("/"), &[], &Registry::builtin());
     assert_eq!(again.unwrap().scenario, scenario(&RESNET));

@@ -161,7 +161,7 @@ fn workers_with_places_of_their_own_give_the_same_events_and_nearly_the_same_num
 #[test]
 fn composed_ops_give_the_features_of_the_kernels() {
     let scenario = load(&[]).unwrap().scenario;
-    let ctx = assemble(&scenario, &Registry::builtin(), Some(1)).unwrap().setup.lab;
+    let ctx = assemble(&scenario, &Registry::builtin(), Some(1)).unwrap().setup.ctx;
     let shard = (0..8).collect();
     let batch = ctx.statistics_loader(&shard).in_order(8).next().unwrap().unwrap();
     let pixels = ctx.pixels(&batch).unwrap();

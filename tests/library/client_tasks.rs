@@ -202,7 +202,7 @@ fn fifty_and_a_hundred_clients_have_a_plan() {
     for (clients, client_tasks) in [(50, 50 + 25 * 2), (100, 100 + 50 * 2)] {
         let scenario = read(&[&format!("federation.clients={clients}")]).expect("is right");
         let made = assemble(&scenario, &Registry::builtin(), Some(1)).expect("assembles").setup;
-        let drawn = made.lab.task_sequence.client_tasks.clone().expect("client tasks");
+        let drawn = made.ctx.task_sequence.client_tasks.clone().expect("client tasks");
         assert_eq!(drawn.started(TaskId(2)).count(), client_tasks);
         assert_eq!(made.facts.classes, 3 * clients * 4);
         let planned = planned(&scenario);

@@ -48,7 +48,7 @@ fn weights(setup: Setup) -> Vec<Digest> {
 /// The sample of a place: the `n`-th of a class of the task.
 fn sample(setup: &Setup, task: u32, place: u32) -> u32 {
     let class = 5 * task + place % 5;
-    setup.lab.dataset.train.by_class()[class as usize][place as usize]
+    setup.ctx.dataset.train.by_class()[class as usize][place as usize]
 }
 
 #[test]

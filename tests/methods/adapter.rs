@@ -12,7 +12,7 @@ use fedcast::policy::{Method, parameters_of};
 use fedcast::wire::Kind;
 
 use crate::gradients::every_variable_has_a_gradient;
-use crate::toys::{CLASSES, deal, facts, lab, rows_of};
+use crate::toys::{CLASSES, deal, facts, rows_of, run_context};
 use crate::{built, engine, mean_of};
 
 fn adapter_of(change: impl Fn(&mut FedAvg)) -> Arc<dyn Method> {
@@ -36,7 +36,7 @@ fn everything_trains_but_the_rows_of_other_tasks() {
     // Task 1 alone moves the rows of its own classes.
     let mut first = engine(adapter(), 3);
     let view = first.view(0);
-    let shards = deal(&first.lab, &view, 2);
+    let shards = deal(&first.ctx, &view, 2);
     first.task(0, &shards, 1);
     let rows = |saved, rows| rows_of(saved, Kind::Head, CosineHead::WEIGHT, rows);
     let after = first.server.save();
@@ -48,7 +48,7 @@ fn everything_trains_but_the_rows_of_other_tasks() {
 /// From the second round on: at first `W_up` is zero, and nothing below it has a gradient.
 #[test]
 fn every_trainable_has_a_gradient() {
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     let mut run = engine(adapter(), 3);
     let view = run.view(0);
     let shards = deal(&ctx, &view, 2);
@@ -70,13 +70,13 @@ fn dropout_is_drawn_from_the_run_and_is_off_in_evaluation() {
     assert_eq!(digest(0.1), digest(0.1));
     assert_ne!(digest(0.1), digest(0.0));
     let run = engine(adapter(), 2).run(1, 1);
-    let predictor = run.server.predictor(&run.lab).unwrap();
-    let shard = deal(&run.lab, &run.view(0), 1).remove(0);
-    let batch = run.lab.train_loader(&shard).in_order(8).next().unwrap().unwrap();
-    let pixels = run.lab.pixels(&batch).unwrap();
+    let predictor = run.server.predictor(&run.ctx).unwrap();
+    let shard = deal(&run.ctx, &run.view(0), 1).remove(0);
+    let batch = run.ctx.train_loader(&shard).in_order(8).next().unwrap().unwrap();
+    let pixels = run.ctx.pixels(&batch).unwrap();
     let features = || predictor.features(&pixels).unwrap().to_vec2::<f32>().unwrap();
     assert_eq!(features(), features());
-    let plain = run.lab.backbone.features(&pixels, &fedcast::model::Adaptation::none()).unwrap();
+    let plain = run.ctx.backbone.features(&pixels, &fedcast::model::Adaptation::none()).unwrap();
     assert_ne!(features(), plain.to_vec2::<f32>().unwrap(), "the adapters answer");
 }
 
@@ -84,7 +84,7 @@ fn dropout_is_drawn_from_the_run_and_is_off_in_evaluation() {
 #[test]
 fn the_features_are_the_adapters() {
     let run = engine(adapter(), 2);
-    let state = run.server.predictor(&run.lab).unwrap().feature_state();
+    let state = run.server.predictor(&run.ctx).unwrap().feature_state();
     let names = parameters_of(&state).unwrap();
     assert!(!names.is_empty() && names.iter().all(|(name, _)| name.starts_with("adapter.")));
 }

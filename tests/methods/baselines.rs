@@ -16,7 +16,7 @@ use fedcast::policy::{
 use fedcast::wire::{Body, Kind, Saved, Section};
 
 use crate::toys::watched::{Engine, Exchange};
-use crate::toys::{CLASSES, deal, facts, first_exchange, lab, plan};
+use crate::toys::{CLASSES, deal, facts, first_exchange, plan, run_context};
 use crate::{built, engine, far, head, values};
 
 fn base(train: Train) -> FedAvg {
@@ -52,7 +52,7 @@ fn oracle(site: Site) -> Arc<dyn Method> {
 
 fn run(method: Arc<dyn Method>, tasks: usize, rounds: u32, plan: &TrainingPlan) -> Engine {
     let mut engine = engine(method, tasks);
-    engine.lab.training = plan.clone();
+    engine.ctx.training = plan.clone();
     engine.run(2, rounds)
 }
 
@@ -81,7 +81,7 @@ fn a_stronger_pull_keeps_a_client_nearer() {
     let moved = |mu: f64, rate: f64| {
         let plan = TrainingPlan { epochs: 10, clip: None, ..plan(OptimizerConfig::sgd(rate)) };
         let mut engine = engine(fedprox(Train::Head, mu, Prox::Squared), 1);
-        engine.lab.training = plan;
+        engine.ctx.training = plan;
         let before = values(&engine.server.save());
         far(&before, &values(&engine.run(1, 1).server.save()))
     };
@@ -159,10 +159,10 @@ fn the_shares_say_who_teaches() {
         let exact = |rate| TrainingPlan { clip: None, ..plan(OptimizerConfig::sgd(rate)) };
         let late = |method, rate| {
             let mut run = engine(method, 2);
-            let both = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
-            run.lab.training = exact(0.1);
+            let both = [0, 1].map(|task| deal(&run.ctx, &run.view(task), 2));
+            run.ctx.training = exact(0.1);
             run.task(0, &both[0][..1], 1);
-            run.lab.training = exact(rate);
+            run.ctx.training = exact(rate);
             run.task(1, &both[1], 1);
             last_exchange(&run, 1)
         };
@@ -187,10 +187,10 @@ fn an_own_model_that_is_the_received_one_asks_for_nothing_at_first() {
     for train in TRAINED {
         let of = |method, clients, rate, steps| {
             let mut run = engine(method, 2);
-            let both = [0, 1].map(|task| deal(&run.lab, &run.view(task), clients));
-            run.lab.training = exact(0.1, 2);
+            let both = [0, 1].map(|task| deal(&run.ctx, &run.view(task), clients));
+            run.ctx.training = exact(0.1, 2);
             run.task(0, &both[0], 1);
-            run.lab.training = exact(rate, steps);
+            run.ctx.training = exact(rate, steps);
             run.task(1, &both[1], 1);
             last_exchange(&run, 0).map(trained_part)
         };
@@ -218,10 +218,10 @@ fn the_weight_of_the_received_model_is_free() {
     let end = |alpha, beta, gamma, rate| {
         let method = FedLwf2t { alpha, beta, gamma, ..FedLwf2t::default() };
         let mut run = engine(taught_by(FirstTeacher::Own, method), 2);
-        let both = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
-        run.lab.training = exact(0.1);
+        let both = [0, 1].map(|task| deal(&run.ctx, &run.view(task), 2));
+        run.ctx.training = exact(0.1);
         run.task(0, &both[0], 1);
-        run.lab.training = exact(rate);
+        run.ctx.training = exact(rate);
         run.task(1, &both[1], 1);
         last_exchange(&run, 0)
     };
@@ -239,9 +239,9 @@ fn the_weight_of_the_received_model_is_free() {
 fn all_outputs_may_be_distilled() {
     let coming = |own_teacher| {
         let mut run = engine(two_teachers(0.3, 0.3, own_teacher), 3);
-        run.lab.training = sgd();
+        run.ctx.training = sgd();
         for task in 0..2 {
-            let shards = deal(&run.lab, &run.view(task), 2);
+            let shards = deal(&run.ctx, &run.view(task), 2);
             run.task(task, &shards, 1);
         }
         let last = run.last();
@@ -374,7 +374,7 @@ fn a_client_returns_to_its_own_teacher_and_keeps_it() {
 fn a_server_that_teaches_is_the_own_teacher_of_a_single_client() {
     let of = |first, clients| {
         let mut engine = engine(taught_by(first, FedLwf2t::default()), 3);
-        engine.lab.training = sgd();
+        engine.ctx.training = sgd();
         engine.run(clients, 2)
     };
     let (own, server) = (of(FirstTeacher::Own, 1), of(FirstTeacher::Server, 1));
@@ -422,7 +422,7 @@ fn baselines_train_fedhaf_s_module_too() {
         assert!(after.get(name).is_some(), "{name}");
     }
     // What they give to others are adjusted features, without the head.
-    let predictor = run.server.predictor(&run.lab).unwrap();
+    let predictor = run.server.predictor(&run.ctx).unwrap();
     assert_eq!(predictor.feature_state().sketch(), run.method.profile().features);
 }
 
@@ -432,13 +432,13 @@ fn the_oracle_keeps_everything() {
     let plan = TrainingPlan { epochs: 6, ..plan(OptimizerConfig::sgd(0.3)) };
     let of = |method, clients| {
         let mut engine = engine(method, 3);
-        engine.lab.training = plan.clone();
+        engine.ctx.training = plan.clone();
         engine.run(clients, 2)
     };
     let central = of(oracle(Site::Central), 1);
     let held = central.states.values().next().unwrap();
-    for (task, view) in central.lab.task_sequence.tasks.iter().enumerate() {
-        let all = deal(&central.lab, view, 1).remove(0);
+    for (task, view) in central.ctx.task_sequence.tasks.iter().enumerate() {
+        let all = deal(&central.ctx, view, 1).remove(0);
         let kept = held.tensor(Kind::Exemplars, &format!("task.{task}")).unwrap();
         assert_eq!(kept.as_u32().unwrap(), &all);
     }
@@ -465,10 +465,10 @@ fn a_central_oracle_ends_alike_for_every_order_of_tasks() {
         ..plan(OptimizerConfig::sgd(0.1).weight_decay(1.0))
     };
     let rows = |method: Arc<dyn Method>, order: ClassPermutation| -> Vec<Vec<f32>> {
-        let mut engine = Engine::new(method, facts(), lab(3, order));
-        engine.lab.training = plan.clone();
+        let mut engine = Engine::new(method, facts(), run_context(3, order));
+        engine.ctx.training = plan.clone();
         let saved = engine.run(1, 100);
-        let rows = &saved.lab.task_sequence;
+        let rows = &saved.ctx.task_sequence;
         let row = |class| rows.row_of(class) as usize;
         let body = saved.server.save();
         let of = |row| head(&body, row..row + 1).into_iter().map(f32::from_bits).collect();

@@ -33,7 +33,7 @@ use fedcast::policy::{
 use fedcast::wire::{BodyShape, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::toys::watched::Engine;
-use crate::toys::{facts, first_exchange, lab};
+use crate::toys::{facts, first_exchange, run_context};
 use crate::{built, small};
 
 fn payload(sketch: &BodyShape) -> u64 {
@@ -411,7 +411,8 @@ fn messages_equal_their_layouts_in_every_form() {
                 let facts = ModelFacts { form, ..facts() };
                 let method = small(|c| (c.head_form, c.covariance) = (head, covariance));
                 let method = built(method, &facts);
-                let run = Engine::new(method, facts, lab(3, ClassPermutation::Native)).run(2, 1);
+                let run =
+                    Engine::new(method, facts, run_context(3, ClassPermutation::Native)).run(2, 1);
                 assert!(run.exchanges.iter().all(|exchange| exchange.up.is_ok()));
             }
         }
@@ -423,7 +424,7 @@ fn lean_and_growing_messages_change_no_result() {
     let run = |form: WireForm, head: HeadForm| {
         let facts = ModelFacts { form, ..facts() };
         let method = built(small(|c| c.head_form = head), &facts);
-        Engine::new(method, facts, lab(3, ClassPermutation::Native))
+        Engine::new(method, facts, run_context(3, ClassPermutation::Native))
             .run(2, 2)
             .server
             .save()

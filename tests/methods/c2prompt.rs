@@ -62,7 +62,7 @@ fn histograms_do_not_change_training() {
     let uploads = [true, false].map(|cpa| {
         // With the same mixing of client tasks.
         let mut run = engine(c2prompt_with(|c| (c.cpa, c.cpa_transfer) = (cpa, true)), 3);
-        let shards = deal(&run.lab, &run.view(0), 2);
+        let shards = deal(&run.ctx, &run.view(0), 2);
         run.task(0, &shards, 1);
         let trained = run.exchanges.into_iter().filter(|exchange| exchange.phase == "train");
         trained.map(|exchange| exchange.up.unwrap()).collect::<Vec<_>>()
@@ -82,7 +82,7 @@ fn histograms_do_not_change_training() {
 fn compensation_prompts_are_trained_and_stay_at_home() {
     let method = c2prompt_with(|c| c.compensation_epochs = 20);
     let mut run = engine(Arc::clone(&method), 3);
-    let shards = deal(&run.lab, &run.view(0), 2);
+    let shards = deal(&run.ctx, &run.view(0), 2);
     run.task(0, &shards, 2);
     let phases: Vec<&str> = run.exchanges.iter().map(|exchange| exchange.phase).collect();
     let expected = ["statistics", "compensate", "train", "train"];
@@ -130,10 +130,10 @@ fn compensation_prompts_are_trained_and_stay_at_home() {
         missed: Vec::new(),
         participant: asked.participant.clone(),
     };
-    let found = method.train(std::slice::from_mut(&mut member), &run.lab).remove(0).unwrap();
+    let found = method.train(std::slice::from_mut(&mut member), &run.ctx).remove(0).unwrap();
     assert!(found.metrics.is_empty());
     assert_eq!(member.state.digest(), first);
-    let shards = deal(&run.lab, &run.view(1), 2);
+    let shards = deal(&run.ctx, &run.view(1), 2);
     run.task(1, &shards, 1);
     assert_ne!(run.states[&ClientId(0)].digest(), first);
 }
@@ -166,7 +166,7 @@ fn answers_do_not_depend_on_compensation_prompts() {
 fn who_missed_round_0_takes_part() {
     let method = c2prompt_with(|c| c.probability = 1.0);
     let mut run = engine(Arc::clone(&method), 3);
-    let shards = deal(&run.lab, &run.view(0), 2);
+    let shards = deal(&run.ctx, &run.view(0), 2);
     run.task(0, &shards, 1);
     let view = run.view(0);
     // Clients 2 and 3 are new.
@@ -186,7 +186,7 @@ fn a_pack_learns_what_its_members_learn_alone() {
         let method = c2prompt_with(|c| (c.lcdc, c.cpa_transfer) = (lcdc, true));
         let mut run = engine(Arc::clone(&method), 2);
         for task in 0..2 {
-            let shards = deal(&run.lab, &run.view(task), 4);
+            let shards = deal(&run.ctx, &run.view(task), 4);
             run.task(task, &shards, 1);
             let view = run.view(task);
             let [together, alone] = pack_and_alone(&method, &mut run, 3 + task, &view);
@@ -210,8 +210,8 @@ fn coins_fall_apart_for_clients_rounds_and_batches() {
     };
     let task = |rounds: u32, epochs: usize, batch: usize| {
         let mut run = engine(c2prompt_with(|c| c.cpa = false), 3);
-        let shards = deal(&run.lab, &run.view(0), 2);
-        (run.lab.training.epochs, run.lab.training.batch) = (epochs as _, batch);
+        let shards = deal(&run.ctx, &run.view(0), 2);
+        (run.ctx.training.epochs, run.ctx.training.batch) = (epochs as _, batch);
         run.task(0, &shards, rounds);
         run
     };
@@ -235,9 +235,9 @@ fn coins_fall_apart_for_clients_rounds_and_batches() {
 #[test]
 fn cross_entropies_are_reported_by_the_coin() {
     let mut run = engine(c2prompt_with(|c| (c.cpa, c.powder.kd_weight) = (false, 0.0)), 3);
-    let shards = deal(&run.lab, &run.view(0), 2);
+    let shards = deal(&run.ctx, &run.view(0), 2);
     // A batch a round.
-    (run.lab.training.epochs, run.lab.training.batch) = (1, 64);
+    (run.ctx.training.epochs, run.ctx.training.batch) = (1, 64);
     run.task(0, &shards, 8);
     let mut kinds = BTreeSet::new();
     for exchange in run.exchanges.iter().filter(|exchange| exchange.phase == "train") {
@@ -260,7 +260,7 @@ fn cross_entropies_are_reported_by_the_coin() {
 fn gaussians_cover_all_clients_that_ever_held_the_class() {
     for moments in [PooledMoments::All, PooledMoments::Stage] {
         let mut run = engine(c2prompt_with(|c| c.moments = moments), 3);
-        let shards = deal(&run.lab, &run.view(1), 3);
+        let shards = deal(&run.ctx, &run.view(1), 3);
         // Unequal shares; then client 0 is there alone, with a client task that it has reported before.
         let joined: Shard = shards[1].iter().chain(shards[2].iter()).copied().collect();
         run.task(1, &[Arc::clone(&shards[0]), Arc::clone(&joined)], 1);
@@ -298,13 +298,13 @@ fn gaussians_cover_all_clients_that_ever_held_the_class() {
 fn features(run: &Engine, shard: &Shard) -> [Vec<f64>; 2] {
     let (mut means, mut variances) = (Vec::new(), Vec::new());
     for class in &run.view(1).classes {
-        let labels = run.lab.dataset.train.labels();
+        let labels = run.ctx.dataset.train.labels();
         let of_class: Shard =
             shard.iter().copied().filter(|sample| labels[*sample as usize] == *class).collect();
-        let loader = run.lab.statistics_loader(&of_class);
+        let loader = run.ctx.statistics_loader(&of_class);
         let batch = loader.in_order(of_class.len()).next().unwrap().unwrap();
-        let pixels = run.lab.pixels(&batch).unwrap();
-        let rows = run.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
+        let pixels = run.ctx.pixels(&batch).unwrap();
+        let rows = run.ctx.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
         let rows = rows.to_vec2::<f32>().unwrap();
         for at in 0..16 {
             let values = rows.iter().map(|row| f64::from(row[at]));
@@ -338,7 +338,7 @@ fn c2prompt_sends_the_bytes_of_its_card() {
 fn an_upload_answers_what_was_asked() {
     let method = c2prompt_with(|c| c.cpa_transfer = true);
     let mut run = engine(Arc::clone(&method), 3);
-    let shards = deal(&run.lab, &run.view(0), 2);
+    let shards = deal(&run.ctx, &run.view(0), 2);
     run.task(0, &shards, 1);
     let (model, counts, view) = (facts(), ClassCounts::new(), run.view(0));
     let named = method.phases(&Stage::of(run.view(0), 3), 1);
@@ -385,12 +385,12 @@ fn tasks_may_be_mixed_as_in_powder() {
 #[test]
 fn the_question_of_round_0_is_one_down_for_all() {
     let mut run = engine(c2prompt_with(|_| ()), 3);
-    let shards = deal(&run.lab, &run.view(0), 2);
+    let shards = deal(&run.ctx, &run.view(0), 2);
     run.task(0, &shards, 1);
     let shared = [1, 2, 3, 5].map(|phase| {
         let round = context(&run, 0, phase);
         let participants = run.method.participants(&round, &[ClientId(0), ClientId(1)]);
-        let downloads = run.server.broadcast(&round, &participants, &run.lab).unwrap();
+        let downloads = run.server.broadcast(&round, &participants, &run.ctx).unwrap();
         Arc::ptr_eq(&downloads[0], &downloads[1])
     });
     assert_eq!(shared, [true, false, false, false]);

@@ -15,7 +15,7 @@ use fedcast::wire::Kind;
 
 use crate::gaussians::{cells, evenly, kept, rebalanced, said, samples, uneven};
 use crate::toys::watched::Engine;
-use crate::toys::{CLASSES, deal, facts, lab};
+use crate::toys::{CLASSES, deal, facts, run_context};
 use crate::{built, engine, far, fedavg_of, head, hgp_with};
 
 /// A small CCVR over all classes seen.
@@ -57,7 +57,7 @@ fn without_calibration_ccvr_is_fedavg() {
 #[test]
 fn calibration_moves_its_own_rows_only() {
     let mut first = engine(calibrating(Train::All), 3);
-    let shards = [0, 1].map(|task| deal(&first.lab, &first.view(task), 2));
+    let shards = [0, 1].map(|task| deal(&first.ctx, &first.view(task), 2));
     first.task(0, &shards[0], 1);
     let second = |over: Rebalance| {
         let mut run = engine(small(Train::All, |c| c.calibration.over = over), 3);
@@ -98,7 +98,7 @@ fn merged(cells: &Cells) -> Cells {
 fn features_are_drawn_from_the_class_model() {
     for class_model in [ClassModel::Merged, ClassModel::Mixture] {
         let mut run = engine(small(Train::Prompt, |c| c.class_model = class_model), 3);
-        let shards = uneven(&run.lab);
+        let shards = uneven(&run.ctx);
         run.task(0, &shards, 1);
         let (found, all) = (kept(&run), cells(&run, 2));
         let gap = |cells: &Cells, scale| far(&found, &rebalanced(&run, 2, cells, evenly, scale));
@@ -134,7 +134,7 @@ fn a_single_sample_has_a_mean_alone() {
         let mut run = engine(small(Train::Head, change), 3);
         let mut taken = [0; CLASSES];
         let shards = [[(0, 12), (1, 1)], [(0, 4), (1, 2)]];
-        let shards = shards.map(|own| samples(&run.lab, &mut taken, &own));
+        let shards = shards.map(|own| samples(&run.ctx, &mut taken, &own));
         run.task(0, &shards, 1);
         let first = said(&run.exchanges[0]);
         let found: Vec<_> =
@@ -161,7 +161,7 @@ fn the_last_round_may_be_the_only_one_that_calibrates() {
     assert_eq!(calibrated, [[false, false, true]; 3].concat());
     let until = |method, rounds| {
         let mut run = engine(method, 3);
-        let shards = deal(&run.lab, &run.view(0), 2);
+        let shards = deal(&run.ctx, &run.view(0), 2);
         run.task(0, &shards, rounds);
         let down = parameters_of(&run.last().down).unwrap();
         (down.digest(), parameters(&run).digest())
@@ -182,7 +182,7 @@ fn the_server_keeps_what_it_draws_from() {
         let counts = saved.tensor(Kind::Prototypes, "counts").unwrap();
         assert_eq!(counts.elements(), 2 * classes, "{over:?}");
         let mut again =
-            Engine::new(Arc::clone(&run.method), facts(), lab(3, ClassPermutation::Native));
+            Engine::new(Arc::clone(&run.method), facts(), run_context(3, ClassPermutation::Native));
         again.server.load(&saved).unwrap();
         assert_eq!(again.server.save().digest(), saved.digest());
         assert!(run.states.values().all(|state| run.method.state_bytes(state).unwrap() == 0));

@@ -56,11 +56,11 @@ fn run_of(method: Arc<dyn Method>, tasks: usize, rounds: u32, rate: f64) -> Engi
 /// An engine with auxiliary samples.
 fn reviewed(method: Arc<dyn Method>, rate: f64) -> Engine {
     let mut engine = engine(method, 3);
-    let train = &engine.lab.dataset.train;
+    let train = &engine.ctx.dataset.train;
     let dealt = Auxiliary::new(train, CLASSES, (7, true), 2).unwrap();
-    engine.lab.auxiliary = Some(Arc::new(dealt));
+    engine.ctx.auxiliary = Some(Arc::new(dealt));
     engine.facts = known();
-    engine.lab.training = plan(OptimizerConfig::sgd(rate));
+    engine.ctx.training = plan(OptimizerConfig::sgd(rate));
     engine
 }
 
@@ -145,8 +145,8 @@ fn samples_of_no_client_are_not_augmented() {
             });
             let mut engine = reviewed(built(method, &known()), 0.1);
             let apart = crate::gaussians::apart();
-            engine.lab.train_transform = apart.train_transform;
-            engine.lab.statistics_transform = apart.statistics_transform;
+            engine.ctx.train_transform = apart.train_transform;
+            engine.ctx.statistics_transform = apart.statistics_transform;
             parameters_of(&engine.tasks(tasks, CLIENTS, 2).server.save()).unwrap()
         };
         let (before, after) = (of(1), of(2));
@@ -189,18 +189,18 @@ fn reviewers_drop_what_learners_drop() {
 #[test]
 fn reviews_lead_back_to_the_old_model() {
     let run = run(|c| c.review_weight = 2.0, 2, 3);
-    let auxiliary = run.lab.auxiliary.as_deref().unwrap();
+    let auxiliary = run.ctx.auxiliary.as_deref().unwrap();
     let later = run.exchanges.iter().filter(|e| e.participant.role == REVIEWER).skip(2);
     let mut reviewers = 0;
     for exchange in later {
         let samples = auxiliary.of(exchange.participant.client);
         let answers = |body: &Body| -> Vec<f32> {
             let parameters = parameters_of(body).unwrap();
-            let model = Classifier::frozen(&run.lab.backbone, &parameters).unwrap();
-            let transform = &run.lab.statistics_transform;
-            let loader = auxiliary.loader(&samples, &run.lab.task_sequence, transform);
+            let model = Classifier::frozen(&run.ctx.backbone, &parameters).unwrap();
+            let transform = &run.ctx.statistics_transform;
+            let loader = auxiliary.loader(&samples, &run.ctx.task_sequence, transform);
             let batch = loader.in_order(18).next().unwrap().unwrap();
-            let features = model.batch_features(&batch, &run.lab.device).unwrap();
+            let features = model.batch_features(&batch, &run.ctx.device).unwrap();
             // The old model knows two classes.
             let logits = model.logits(&features).unwrap().narrow(1, 0, 2).unwrap();
             logits.contiguous().unwrap().flatten_all().unwrap().to_vec1().unwrap()
@@ -226,7 +226,7 @@ fn shards_are_sent_to_those_who_review() {
     let reviewers =
         || run.exchanges.iter().filter(|exchange| exchange.participant.role == REVIEWER);
     assert_eq!(reviewers().count(), 4);
-    let auxiliary = run.lab.auxiliary.as_deref().unwrap();
+    let auxiliary = run.ctx.auxiliary.as_deref().unwrap();
     for exchange in reviewers() {
         let [_, sent] = &exchange.assets[..] else { panic!("{} assets", exchange.assets.len()) };
         let images = sent.body.tensor(Kind::Exemplars, "surrogate").unwrap();

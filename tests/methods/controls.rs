@@ -22,7 +22,7 @@ use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::{Body, Saved};
 
 use crate::toys::watched::Engine;
-use crate::toys::{deal, facts, first_exchange, lab, plan};
+use crate::toys::{deal, facts, first_exchange, plan, run_context};
 use crate::{built, client_passes, engine, far, head, values};
 use fedcast::data::ClassPermutation;
 
@@ -53,7 +53,7 @@ fn whole(epochs: u32, rate: f64) -> TrainingPlan {
 
 fn run(method: Arc<dyn Method>, tasks: usize, rounds: u32, plan: &TrainingPlan) -> Engine {
     let mut engine = engine(method, tasks);
-    engine.lab.training = plan.clone();
+    engine.ctx.training = plan.clone();
     engine.run(2, rounds)
 }
 
@@ -102,10 +102,10 @@ fn the_first_round_of_scaffold_is_fedavg() {
 fn clients_that_are_alike_have_nothing_to_correct() {
     let of = |method: Arc<dyn Method>, clients: usize| {
         let mut engine =
-            Engine::new(Arc::clone(&method), facts(), lab(1, ClassPermutation::Native));
-        engine.lab.training = whole(3, 0.1);
+            Engine::new(Arc::clone(&method), facts(), run_context(1, ClassPermutation::Native));
+        engine.ctx.training = whole(3, 0.1);
         let view = engine.view(0);
-        let all: Shard = deal(&engine.lab, &view, 2).remove(0);
+        let all: Shard = deal(&engine.ctx, &view, 2).remove(0);
         engine.task(0, &vec![all; clients], 4);
         values(&engine.server.save())
     };
@@ -127,8 +127,8 @@ fn clients_that_are_alike_have_nothing_to_correct() {
 fn the_server_knows_the_mean_of_all_clients() {
     let checked = |method: Arc<dyn Method>, names: &[&str], server: bool| {
         let mut run = engine(method, 2);
-        run.lab.training = sgd();
-        let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
+        run.ctx.training = sgd();
+        let shards = [0, 1].map(|task| deal(&run.ctx, &run.view(task), 2));
         run.task(0, &shards[0][..1], 2);
         run.task(1, &shards[1], 2);
         for name in names {
@@ -268,10 +268,10 @@ fn rows_of_other_tasks_stay() {
         for (old_logits, stays) in [(OldLogits::Mask, true), (OldLogits::Keep, false)] {
             for method in of(old_logits, reset) {
                 let mut run = engine(method, 3);
-                run.lab.training = sgd();
+                run.ctx.training = sgd();
                 for task in 0..2 {
                     let before = head(&run.server.save(), 0..2);
-                    let shards = deal(&run.lab, &run.view(task), 2);
+                    let shards = deal(&run.ctx, &run.view(task), 2);
                     run.task(task, &shards, 2);
                     if task == 1 {
                         assert_eq!(head(&run.server.save(), 0..2) == before, stays, "{reset:?}");
@@ -303,8 +303,8 @@ fn lean_and_growing_messages_change_no_model() {
                     false => scaffold(head, variates, &facts),
                     true => feddc(head, variates, &facts),
                 };
-                let mut run = Engine::new(method, facts, lab(3, ClassPermutation::Native));
-                run.lab.training = sgd();
+                let mut run = Engine::new(method, facts, run_context(3, ClassPermutation::Native));
+                run.ctx.training = sgd();
                 theta(&run.run(2, 2))
             };
             let full = of(WireForm::Full, HeadForm::Fixed);
@@ -330,7 +330,7 @@ fn what_is_remembered_survives() {
             assert_eq!(again.server.save().digest(), saved.digest());
             // Within a task it does not begin again.
             let stage = Stage::of(run.view(1), 2);
-            again.server.begin_stage(&stage, &again.lab).unwrap();
+            again.server.begin_stage(&stage, &again.ctx).unwrap();
             assert_eq!(again.server.save().digest(), saved.digest());
             // Where the server keeps everything, there is nothing to save.
             let states = run.states.values().filter(|state| !state.sections.is_empty());
@@ -350,7 +350,7 @@ fn a_lost_upload_parts_a_client_from_its_server() {
         let method = scaffold(Train::Head, |method| method.keeping.keeper = variates);
         let run = engine(Arc::clone(&method), 1);
         let mut server = run.server;
-        let ctx = fedcast::policy::RunContext { training: sgd(), ..run.lab };
+        let ctx = fedcast::policy::RunContext { training: sgd(), ..run.ctx };
         let view = Arc::clone(&ctx.task_sequence.tasks[0]);
         let stage = Stage::of(Arc::clone(&view), 1);
         server.begin_stage(&stage, &ctx).unwrap();
@@ -423,8 +423,8 @@ fn uneven_clients_meet_at_the_optimum_of_all() {
     };
     let end = |method: Arc<dyn Method>, clients: usize| {
         let mut run = engine(method, 1);
-        run.lab.training = plan.clone();
-        let of_class = run.lab.dataset.train.by_class();
+        run.ctx.training = plan.clone();
+        let of_class = run.ctx.dataset.train.by_class();
         let of = |classes: std::ops::Range<usize>| -> Shard {
             classes.flat_map(|class| of_class[class].iter().copied()).collect()
         };
@@ -450,7 +450,7 @@ fn uneven_clients_meet_at_the_optimum_of_all() {
 /// Option I asks for nothing of the optimizer, and its further pass costs time.
 #[test]
 fn the_gradient_of_the_whole_loss_costs_a_pass() {
-    let view = lab(1, ClassPermutation::Native).task_sequence.tasks[0].clone();
+    let view = run_context(1, ClassPermutation::Native).task_sequence.tasks[0].clone();
     let work = |option| {
         let method = scaffold(Train::Head, |method| method.option = option);
         client_passes(&*method, &view, 50, &TrainingPlan { epochs: 4, ..sgd() })

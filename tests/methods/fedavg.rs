@@ -18,7 +18,7 @@ use fedcast::policy::{
 use fedcast::quantity::{ClientId, Round};
 
 use crate::toys::watched::{Engine, SEED};
-use crate::toys::{CLASSES, deal, facts, lab, plan};
+use crate::toys::{CLASSES, deal, facts, plan, run_context};
 use crate::{built, engine, far, fedavg_of, head, mean_of, values};
 
 /// Invariant 1: one client is central training with the optimizer made again every round.
@@ -30,12 +30,12 @@ fn one_client_is_central_training() {
         let mut parameters = parameters_of(&fresh.server.save()).unwrap();
         for (round, exchange) in run.exchanges.iter().enumerate() {
             let view = run.view(exchange.task);
-            let model = Classifier::trainable(&run.lab.backbone, &parameters, view.rows.clone());
+            let model = Classifier::trainable(&run.ctx.backbone, &parameters, view.rows.clone());
             let model = model.unwrap();
-            let shard = deal(&run.lab, &view, 1).remove(0);
+            let shard = deal(&run.ctx, &view, 1).remove(0);
             let key = exchange.participant.key(SEED, Round(round as u32));
-            let loader = run.lab.train_loader(&shard);
-            train(&run.lab.training, &loader, model.variables(), key, |batch| {
+            let loader = run.ctx.train_loader(&shard);
+            train(&run.ctx.training, &loader, model.variables(), key, |batch| {
                 model.masked_loss(&batch.pixels(&Device::Cpu)?, batch.labels())
             })
             .unwrap();
@@ -58,11 +58,13 @@ fn running_statistics_are_averaged_like_weights() {
     let facts = ModelFacts { backbone: BackboneConfig::ResNet(network), ..facts() };
     let start = ResNet::initial_parameters(&network, StreamKey::new(3, Domain::Init));
     let backbone = ResNet::from_parameters(network, &start).unwrap();
-    let ctx =
-        RunContext { backbone: Arc::new(backbone.into()), ..lab(3, ClassPermutation::Native) };
+    let ctx = RunContext {
+        backbone: Arc::new(backbone.into()),
+        ..run_context(3, ClassPermutation::Native)
+    };
     let method = FedAvg { train: Train::All, ..FedAvg::default() };
     let mut run = Engine::new(built(method, &facts), facts, ctx);
-    let all = deal(&run.lab, &run.view(0), 1).remove(0);
+    let all = deal(&run.ctx, &run.view(0), 1).remove(0);
     let shards: Vec<Shard> = vec![all[..7].into(), all[7..].into()];
     let weights = shards.iter().map(|shard| shard.len() as f32 / all.len() as f32);
     let weights: Vec<f32> = weights.collect();
@@ -86,9 +88,9 @@ fn running_statistics_are_averaged_like_weights() {
 fn one_sgd_step_averaged_is_one_step_on_all_data() {
     let run = |clients: usize| {
         let mut run = engine(fedavg_of(Train::All), 3);
-        run.lab.training =
+        run.ctx.training =
             TrainingPlan { epochs: 1, batch: 1_000, clip: None, ..plan(OptimizerConfig::sgd(0.1)) };
-        let all = deal(&run.lab, &run.view(0), 1).remove(0);
+        let all = deal(&run.ctx, &run.view(0), 1).remove(0);
         // Unequal shards: 7 and the rest.
         let shards: Vec<Shard> =
             if clients == 1 { vec![all] } else { vec![all[..7].into(), all[7..].into()] };
@@ -105,10 +107,10 @@ fn one_sgd_step_averaged_is_one_step_on_all_data() {
 #[test]
 fn rows_of_other_tasks_never_change() {
     let mut run = engine(fedavg_of(Train::All), 3);
-    run.lab.training = plan(OptimizerConfig::adamw(1e-2).weight_decay(0.1));
+    run.ctx.training = plan(OptimizerConfig::adamw(1e-2).weight_decay(0.1));
     for task in 0..3 {
         let before = run.server.save();
-        let shards = deal(&run.lab, &run.view(task), 2);
+        let shards = deal(&run.ctx, &run.view(task), 2);
         run.task(task, &shards, 2);
         let after = run.server.save();
         for row in 0..CLASSES {
@@ -130,10 +132,10 @@ fn without_the_mask_rows_of_earlier_tasks_move() {
     for form in [WireForm::Full, WireForm::Lean] {
         let facts = ModelFacts { form, ..facts() };
         let method = built(method.clone(), &facts);
-        let mut run = Engine::new(method, facts, lab(3, ClassPermutation::Native));
+        let mut run = Engine::new(method, facts, run_context(3, ClassPermutation::Native));
         for task in 0..2 {
             let before = run.server.save();
-            run.task(task, &deal(&run.lab, &run.view(task), 2), 1);
+            run.task(task, &deal(&run.ctx, &run.view(task), 2), 1);
             let after = run.server.save();
             let (was, is) = (parameters_of(&before).unwrap(), parameters_of(&after).unwrap());
             assert!(was.iter().zip(is.iter()).all(|(was, is)| was.1 != is.1), "{form:?}");
@@ -184,11 +186,11 @@ fn seats_of_two_tasks_are_sent_their_own_rows() {
         one_participant_per_client(&stage, &[ClientId(client)]).remove(0)
     };
     let participants = [of_task(1, 0), of_task(0, 1), of_task(1, 2)];
-    let together = run.server.broadcast(&round, &participants, &run.lab).unwrap();
+    let together = run.server.broadcast(&round, &participants, &run.ctx).unwrap();
     assert!(Arc::ptr_eq(&together[0], &together[2]) && !Arc::ptr_eq(&together[0], &together[1]));
     for (participant, download) in participants.iter().zip(&together) {
         let alone =
-            run.server.broadcast(&round, std::slice::from_ref(participant), &run.lab).unwrap();
+            run.server.broadcast(&round, std::slice::from_ref(participant), &run.ctx).unwrap();
         assert_eq!(alone[0].body().digest(), download.body().digest(), "{:?}", participant.client);
     }
     assert_ne!(together[0].body().digest(), together[1].body().digest());

@@ -24,8 +24,8 @@ fn fedcil(change: impl Fn(&mut FedCil)) -> FedCil {
 
 fn started(change: impl Fn(&mut FedCil), tasks: usize) -> Engine {
     let mut engine = engine(built(fedcil(change), &facts()), tasks);
-    engine.lab.training = plan(OptimizerConfig::adamw(2e-3));
-    engine.lab.training.steps = Some(3);
+    engine.ctx.training = plan(OptimizerConfig::adamw(2e-3));
+    engine.ctx.training.steps = Some(3);
     engine
 }
 
@@ -130,7 +130,7 @@ fn the_server_s_last_generator_is_an_asset() {
         method.moments = MomentSpan::Round;
     };
     let mut run = started(stateless, 2);
-    let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
+    let shards = [0, 1].map(|task| deal(&run.ctx, &run.view(task), 2));
     run.task(0, &shards[0], 2);
     let left = server(&run).filter(of_generator);
     run.task(1, &shards[1], 2);
@@ -155,8 +155,8 @@ fn the_server_s_last_generator_is_an_asset() {
 #[test]
 fn clients_differ_and_moments_last() {
     let mut run = started(|_| (), 1);
-    let shard = deal(&run.lab, &run.view(0), 2).remove(0);
-    run.lab.training.batch = 1_000;
+    let shard = deal(&run.ctx, &run.view(0), 2).remove(0);
+    run.ctx.training.batch = 1_000;
     run.task(0, &[shard.clone(), shard], 1);
     let both = uploads(&run);
     assert_ne!(both[0], both[1]);
@@ -222,8 +222,8 @@ fn both_forms_learn_their_pictures() {
             },
             1,
         );
-        run.lab.training = plan(OptimizerConfig::adamw(3e-3));
-        run.lab.training.epochs = 6;
+        run.ctx.training = plan(OptimizerConfig::adamw(3e-3));
+        run.ctx.training.epochs = 6;
         let run = run.run(2, 4);
         let accuracy = run.accuracy(6);
         assert!(accuracy > 0.5, "{form:?}: {accuracy}");
@@ -233,5 +233,5 @@ fn both_forms_learn_their_pictures() {
 /// Two steps in each of two rounds of two tasks.
 #[test]
 fn steps_of_the_server_are_counted() {
-    assert_eq!(run(|_| (), 2).lab.server_steps.taken(), 8);
+    assert_eq!(run(|_| (), 2).ctx.server_steps.taken(), 8);
 }

@@ -19,7 +19,7 @@ use fedcast::wire::{Body, BodyShape, Codec, CodecPlan, FrameSize, Kind};
 
 use crate::gaussians::apart;
 use crate::toys::watched::{Engine, SEED, through_the_wire};
-use crate::toys::{TRAIN_PER_CLASS, deal, facts, first_exchange, lab, plan};
+use crate::toys::{TRAIN_PER_CLASS, deal, facts, first_exchange, plan, run_context};
 use crate::{built, engine, far, values};
 
 fn fedhaf_with(change: impl Fn(&mut FedHaf)) -> Arc<dyn Method> {
@@ -31,7 +31,7 @@ fn fedhaf_with(change: impl Fn(&mut FedHaf)) -> Arc<dyn Method> {
 
 fn trained(change: impl Fn(&mut FedHaf), tasks: usize, rounds: u32) -> Engine {
     let mut engine = engine(fedhaf_with(change), tasks);
-    engine.lab.training =
+    engine.ctx.training =
         TrainingPlan { epochs: 4, ..plan(OptimizerConfig::sgd(0.05).momentum(0.9)) };
     engine.run(2, rounds)
 }
@@ -108,8 +108,8 @@ fn exemplars_stay_with_their_client() {
     for client in 0..2 {
         let kept = kept(&run, client);
         let mut samples = 0;
-        for (task, view) in run.lab.task_sequence.tasks.iter().enumerate() {
-            let shard = &deal(&run.lab, view, 2)[client];
+        for (task, view) in run.ctx.task_sequence.tasks.iter().enumerate() {
+            let shard = &deal(&run.ctx, view, 2)[client];
             let tensor = kept.tensor(Kind::Exemplars, &format!("task.{task}")).unwrap();
             let own = tensor.as_u32().unwrap();
             assert!(own.iter().all(|sample| shard.contains(sample)));
@@ -146,14 +146,14 @@ fn exemplars_do_not_depend_on_training() {
 fn exemplars_are_chosen_by_the_images_that_describe() {
     let config = FedHaf { retention: 0.2, ..FedHaf::default() };
     let mut run = Engine::new(fedhaf_with(|c| c.retention = 0.2), facts(), apart());
-    run.lab.training = plan(OptimizerConfig::sgd(0.05));
+    run.ctx.training = plan(OptimizerConfig::sgd(0.05));
     let view = run.view(0);
-    let shards = deal(&run.lab, &view, 2);
+    let shards = deal(&run.ctx, &view, 2);
     run.task(0, &shards, 1);
     let chosen = |loader: Loader, shard: &Shard| {
         let batch = loader.in_order(shard.len()).next().unwrap().unwrap();
-        let pixels = run.lab.pixels(&batch).unwrap();
-        let features = run.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
+        let pixels = run.ctx.pixels(&batch).unwrap();
+        let features = run.ctx.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
         let features = features.flatten_all().unwrap().to_vec1::<f32>().unwrap();
         let labels: Vec<u32> = batch.labels().to_vec();
         let rows = view.rows.clone();
@@ -162,10 +162,10 @@ fn exemplars_are_chosen_by_the_images_that_describe() {
     for (client, shard) in shards.iter().enumerate() {
         let kept = kept(&run, client);
         let kept = kept.tensor(Kind::Exemplars, "task.0").unwrap().as_u32().unwrap();
-        assert_eq!(kept[..], chosen(run.lab.statistics_loader(shard), shard));
+        assert_eq!(kept[..], chosen(run.ctx.statistics_loader(shard), shard));
         assert_ne!(
             kept[..],
-            chosen(run.lab.train_loader(shard), shard),
+            chosen(run.ctx.train_loader(shard), shard),
             "the pipelines must differ"
         );
     }
@@ -177,7 +177,7 @@ fn missed_tasks_are_made_up_for() {
     let always = trained(|_| (), 3, 1);
     let late = engine(fedhaf_with(|_| ()), 3);
     let participant = always.last().participant.clone();
-    let shards: Vec<_> = (0..3).map(|task| deal(&late.lab, &late.view(task), 2)).collect();
+    let shards: Vec<_> = (0..3).map(|task| deal(&late.ctx, &late.view(task), 2)).collect();
     let client = participant.client.index();
     let last = always.last();
     let mut member = Member {
@@ -194,7 +194,7 @@ fn missed_tasks_are_made_up_for() {
             .into(),
         participant,
     };
-    let outcome = late.method.train(std::slice::from_mut(&mut member), &late.lab).remove(0);
+    let outcome = late.method.train(std::slice::from_mut(&mut member), &late.ctx).remove(0);
     let exemplars =
         outcome.unwrap().metrics.iter().find(|(name, _)| *name == "exemplars").unwrap().1;
     assert!(exemplars > 0.0);
@@ -224,9 +224,9 @@ fn without_its_losses_the_module_stays() {
 fn each_stage_moves_its_own_network() {
     let features = |run: &Engine| {
         let batch =
-            run.lab.statistics_loader(&deal(&run.lab, &run.view(0), 1)[0]).in_order(8).next();
-        let pixels = run.lab.pixels(&batch.unwrap().unwrap()).unwrap();
-        run.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap().to_vec2::<f32>().unwrap()
+            run.ctx.statistics_loader(&deal(&run.ctx, &run.view(0), 1)[0]).in_order(8).next();
+        let pixels = run.ctx.pixels(&batch.unwrap().unwrap()).unwrap();
+        run.ctx.backbone.frozen(&pixels, FrozenPart::Whole).unwrap().to_vec2::<f32>().unwrap()
     };
     let before = features(&engine(fedhaf_with(|_| ()), 2));
     // The first task is alike; in the second one has a second stage and one has none.
@@ -289,14 +289,14 @@ fn second_task(change: impl Fn(&mut FedHaf)) -> [f64; 3] {
         }),
         2,
     );
-    run.lab.training = TrainingPlan { epochs: 6, ..plan(OptimizerConfig::sgd(0.02)) };
-    let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 1));
+    run.ctx.training = TrainingPlan { epochs: 6, ..plan(OptimizerConfig::sgd(0.02)) };
+    let shards = [0, 1].map(|task| deal(&run.ctx, &run.view(task), 1));
     let pixels = [0, 1].map(|task| {
-        let all = run.lab.statistics_loader(&shards[task][0]).in_order(1_000).next();
-        run.lab.pixels(&all.unwrap().unwrap()).unwrap()
+        let all = run.ctx.statistics_loader(&shards[task][0]).in_order(1_000).next();
+        run.ctx.pixels(&all.unwrap().unwrap()).unwrap()
     });
     let rows = |run: &Engine, of: &dyn Fn(&dyn Predictor) -> Tensor| {
-        of(&*run.server.predictor(&run.lab).unwrap()).to_vec2::<f32>().unwrap()
+        of(&*run.server.predictor(&run.ctx).unwrap()).to_vec2::<f32>().unwrap()
     };
     let adjusted =
         |run: &Engine, task: usize| rows(run, &|model| model.features(&pixels[task]).unwrap());
@@ -378,16 +378,16 @@ fn networks_can_be_redrawn_at_each_task() {
     let later: Vec<_> = run.exchanges.iter().filter(|exchange| exchange.task == 1).collect();
     assert_ne!(parameters_of(&later[2].down).unwrap(), other, "the second round goes on");
     let stage = |task| Stage::of(run.view(task), 2);
-    let mut server = run.method.server(&run.lab, StreamKey::new(SEED, Domain::Init)).unwrap();
-    server.begin_stage(&stage(0), &run.lab).unwrap();
-    server.end_stage(&stage(0), &run.lab).unwrap();
+    let mut server = run.method.server(&run.ctx, StreamKey::new(SEED, Domain::Init)).unwrap();
+    server.begin_stage(&stage(0), &run.ctx).unwrap();
+    server.end_stage(&stage(0), &run.ctx).unwrap();
     let before = server.save().digest();
-    server.begin_stage(&stage(1), &run.lab).unwrap();
+    server.begin_stage(&stage(1), &run.ctx).unwrap();
     let drawn = server.save();
     assert_ne!(drawn.digest(), before);
-    let mut again = run.method.server(&run.lab, StreamKey::new(SEED, Domain::Init)).unwrap();
+    let mut again = run.method.server(&run.ctx, StreamKey::new(SEED, Domain::Init)).unwrap();
     again.load(&through_the_wire(&drawn)).unwrap();
-    again.begin_stage(&stage(1), &run.lab).unwrap();
+    again.begin_stage(&stage(1), &run.ctx).unwrap();
     assert_eq!(again.save().digest(), drawn.digest());
 }
 
@@ -404,7 +404,7 @@ fn lean_and_growing_messages_change_no_result() {
             ..FedHaf::default()
         };
         let method = built(config, &facts);
-        let run = Engine::new(method, facts, lab(3, ClassPermutation::Native)).run(2, 1);
+        let run = Engine::new(method, facts, run_context(3, ClassPermutation::Native)).run(2, 1);
         let saved = run.server.save();
         parameters_of(&Body::new(Vec::new(), saved.sections[..2].to_vec())).unwrap()
     };
@@ -424,7 +424,7 @@ fn lean_and_growing_messages_change_no_result() {
 fn the_mean_is_by_samples_of_the_task_and_over_everything() {
     let mut run = engine(fedhaf_with(|_| ()), 2);
     let thirds = |run: &Engine, task: usize| {
-        let thirds = deal(&run.lab, &run.view(task), 3);
+        let thirds = deal(&run.ctx, &run.view(task), 3);
         let mut two = [thirds[0].to_vec(), thirds[1].to_vec()].concat();
         two.sort_unstable();
         [two.into(), Arc::clone(&thirds[2])]
@@ -454,7 +454,7 @@ fn the_mean_is_by_samples_of_the_task_and_over_everything() {
 #[test]
 fn the_mean_of_one_client_is_its_model() {
     let mut run = engine(fedhaf_with(|_| ()), 1);
-    run.lab.training = plan(OptimizerConfig::sgd(0.05));
+    run.ctx.training = plan(OptimizerConfig::sgd(0.05));
     let run = run.run(1, 2);
     let up = parameters_of(run.last().up.as_ref().unwrap()).unwrap();
     let up: Vec<f32> = up.iter().flat_map(|(_, p)| p.values.to_vec()).collect();

@@ -15,7 +15,7 @@ use fedcast::wire::{Body, Kind};
 
 use crate::gaussians::{DESCRIBED, apart, moments, samples, uneven};
 use crate::toys::watched::{Engine, Exchange};
-use crate::toys::{CLASSES, deal, facts, lab, plan};
+use crate::toys::{CLASSES, deal, facts, plan, run_context};
 use crate::{built, engine, far, values};
 
 const DIM: usize = 16;
@@ -75,7 +75,7 @@ fn without_a_pull_fedproto_is_fedavg() {
     assert_eq!(FedProto::default().fedavg.client_weighting, ClientWeighting::Uniform);
     let uneven = |weights| {
         let mut run = engine(built(fedavg(Train::Head, weights), &facts()), 3);
-        let shards = uneven(&run.lab);
+        let shards = uneven(&run.ctx);
         run.task(0, &shards, 1);
         values(&run.server.save())
     };
@@ -105,20 +105,20 @@ fn prototypes_are_means_over_all_clients() {
     let fedavg = fedavg(Train::All, ClientWeighting::Uniform);
     let method = built(FedProto { fedavg, ..FedProto::default() }, &facts());
     let mut run = Engine::new(method, facts(), apart());
-    let mut shards = uneven(&run.lab);
+    let mut shards = uneven(&run.ctx);
     // A class of a single sample counts, too.
     let mut taken = [16; CLASSES];
-    let single = samples(&run.lab, &mut taken, &[(0, 3), (1, 1)]);
+    let single = samples(&run.ctx, &mut taken, &[(0, 3), (1, 1)]);
     shards.push(single);
     run.task(0, &shards, 2);
     let (first, second) = run.exchanges.split_at(3);
     for (exchange, shard) in first.iter().zip(&shards) {
         let trained = parameters_of(exchange.up.as_ref().unwrap()).unwrap();
-        let wanted = moments(&run.lab, &trained, shard, DESCRIBED);
+        let wanted = moments(&run.ctx, &trained, shard, DESCRIBED);
         let said = reported(exchange);
         assert_eq!(said.len(), 2);
         for (row, count, mean) in said {
-            let of_class = |s: &&u32| run.lab.dataset.train.labels()[**s as usize] == row;
+            let of_class = |s: &&u32| run.ctx.dataset.train.labels()[**s as usize] == row;
             assert_eq!(count as usize, shard.iter().filter(of_class).count());
             let found: Vec<f32> = wanted[&row][0].iter().map(|v| *v as f32).collect();
             assert!(far(&mean, &found) < 1e-4, "class {row}");
@@ -140,7 +140,7 @@ fn uniform_prototypes_are_plain_means_over_clients() {
         let fedavg = fedavg(Train::Prompt, ClientWeighting::Uniform);
         let method = FedProto { fedavg, prototype_weighting, ..FedProto::default() };
         let mut run = engine(built(method, &facts()), 3);
-        let shards = uneven(&run.lab);
+        let shards = uneven(&run.ctx);
         run.task(0, &shards, 2);
         run
     };
@@ -175,7 +175,7 @@ fn samples_are_pulled_from_the_second_round_on() {
 fn a_class_without_a_prototype_is_left_out() {
     let mut run = engine(drawn(Train::Prompt, 0.5), 3);
     let shard =
-        |classes: &[(usize, usize)], run: &Engine| samples(&run.lab, &mut [0; CLASSES], classes);
+        |classes: &[(usize, usize)], run: &Engine| samples(&run.ctx, &mut [0; CLASSES], classes);
     let (one, none) = (shard(&[(1, 6)], &run), Shard::from([]));
     run.task(0, &[one, none.clone()], 2);
     assert_eq!(run.last().down.meta, [0b10]);
@@ -203,9 +203,9 @@ fn a_stronger_pull_brings_means_nearer() {
         let fedavg = fedavg(Train::All, ClientWeighting::Uniform);
         let distance = ProtoDistance::Square;
         let method = built(FedProto { fedavg, weight, distance, ..FedProto::default() }, &facts());
-        let mut run = Engine::new(method, facts(), lab(3, ClassPermutation::Native));
-        run.lab.training = plan(OptimizerConfig::sgd(0.01));
-        let shards = deal(&run.lab, &run.view(0), 2);
+        let mut run = Engine::new(method, facts(), run_context(3, ClassPermutation::Native));
+        run.ctx.training = plan(OptimizerConfig::sgd(0.01));
+        let shards = deal(&run.ctx, &run.view(0), 2);
         run.task(0, &shards, 2);
         let last: &Exchange = run.last();
         let received = last.down.tensor(Kind::Prototypes, "prototypes").unwrap().as_f32().unwrap();
@@ -220,8 +220,8 @@ fn a_stronger_pull_brings_means_nearer() {
 #[test]
 fn the_mean_of_identical_clients_is_each_of_them() {
     let mut run = engine(drawn(Train::Prompt, 0.5), 2);
-    run.lab.training = TrainingPlan { batch: 1_000, ..plan(OptimizerConfig::sgd(0.1)) };
-    let shard = deal(&run.lab, &run.view(0), 2).remove(0);
+    run.ctx.training = TrainingPlan { batch: 1_000, ..plan(OptimizerConfig::sgd(0.1)) };
+    let shard = deal(&run.ctx, &run.view(0), 2).remove(0);
     run.task(0, &[shard.clone(), shard], 2);
     let [.., first, second] = &run.exchanges[..] else { panic!("two rounds") };
     let of = |body: &Body| values(body);

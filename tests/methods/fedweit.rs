@@ -16,7 +16,7 @@ use fedcast::quantity::ClientId;
 use fedcast::wire::{Body, Codec, CodecPlan, FrameSize, Kind, MetaReader, TensorValues};
 
 use crate::toys::watched::{Engine, Exchange};
-use crate::toys::{deal, facts, first_exchange, lab, plan};
+use crate::toys::{deal, facts, first_exchange, plan, run_context};
 use crate::{client_passes, engine};
 
 fn method(change: impl Fn(&mut FedWeit)) -> Arc<dyn Method> {
@@ -35,8 +35,8 @@ fn head(config: &mut FedWeit) {
 
 fn at_rate(method: Arc<dyn Method>, rate: f64) -> Engine {
     let mut engine = engine(method, 3);
-    engine.lab.training = plan(OptimizerConfig::adamw(rate));
-    engine.lab.training.clip = None;
+    engine.ctx.training = plan(OptimizerConfig::adamw(rate));
+    engine.ctx.training.clip = None;
     engine
 }
 
@@ -140,17 +140,17 @@ fn a_task_has_the_knowledge_of_the_task_before() {
 
 /// Scores of the test samples within a task.
 fn scores(engine: &Engine, task: usize) -> Vec<Vec<f32>> {
-    let predictor = engine.server.predictor(&engine.lab).unwrap();
+    let predictor = engine.server.predictor(&engine.ctx).unwrap();
     let pixels = pixels(engine);
     let scope = Scope::Task(engine.view(task).rows.clone());
     predictor.scores(&pixels, &scope).unwrap().to_vec2().unwrap()
 }
 
 fn pixels(engine: &Engine) -> Tensor {
-    let dataset = Arc::clone(&engine.lab.dataset.test);
+    let dataset = Arc::clone(&engine.ctx.dataset.test);
     let samples: Vec<u32> = (0..12).collect();
-    let stacked = dataset.pixels(&engine.lab.statistics_transform, &samples).unwrap();
-    Tensor::from_vec(stacked.pixels, stacked.shape.as_slice(), &engine.lab.device).unwrap()
+    let stacked = dataset.pixels(&engine.ctx.statistics_transform, &samples).unwrap();
+    Tensor::from_vec(stacked.pixels, stacked.shape.as_slice(), &engine.ctx.device).unwrap()
 }
 
 /// Card, invariant 6: where nothing moves, later tasks leave the answers of an earlier one as they are.
@@ -160,7 +160,7 @@ fn answers_of_a_task_stay_where_nothing_moves() {
         let mut engine = at_rate(method(change), 0.0);
         let mut first = Vec::new();
         for task in 0..3 {
-            let shards = deal(&engine.lab, &engine.view(task), 2);
+            let shards = deal(&engine.ctx, &engine.view(task), 2);
             engine.task(task, &shards, 2);
             if task == 0 {
                 first = scores(&engine, 0);
@@ -170,7 +170,7 @@ fn answers_of_a_task_stay_where_nothing_moves() {
         let (second, third) = (scores(&engine, 1), scores(&engine, 2));
         assert!(first != second && second != third, "every task has parts of its own");
         // Without a task the heads stand side by side.
-        let predictor = engine.server.predictor(&engine.lab).unwrap();
+        let predictor = engine.server.predictor(&engine.ctx).unwrap();
         let all = predictor.scores(&pixels(&engine), &Scope::Seen(6)).unwrap();
         let all: Vec<Vec<f32>> = all.to_vec2().unwrap();
         let joined = |at: usize| [&first[at][..], &second[at], &third[at]].concat();
@@ -182,9 +182,9 @@ fn answers_of_a_task_stay_where_nothing_moves() {
 #[test]
 fn clients_learn_and_keep_what_they_learned() {
     let accuracy = |engine: &Engine, task: usize| {
-        let (predictor, view) = (engine.server.predictor(&engine.lab).unwrap(), engine.view(task));
-        let transform = Arc::clone(&engine.lab.statistics_transform);
-        let found = engine.lab.accuracy_within(view.rows.clone(), &transform, &*predictor);
+        let (predictor, view) = (engine.server.predictor(&engine.ctx).unwrap(), engine.view(task));
+        let transform = Arc::clone(&engine.ctx.statistics_transform);
+        let found = engine.ctx.accuracy_within(view.rows.clone(), &transform, &*predictor);
         found.unwrap().expect("test samples")
     };
     let engine = at_rate(method(|config| config.sparsity = 1e-4), 3e-3).run(2, 4);
@@ -200,7 +200,7 @@ fn clients_learn_and_keep_what_they_learned() {
         let mut engine = at_rate(method(|config| config.retroactive = retroactive), 3e-3);
         let mut reports = Vec::new();
         for task in 0..2 {
-            let shards = deal(&engine.lab, &engine.view(task), 2);
+            let shards = deal(&engine.ctx, &engine.view(task), 2);
             engine.task(task, &shards, 2);
             reports.push(up(of(&engine, task, "share")[0]).clone());
         }
@@ -298,8 +298,9 @@ fn messages_have_the_bytes_of_the_card() {
 fn work_counts_samples_and_compositions() {
     let plain = method(head);
     let plan = TrainingPlan { epochs: 2, batch: 8, ..TrainingPlan::default() };
-    let view =
-        |task: usize| Arc::clone(&lab(3, ClassPermutation::Native).task_sequence.tasks[task]);
+    let view = |task: usize| {
+        Arc::clone(&run_context(3, ClassPermutation::Native).task_sequence.tasks[task])
+    };
     let steps = 2.0 * 5.0;
     let model = facts();
     // Two rows of sixteen features; two entries from the second task on, and earlier tasks.

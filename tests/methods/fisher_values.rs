@@ -19,7 +19,7 @@ use fedcast::wire::{Body, Kind};
 use crate::fishers::{ewc, fisheravg};
 use crate::gaussians::{DESCRIBED, TRAINED, apart};
 use crate::toys::watched::Engine;
-use crate::toys::{CLASSES, deal, facts, lab, plan};
+use crate::toys::{CLASSES, deal, facts, plan, run_context};
 use crate::{built, far};
 
 const DIM: usize = 16;
@@ -100,15 +100,15 @@ fn shrinking(ctx: RunContext) -> RunContext {
 #[test]
 fn fisheravg_weighs_by_the_trained_model_on_statistics_images() {
     let mut run = Engine::new(fisheravg(Train::Head, FisherForm::Truth), facts(), apart());
-    run.lab.training = sgd();
+    run.ctx.training = sgd();
     for task in 0..2 {
-        let shards = deal(&run.lab, &run.view(task), 2);
+        let shards = deal(&run.ctx, &run.view(task), 2);
         run.task(task, &shards, 1);
         let rows = run.view(task).rows.clone();
         for (exchange, shard) in run.exchanges[2 * task..].iter().zip(&shards) {
             let upload = exchange.up.as_ref().unwrap();
             let found = sent_fisher(upload);
-            let described = |pixels| Described { ctx: &run.lab, shard, pixels, row: &|row| row };
+            let described = |pixels| Described { ctx: &run.ctx, shard, pixels, row: &|row| row };
             let trained = parameters_of(upload).unwrap();
             let received = parameters_of(&exchange.down).unwrap();
             let right = described(DESCRIBED).fisher(&trained, rows.clone());
@@ -133,9 +133,9 @@ fn fisheravg_weighs_by_the_trained_model_on_statistics_images() {
 fn ewc_reports_the_fisher_of_the_rows_that_train() {
     let mask = ewc(|c| c.fedavg.old_logits = OldLogits::Mask);
     let mut run = Engine::new(mask, facts(), apart());
-    run.lab.training = sgd();
+    run.ctx.training = sgd();
     for task in 0..2 {
-        let shards = deal(&run.lab, &run.view(task), 2);
+        let shards = deal(&run.ctx, &run.view(task), 2);
         run.task(task, &shards, 1);
         let rows = run.view(task).rows.clone();
         let closing = run.exchanges.iter().filter(|e| e.phase == "fisher" && e.task == task);
@@ -144,7 +144,7 @@ fn ewc_reports_the_fisher_of_the_rows_that_train() {
         for exchange in closing {
             let shard = &shards[exchange.participant.client.index()];
             let found = sent_fisher(exchange.up.as_ref().unwrap());
-            let described = |pixels| Described { ctx: &run.lab, shard, pixels, row: &|row| row };
+            let described = |pixels| Described { ctx: &run.ctx, shard, pixels, row: &|row| row };
             let global = parameters_of(&exchange.down).unwrap();
             let right = described(DESCRIBED).fisher(&global, rows.clone());
             assert!(gap(&found, &right) < 1e-3, "task {task}: {}", gap(&found, &right));
@@ -163,7 +163,7 @@ fn modulo_labels_change_places_in_a_shorter_task() {
         let fedavg = FedAvg { train: Train::Head, ..FedAvg::default() };
         let method = built(FisherAvg { fedavg, labels, ..FisherAvg::default() }, &facts());
         let mut run = Engine::new(method, facts(), shrinking(apart()));
-        run.lab.training = sgd();
+        run.ctx.training = sgd();
         run.tasks(3, 1, 1)
     };
     let (own, modulo) = (run(TaskLabels::Own), run(TaskLabels::Modulo));
@@ -171,8 +171,8 @@ fn modulo_labels_change_places_in_a_shorter_task() {
     for (task, modulo_row) in rows.into_iter().enumerate() {
         let of = |run: &Engine, row: &dyn Fn(usize) -> usize| {
             let upload = run.exchanges[task].up.as_ref().unwrap();
-            let shard = &deal(&run.lab, &run.view(task), 1)[0];
-            let described = Described { ctx: &run.lab, shard, pixels: DESCRIBED, row };
+            let shard = &deal(&run.ctx, &run.view(task), 1)[0];
+            let described = Described { ctx: &run.ctx, shard, pixels: DESCRIBED, row };
             let trained = parameters_of(upload).unwrap();
             let wanted = described.fisher(&trained, run.view(task).rows.clone());
             far(&sent_fisher(upload), &wanted) / wanted.iter().fold(1e-3, |a: f32, b| a.max(*b))
@@ -190,16 +190,17 @@ fn modulo_labels_change_places_in_a_shorter_task() {
 fn ewc_learns_a_shorter_task_wrongly_by_modulo_labels() {
     let run = |labels, ctx: RunContext| {
         let mut engine = Engine::new(ewc(|c| c.labels = labels), facts(), ctx);
-        engine.lab.training = TrainingPlan { epochs: 6, ..plan(OptimizerConfig::sgd(0.3)) };
+        engine.ctx.training = TrainingPlan { epochs: 6, ..plan(OptimizerConfig::sgd(0.3)) };
         engine.tasks(2, 2, 2)
     };
     let second = |labels| {
-        let run = run(labels, shrinking(lab(3, ClassPermutation::Native)));
+        let run = run(labels, shrinking(run_context(3, ClassPermutation::Native)));
         run.tally(5).accuracy(3..5).unwrap()
     };
     let (own, modulo) = (second(TaskLabels::Own), second(TaskLabels::Modulo));
     assert!(own > 0.8 && modulo < 0.2, "{own} {modulo}");
-    let even = |labels| run(labels, lab(3, ClassPermutation::Native)).server.save().digest();
+    let even =
+        |labels| run(labels, run_context(3, ClassPermutation::Native)).server.save().digest();
     assert_eq!(even(TaskLabels::Own), even(TaskLabels::Modulo));
 }
 
@@ -211,7 +212,7 @@ fn the_penalty_pulls_to_the_start_of_the_task_by_the_fisher() {
     let of = |lambda: f64| {
         let mut run = crate::engine(ewc(|c| c.lambda = lambda), 2);
         let sgd = plan(OptimizerConfig::sgd(rate));
-        run.lab.training = TrainingPlan { epochs: 1, batch: 1_000, clip: None, ..sgd };
+        run.ctx.training = TrainingPlan { epochs: 1, batch: 1_000, clip: None, ..sgd };
         run.tasks(2, 1, 2)
     };
     let (held, plain) = (of(lambda), of(0.0));
@@ -244,16 +245,16 @@ fn the_penalty_pulls_to_the_start_of_the_task_by_the_fisher() {
 fn an_own_anchor_is_the_trained_model_with_the_fisher_there() {
     let own = ewc(|c| c.site = FisherKeeper::Client);
     let mut run = Engine::new(own, facts(), apart());
-    run.lab.training = sgd();
+    run.ctx.training = sgd();
     let mut before = vec![0.0; CLASSES * DIM];
     for task in 0..2 {
-        let shards = deal(&run.lab, &run.view(task), 1);
+        let shards = deal(&run.ctx, &run.view(task), 1);
         run.task(task, &shards, 1);
         let upload = run.last().up.as_ref().unwrap();
         let state = parameters_of(&run.states[&run.last().participant.client]).unwrap();
         assert_eq!(state.get(LinearHead::WEIGHT).unwrap().values[..], weight(upload)[..]);
         let view = run.view(task);
-        let (ctx, shard) = (&run.lab, &shards[0]);
+        let (ctx, shard) = (&run.ctx, &shards[0]);
         let described = Described { ctx, shard, pixels: DESCRIBED, row: &|row| row };
         let of = |body: &Body, rows| {
             let sums = described.fisher(&parameters_of(body).unwrap(), rows);

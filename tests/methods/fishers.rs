@@ -18,7 +18,7 @@ use fedcast::policy::{
 use fedcast::wire::{Body, Kind, Saved};
 
 use crate::toys::watched::Engine;
-use crate::toys::{deal, facts, first_exchange, lab, plan};
+use crate::toys::{deal, facts, first_exchange, plan, run_context};
 use crate::{built, engine, far, head, values};
 
 fn base(train: Train) -> FedAvg {
@@ -53,7 +53,7 @@ fn sgd() -> TrainingPlan {
 
 fn run(method: Arc<dyn Method>, tasks: usize, clients: usize, rounds: u32) -> Engine {
     let mut engine = engine(method, tasks);
-    engine.lab.training = sgd();
+    engine.ctx.training = sgd();
     engine.run(clients, rounds)
 }
 
@@ -135,7 +135,7 @@ fn growing_and_lean_fisher_means_are_the_same() {
         let fedavg = FedAvg { head_form: head, ..base(Train::Prompt) };
         let fisher = FisherForm::Expected;
         let method = built(FisherAvg { fedavg, fisher, ..FisherAvg::default() }, &facts);
-        Engine::new(method, facts, lab(3, ClassPermutation::Native))
+        Engine::new(method, facts, run_context(3, ClassPermutation::Native))
             .run(2, 2)
             .server
             .save()
@@ -193,7 +193,7 @@ fn without_a_penalty_ewc_is_fedavg() {
     let whole = || TrainingPlan { batch: 1_000, ..sgd() };
     let of = |method, tasks, rounds| {
         let mut engine = engine(method, tasks);
-        engine.lab.training = whole();
+        engine.ctx.training = whole();
         model(&engine.run(2, rounds))
     };
     let apart = |one: &ParameterSet, other: &ParameterSet| {
@@ -217,13 +217,13 @@ fn without_a_penalty_ewc_is_fedavg() {
 fn a_stronger_penalty_keeps_old_numbers_nearer() {
     let moved = |lambda: f64, rate: f64| {
         let mut engine = engine(ewc(|c| c.lambda = lambda), 2);
-        engine.lab.training = sgd();
-        let first = deal(&engine.lab, &engine.view(0), 1);
+        engine.ctx.training = sgd();
+        let first = deal(&engine.ctx, &engine.view(0), 1);
         engine.task(0, &first, 2);
         let steps = TrainingPlan { epochs: 6, clip: None, ..plan(OptimizerConfig::sgd(rate)) };
-        engine.lab.training = steps;
+        engine.ctx.training = steps;
         let before = model(&engine);
-        let second = deal(&engine.lab, &engine.view(1), 1);
+        let second = deal(&engine.ctx, &engine.view(1), 1);
         engine.task(1, &second, 1);
         let (after, fisher) = (model(&engine), engine.exchanges.last().unwrap());
         assert_eq!(fisher.phase, "fisher");
@@ -253,7 +253,7 @@ fn a_task_ends_with_the_fisher_of_the_global_model() {
     // Nothing is learned, so that all clients hold the model as it started, however many there are.
     let still = |clients: usize| {
         let mut engine = engine(ewc(|_| ()), 2);
-        engine.lab.training = plan(OptimizerConfig::sgd(0.0));
+        engine.ctx.training = plan(OptimizerConfig::sgd(0.0));
         engine.run(clients, 2)
     };
     let (one, three) = (still(1), still(3));
@@ -276,11 +276,11 @@ fn a_server_of_ewc_survives_a_checkpoint() {
     for head in [HeadForm::Fixed, HeadForm::Growing] {
         let method = || ewc(|c| (c.lambda, c.fedavg.head_form) = (5.0, head));
         let mut straight = engine(method(), 3);
-        straight.lab.training = sgd();
+        straight.ctx.training = sgd();
         let mut again = engine(method(), 3);
-        again.lab.training = sgd();
+        again.ctx.training = sgd();
         for task in 0..3 {
-            let shards = deal(&straight.lab, &straight.view(task), 2);
+            let shards = deal(&straight.ctx, &straight.view(task), 2);
             straight.task(task, &shards, 1);
             again.task(task, &shards, 1);
             let saved = again.server.save();
@@ -361,8 +361,8 @@ fn own_importance_is_a_mean_over_samples() {
             (c.site, c.fisher, c.fisher_clip) = (FisherKeeper::Client, FisherForm::Empirical, None);
         });
         let mut run = engine(method, 3);
-        run.lab.training = TrainingPlan { clip: None, ..plan(OptimizerConfig::sgd(0.0)) };
-        let mut shards = deal(&run.lab, &run.view(0), 2);
+        run.ctx.training = TrainingPlan { clip: None, ..plan(OptimizerConfig::sgd(0.0)) };
+        let mut shards = deal(&run.ctx, &run.view(0), 2);
         if twice {
             for shard in &mut shards {
                 *shard = shard.iter().chain(shard.iter()).copied().collect();

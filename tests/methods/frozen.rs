@@ -29,7 +29,7 @@ fn uncached(ctx: &RunContext) -> RunContext {
 /// A prompt in block 1 leaves block 0 as it is: its output is kept, and what follows is the same.
 #[test]
 fn the_stream_below_the_first_adapted_block_is_computed_once() {
-    let ctx = lab(1, ClassPermutation::Native);
+    let ctx = run_context(1, ClassPermutation::Native);
     let rows: Vec<f32> = (0..64).map(|i| (i as f32 / 9.0).sin()).collect();
     let prompt = Tensor::from_vec(rows, (4, 16), &ctx.device).unwrap();
     let prefix = vec![None, Some(Prefix::halves(&prompt).unwrap())];
@@ -63,7 +63,7 @@ fn brought(loader: &Loader) -> Vec<Vec<Vec<f32>>> {
 
 #[test]
 fn queries_are_computed_once_and_are_features_of_the_unprompted_backbone() {
-    let ctx = lab(1, ClassPermutation::Native);
+    let ctx = run_context(1, ClassPermutation::Native);
     let loader = ctx.statistics_loader(&all(&ctx));
     let whole = |batch: &Batch| {
         values(&ctx.backbone.frozen(&ctx.pixels(batch).unwrap(), FrozenPart::Whole).unwrap())
@@ -81,7 +81,7 @@ fn queries_are_computed_once_and_are_features_of_the_unprompted_backbone() {
 
 #[test]
 fn queries_of_augmented_images_are_clean_and_kept_or_none() {
-    let mut ctx = lab(1, ClassPermutation::Native);
+    let mut ctx = run_context(1, ClassPermutation::Native);
     let steps = vec![Step::Flip { probability: 0.5 }];
     ctx.train_transform = Arc::new(Transform { steps, ..Transform::default() });
     let (augmented, plain) = (ctx.train_loader(&all(&ctx)), ctx.statistics_loader(&all(&ctx)));

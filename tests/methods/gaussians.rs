@@ -18,7 +18,7 @@ use fedcast::quantity::ClientId;
 use fedcast::wire::{Body, Kind};
 
 use crate::toys::watched::{Engine, Exchange, SEED};
-use crate::toys::{CLASSES, facts, lab};
+use crate::toys::{CLASSES, facts, run_context};
 use crate::{built, far, hgp_with, small};
 
 /// Mean and deviation of the pixels that models are trained on, and that they are described on.
@@ -35,7 +35,7 @@ pub fn apart() -> RunContext {
     RunContext {
         train_transform: pipeline(TRAINED),
         statistics_transform: pipeline(DESCRIBED),
-        ..lab(3, ClassPermutation::Native)
+        ..run_context(3, ClassPermutation::Native)
     }
 }
 
@@ -121,15 +121,15 @@ fn apart_by(a: &[f64], b: &[f64]) -> f64 {
 fn a_class_is_described_by_the_trained_model_on_statistics_images() {
     for train in [Learns::Prompt, Learns::All] {
         let mut run = engine(small(|c| c.train = train));
-        let shards = uneven(&run.lab);
+        let shards = uneven(&run.ctx);
         run.task(0, &shards, 1);
         for (exchange, shard) in run.exchanges.iter().zip(&shards) {
             let trained = parameters_of(exchange.up.as_ref().unwrap()).unwrap();
             let received = parameters_of(&exchange.down).unwrap();
-            let right = moments(&run.lab, &trained, shard, DESCRIBED);
+            let right = moments(&run.ctx, &trained, shard, DESCRIBED);
             let wrong = [
-                ("as received", moments(&run.lab, &received, shard, DESCRIBED)),
-                ("on training images", moments(&run.lab, &trained, shard, TRAINED)),
+                ("as received", moments(&run.ctx, &received, shard, DESCRIBED)),
+                ("on training images", moments(&run.ctx, &trained, shard, TRAINED)),
             ];
             let classes = said(exchange);
             assert_eq!(classes.iter().map(|class| class.row).collect::<Vec<_>>(), [0, 1]);
@@ -231,7 +231,7 @@ fn features_are_drawn_as_the_keys_say() {
     let weighings: [(Omega, Weighing); 2] = [(Omega::Uniform, evenly), (Omega::Share, by_share)];
     for (omega, weighing) in weighings {
         let mut run = engine(small(|c| c.rebalancing.omega = omega));
-        let shards = uneven(&run.lab);
+        let shards = uneven(&run.ctx);
         run.task(0, &shards, 1);
         let (found, cells) = (kept(&run), cells(&run, 2));
         let of = |weighing, scale| rebalanced(&run, 2, &cells, weighing, scale);
@@ -246,7 +246,7 @@ fn features_are_drawn_as_the_keys_say() {
     }
     // A factor of one's own is passed on, too.
     let mut run = engine(small(|c| c.cov_scale = 0.5));
-    let shards = uneven(&run.lab);
+    let shards = uneven(&run.ctx);
     run.task(0, &shards, 1);
     assert!(far(&kept(&run), &rebalanced(&run, 2, &cells(&run, 2), evenly, 0.5)) < 1e-4);
 }
@@ -265,16 +265,16 @@ fn gaussians_last_for_a_round_or_a_task_or_while_their_cohort_is_asked() {
     ] {
         let mut run = engine(small(|c| c.gaussian_lifetime = memory));
         let mut taken = [0; CLASSES];
-        let first = samples(&run.lab, &mut taken, &[(0, 8)]);
+        let first = samples(&run.ctx, &mut taken, &[(0, 8)]);
         let none = Shard::from([]);
         run.task(0, &[first, none.clone()], 1);
         let old = cells(&run, 2);
         // Both describe classes 2 and 3; then the first client describes class 2 alone.
         let early = [[(2, 6), (3, 5)], [(2, 4), (3, 3)]];
-        let early = early.map(|own| samples(&run.lab, &mut taken, &own));
+        let early = early.map(|own| samples(&run.ctx, &mut taken, &own));
         run.task(1, &early, 1);
         let before = cells(&run, 2);
-        let late = samples(&run.lab, &mut [0; CLASSES], &[(2, 7)]);
+        let late = samples(&run.ctx, &mut [0; CLASSES], &[(2, 7)]);
         run.task(1, &[late, none], 1);
         assert_eq!(counts(&run.server.save()), kept_counts, "{memory:?}");
         let now = cells(&run, 2);
@@ -311,7 +311,7 @@ fn the_whole_network_is_averaged_and_its_head_rebalanced() {
     let of_task = |over: Rebalance| {
         let method = hgp_with(|c| (c.train, c.rebalancing.over) = (Learns::All, over));
         let mut run = crate::engine(method, 3);
-        let shards = uneven(&run.lab);
+        let shards = uneven(&run.ctx);
         run.task(0, &shards, 1);
         parameters_of(&run.server.save()).unwrap()
     };

@@ -55,7 +55,7 @@ fn lga(groups: Groups) -> Arc<dyn Method> {
 
 fn run(method: Arc<dyn Method>, tasks: usize, rounds: u32) -> Engine {
     let mut engine = engine(method, 3);
-    engine.lab.training = plan(OptimizerConfig::sgd(0.5));
+    engine.ctx.training = plan(OptimizerConfig::sgd(0.5));
     engine.tasks(tasks, 2, rounds)
 }
 
@@ -116,17 +116,17 @@ fn memories_are_what_the_card_says() {
 
         // Chosen in the second task, with what that round's download said.
         let mut engine = run(method(), 1, 2);
-        let shards = deal(&engine.lab, &engine.view(1), 2);
+        let shards = deal(&engine.ctx, &engine.view(1), 2);
         engine.task(1, &shards, 1);
         let download = &engine.exchanges[engine.exchanges.len() - 2].down;
         let model =
-            Classifier::frozen(&engine.lab.backbone, &parameters_of(download).unwrap()).unwrap();
-        let mine = &deal(&engine.lab, &engine.view(0), 2)[0];
-        let row = |sample: &u32| engine.lab.dataset.train.labels()[*sample as usize];
+            Classifier::frozen(&engine.ctx.backbone, &parameters_of(download).unwrap()).unwrap();
+        let mine = &deal(&engine.ctx, &engine.view(0), 2)[0];
+        let row = |sample: &u32| engine.ctx.dataset.train.labels()[*sample as usize];
         for (class, chosen) in memory(&engine, 0).by_class.iter() {
             let own: Shard = mine.iter().copied().filter(|sample| row(sample) == class).collect();
-            let batch = engine.lab.statistics_loader(&own).in_order(64).next().unwrap().unwrap();
-            let features = model.batch_features(&batch, &engine.lab.device).unwrap();
+            let batch = engine.ctx.statistics_loader(&own).in_order(64).next().unwrap().unwrap();
+            let features = model.batch_features(&batch, &engine.ctx.device).unwrap();
             let features = features.flatten_all().unwrap().to_vec1::<f32>().unwrap();
             let order = match repeats {
                 true => Herding::GreedyUnit.order_with_repeats(&features, 16, 9),
@@ -172,9 +172,9 @@ fn entropy_signals_what_is_new() {
 fn the_entropy_is_of_images_of_the_keys_transform() {
     let mean = |of: fedcast::data::Loader, run: &Engine| {
         let received = parameters_of(&run.exchanges[0].down).unwrap();
-        let model = Classifier::frozen(&run.lab.backbone, &received).unwrap();
+        let model = Classifier::frozen(&run.ctx.backbone, &received).unwrap();
         let batch = of.in_order(of.len()).next().unwrap().unwrap();
-        let features = model.batch_features(&batch, &run.lab.device).unwrap();
+        let features = model.batch_features(&batch, &run.ctx.device).unwrap();
         let logits = model.logits(&features).unwrap().narrow(1, 0, 2).unwrap();
         let entropy = |row: &Vec<f32>| {
             let share = 1.0 / (1.0 + f64::from(row[1] - row[0]).exp());
@@ -188,12 +188,12 @@ fn the_entropy_is_of_images_of_the_keys_transform() {
             (c.task_detection, c.entropy_transform) = (Signal::Entropy, transform);
         });
         let mut run = Engine::new(method, facts(), crate::gaussians::apart());
-        let shards = deal(&run.lab, &run.view(0), 2);
+        let shards = deal(&run.ctx, &run.view(0), 2);
         run.task(0, &shards, 1);
         let metrics = &run.exchanges[0].metrics;
         let said = metrics.iter().find(|(name, _)| *name == "entropy").unwrap().1;
-        let train = mean(run.lab.train_loader(&shards[0]), &run);
-        let statistics = mean(run.lab.statistics_loader(&shards[0]), &run);
+        let train = mean(run.ctx.train_loader(&shards[0]), &run);
+        let statistics = mean(run.ctx.statistics_loader(&shards[0]), &run);
         assert!((train - statistics).abs() > 1e-4, "{train} {statistics}");
         let wanted = if transform == PassTransform::Train { train } else { statistics };
         assert!((said - wanted).abs() < 1e-6, "{transform:?}: {said} {train} {statistics}");
@@ -205,9 +205,9 @@ fn the_entropy_is_of_images_of_the_keys_transform() {
 fn who_was_not_drawn_learns_when_it_is_asked() {
     let mut engine = run(glfc(|_| ()), 1, 1);
     let no_samples = Shard::from([]);
-    let second = deal(&engine.lab, &engine.view(1), 2);
+    let second = deal(&engine.ctx, &engine.view(1), 2);
     engine.task(1, &[no_samples, second[1].clone()], 1);
-    let third = deal(&engine.lab, &engine.view(2), 2);
+    let third = deal(&engine.ctx, &engine.view(2), 2);
     engine.task(2, &third, 1);
     assert_eq!(memory(&engine, 0).rows.iter().copied().collect::<Vec<_>>(), [0, 1]);
     assert_eq!(memory(&engine, 1).rows.iter().copied().collect::<Vec<_>>(), [0, 1, 2, 3]);
@@ -218,8 +218,8 @@ fn who_was_not_drawn_learns_when_it_is_asked() {
 fn who_is_compensated_forgets_less() {
     let of = |method| {
         let mut engine = engine(method, 3);
-        engine.lab.training = plan(OptimizerConfig::sgd(2.0));
-        engine.lab.training.epochs = 6;
+        engine.ctx.training = plan(OptimizerConfig::sgd(2.0));
+        engine.ctx.training.epochs = 6;
         engine.run(2, 2).accuracy(CLASSES)
     };
     let plain = glfc(|c| {
@@ -262,8 +262,8 @@ fn models_count_alike_or_by_samples() {
         [(ClientWeighting::Uniform, 1.0 / 2.0), (ClientWeighting::BySamples, 2.0 / 3.0)]
     {
         let mut engine = engine(glfc(|c| c.fedavg.client_weighting = weights), 3);
-        engine.lab.training = plan(OptimizerConfig::sgd(0.5));
-        let [one, other, third] = &deal(&engine.lab, &engine.view(0), 3)[..] else {
+        engine.ctx.training = plan(OptimizerConfig::sgd(0.5));
+        let [one, other, third] = &deal(&engine.ctx, &engine.view(0), 3)[..] else {
             panic!("three")
         };
         engine.task(0, &[[&one[..], other].concat().into(), third.clone()], 1);
@@ -387,8 +387,8 @@ fn the_proxy_of_lga_scores_copies_of_features() {
     assert_eq!((scores(&lga)[0], scores(&lga)[3]), (0.0, 0.0));
     // In the middle of the first task what clients said of their features is kept, too.
     let mut early = engine(with_proxy(small_lga()), 3);
-    early.lab.training = plan(OptimizerConfig::sgd(0.5));
-    let shards = deal(&early.lab, &early.view(0), 2);
+    early.ctx.training = plan(OptimizerConfig::sgd(0.5));
+    let shards = deal(&early.ctx, &early.view(0), 2);
     early.first_phase(0, &shards, 1);
     let saved = early.server.save();
     let mut again = engine(with_proxy(small_lga()), 3);

@@ -110,7 +110,7 @@ fn ran(overrides: &[&str]) -> Run {
     let scenario = read(overrides).expect("is right");
     let setup = assemble(&scenario, &Registry::builtin(), Some(1)).expect("assembles").setup;
     let client_tasks =
-        setup.lab.task_sequence.client_tasks.clone().expect("client tasks need partition");
+        setup.ctx.task_sequence.client_tasks.clone().expect("client tasks need partition");
     let exchanges = Arc::default();
     let method = Listening { method: Arc::clone(&setup.method), exchanges: Arc::clone(&exchanges) };
     let setup = Setup { method: Arc::new(Wrapped(method)), ..setup };

@@ -35,7 +35,7 @@ fn engine(perturbation: u32, calls: u32) -> Engine {
     (method.proxy.calls, method.proxy.images) = (calls, 1);
     let mut engine = Engine::new(built(method, &facts), facts, ctx);
     let shard = (0..200u32).filter(|sample| {
-        let label = engine.lab.dataset.train.labels()[*sample as usize];
+        let label = engine.ctx.dataset.train.labels()[*sample as usize];
         (label as usize) < SHOWN
     });
     let shard = shard.collect();
@@ -47,14 +47,14 @@ fn engine(perturbation: u32, calls: u32) -> Engine {
 fn originals(engine: &Engine) -> Vec<Vec<u8>> {
     let exchange = engine.last();
     let trained = parameters_of(exchange.up.as_ref().unwrap()).unwrap();
-    let model = Classifier::frozen(&engine.lab.backbone, &trained).unwrap();
-    let train = &engine.lab.dataset.train;
+    let model = Classifier::frozen(&engine.ctx.backbone, &trained).unwrap();
+    let train = &engine.ctx.dataset.train;
     let of = |class: u32| {
         let own: Vec<u32> = (0..200u32).filter(|s| train.labels()[*s as usize] == class).collect();
-        let loader = engine.lab.statistics_loader(&own.clone().into());
+        let loader = engine.ctx.statistics_loader(&own.clone().into());
         let mut features = Vec::new();
         for batch in loader.in_order(64) {
-            let found = model.batch_features(&batch.unwrap(), &engine.lab.device).unwrap();
+            let found = model.batch_features(&batch.unwrap(), &engine.ctx.device).unwrap();
             features.extend(found.flatten_all().unwrap().to_vec1::<f32>().unwrap());
         }
         let nearest = Herding::GreedyUnit.order(&features, features.len() / own.len(), 1)[0];

@@ -12,7 +12,7 @@ use fedcast::policy::parameters_of;
 
 use crate::hepco::fedavg_prompt;
 use crate::toys::watched::Engine;
-use crate::toys::{CLASSES, deal, facts, lab};
+use crate::toys::{CLASSES, deal, facts, run_context};
 use crate::{far, fedavg_of, hgp_with};
 
 /// Present, finite and not all zero.
@@ -29,7 +29,7 @@ pub fn every_variable_has_a_gradient(model: &Classifier, loss: &Tensor) {
 /// Every declared trainable gets a gradient that is present, finite and not all zero.
 #[test]
 fn every_trainable_trains() {
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     for method in
         [hgp_with(|_| ()), fedavg_of(Train::All), fedavg_of(Train::Head), fedavg_of(Train::Prompt)]
     {
@@ -47,7 +47,7 @@ fn every_trainable_trains() {
 /// Checks prompts that depend on a query.
 #[test]
 fn every_pool_trains() {
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     let run = Engine::new(fedavg_prompt(), facts(), ctx.clone());
     let received = parameters_of(&run.server.save()).unwrap();
     let pool = Arc::new(WeightedPool { blocks: 2 });
@@ -65,7 +65,7 @@ fn every_pool_trains() {
 /// leaving those rows out altogether is the same.
 #[test]
 fn the_mask_keeps_other_rows_out() {
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     let run = Engine::new(fedavg_of(Train::Head), facts(), ctx.clone());
     let received = parameters_of(&run.server.save()).unwrap();
     let shard = deal(&ctx, &run.view(1), 1).remove(0);

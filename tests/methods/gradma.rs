@@ -31,7 +31,7 @@ fn whole(epochs: u32) -> TrainingPlan {
 
 fn run(method: Arc<dyn Method>, clients: usize, rounds: u32, plan: &TrainingPlan) -> Engine {
     let mut engine = engine(method, 1);
-    engine.lab.training = plan.clone();
+    engine.ctx.training = plan.clone();
     engine.run(clients, rounds)
 }
 
@@ -102,8 +102,8 @@ fn gradient(
     decay: f32,
 ) -> ParameterSet {
     let rows = run.view(0).rows.clone();
-    let network = Classifier::trainable(&run.lab.backbone, at, rows).unwrap();
-    let loader = run.lab.statistics_loader(shard);
+    let network = Classifier::trainable(&run.ctx.backbone, at, rows).unwrap();
+    let loader = run.ctx.statistics_loader(shard);
     let batch = loader.in_order(1_000).next().unwrap().unwrap();
     let gradients = network.batch_loss(&batch, &Device::Cpu).unwrap().backward().unwrap();
     let one = |(name, variable): &(Arc<str>, candle_core::Var)| {
@@ -126,7 +126,7 @@ fn turns_its_steps(previous: StepBefore) {
     };
     let plan = TrainingPlan { optimizer: OptimizerConfig::sgd(f64::from(rate)), ..whole(1) };
     let run = run(gradma(Train::Head, change), 2, 2, &plan);
-    let shards = deal(&run.lab, &run.view(0), 2);
+    let shards = deal(&run.ctx, &run.view(0), 2);
     let client = |round: usize| {
         let of = |e: &&Exchange| e.participant.client.index() == 0;
         run.exchanges.iter().filter(of).nth(round).unwrap()
@@ -203,8 +203,8 @@ fn a_client_of_gradma_w_remembers_where_it_was() {
 fn what_is_remembered_survives_until_the_next_task() {
     let of = |reset: Reset| {
         let mut run = engine(gradma(Train::Head, |method| method.reset = reset), 2);
-        run.lab.training = whole(3);
-        let shards = deal(&run.lab, &run.view(0), 2);
+        run.ctx.training = whole(3);
+        let shards = deal(&run.ctx, &run.view(0), 2);
         run.task(0, &shards, 3);
         let saved = run.server.save();
         assert_eq!(vector_names(&saved.sections), ["momentum", "update.0", "update.1"]);
@@ -212,9 +212,9 @@ fn what_is_remembered_survives_until_the_next_task() {
         again.server.load(&saved).unwrap();
         assert_eq!(again.server.save().digest(), saved.digest());
         let next = |task| Stage::of(run.view(task), 2);
-        again.server.begin_stage(&next(0), &again.lab).unwrap();
+        again.server.begin_stage(&next(0), &again.ctx).unwrap();
         assert_eq!(again.server.save().digest(), saved.digest(), "within a task nothing begins");
-        again.server.begin_stage(&next(1), &again.lab).unwrap();
+        again.server.begin_stage(&next(1), &again.ctx).unwrap();
         vectors_of(&again.server.save().sections, "update.0").unwrap().is_empty()
     };
     assert!(of(Reset::Task) && !of(Reset::Keep));

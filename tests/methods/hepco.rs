@@ -14,7 +14,7 @@ use fedcast::policy::{Message, Method, ModelFacts, WireForm, parameters_of};
 use fedcast::wire::{Body, Kind, MetaReader};
 
 use crate::toys::watched::Engine;
-use crate::toys::{CLASSES, deal, facts, lab};
+use crate::toys::{CLASSES, deal, facts, run_context};
 use crate::{built, engine, far, head};
 
 /// Three prompts of four rows in both blocks.
@@ -95,11 +95,11 @@ fn without_server_steps_it_is_fedavg_prompt_to_the_bit() {
 #[test]
 fn the_previous_server_never_changes() {
     let mut run = engine(hepco_with(|_| ()), 3);
-    run.task(0, &deal(&run.lab, &run.view(0), 2), 2);
+    run.task(0, &deal(&run.ctx, &run.view(0), 2), 2);
     assert!(!run.server.metrics().iter().any(|(name, _)| name.starts_with("old_generator")));
     let kept = previous(&run.server.save());
     assert_eq!(flat(&kept), flat(&current(&run.server.save())));
-    let shards = deal(&run.lab, &run.view(1), 2);
+    let shards = deal(&run.ctx, &run.view(1), 2);
     run.first_phase(1, &shards, 2);
     assert!(run.server.metrics().iter().any(|(name, _)| name.starts_with("old_generator")));
     assert_eq!(previous(&run.server.save()), kept);
@@ -130,9 +130,9 @@ fn clients_leave_old_rows_alone_and_count_their_labels() {
 fn the_backbone_never_changes() {
     for method in [hepco_with(|_| ()), fedavg_prompt()] {
         let mut run = engine(method, 2);
-        let before = run.lab.backbone.digest().unwrap();
-        run.task(0, &deal(&run.lab, &run.view(0), 2), 1);
-        assert_eq!(run.lab.backbone.digest().unwrap(), before);
+        let before = run.ctx.backbone.digest().unwrap();
+        run.task(0, &deal(&run.ctx, &run.view(0), 2), 1);
+        assert_eq!(run.ctx.backbone.digest().unwrap(), before);
         let sent = parameters_of(&run.last().down).unwrap();
         assert!(
             sent.iter().all(|(name, _)| name.starts_with("prompt.") || name.starts_with("head."))
@@ -146,7 +146,7 @@ fn the_backbone_never_changes() {
 fn idle_clients_change_nothing() {
     for method in [hepco_with(|_| ()), fedavg_prompt()] {
         let mut alone = engine(Arc::clone(&method), 2);
-        let shards = deal(&alone.lab, &alone.view(0), 1);
+        let shards = deal(&alone.ctx, &alone.view(0), 1);
         alone.task(0, &shards, 1);
         let mut joined = engine(Arc::clone(&method), 2);
         joined.task(0, &[shards[0].clone(), Shard::from([])], 1);
@@ -154,7 +154,7 @@ fn idle_clients_change_nothing() {
     }
     // The mean of one client is what it sent.
     let mut run = engine(fedavg_prompt(), 2);
-    run.task(0, &deal(&run.lab, &run.view(0), 1), 1);
+    run.task(0, &deal(&run.ctx, &run.view(0), 1), 1);
     let sent = parameters_of(run.last().up.as_ref().unwrap()).unwrap();
     assert!(far(&flat(&sent), &flat(&current(&run.server.save()))) < 1e-6);
 }
@@ -162,10 +162,11 @@ fn idle_clients_change_nothing() {
 /// Labels are counted by head row, whatever class stands there.
 #[test]
 fn counts_follow_the_order_of_classes() {
-    let mut run = Engine::new(hepco_with(|_| ()), facts(), lab(3, ClassPermutation::Seeded(4)));
+    let mut run =
+        Engine::new(hepco_with(|_| ()), facts(), run_context(3, ClassPermutation::Seeded(4)));
     let view = run.view(1);
     assert_ne!(view.classes, [2, 3]);
-    let by_class = run.lab.dataset.train.by_class();
+    let by_class = run.ctx.dataset.train.by_class();
     let of = |place: usize, count: usize| &by_class[view.classes[place] as usize][..count];
     let mut shard = [of(0, 5), of(1, 9)].concat();
     shard.sort_unstable();
@@ -191,10 +192,10 @@ fn counts_add_up_and_those_of_the_last_task_are_kept() {
         (list(), list())
     };
     let mut run = engine(hepco_with(|_| ()), 3);
-    run.task(0, &deal(&run.lab, &run.view(0), 2), 2);
+    run.task(0, &deal(&run.ctx, &run.view(0), 2), 2);
     let first = vec![48, 48, 0, 0, 0, 0];
     assert_eq!(counts(&run), (first.clone(), first.clone()));
-    run.first_phase(1, &deal(&run.lab, &run.view(1), 2), 1);
+    run.first_phase(1, &deal(&run.ctx, &run.view(1), 2), 1);
     assert_eq!(counts(&run), (vec![48, 48, 24, 24, 0, 0], first));
 }
 
@@ -212,7 +213,7 @@ fn clients_count_alike_or_by_their_samples() {
         });
         for method in [plain, averaging] {
             let mut run = engine(method, 3);
-            let whole = deal(&run.lab, &run.view(0), 1).remove(0);
+            let whole = deal(&run.ctx, &run.view(0), 1).remove(0);
             run.task(0, &[whole[..4].into(), whole[4..].into()], 1);
             let sent = |place: usize| {
                 flat(&parameters_of(run.exchanges[place].up.as_ref().unwrap()).unwrap())
@@ -230,11 +231,11 @@ fn clients_count_alike_or_by_their_samples() {
 fn a_loaded_hepco_goes_on() {
     let whole = engine(hepco_with(|_| ()), 2).run(2, 1);
     let mut first = engine(hepco_with(|_| ()), 2);
-    first.task(0, &deal(&first.lab, &first.view(0), 2), 1);
+    first.task(0, &deal(&first.ctx, &first.view(0), 2), 1);
     let mut resumed = engine(hepco_with(|_| ()), 2);
     resumed.server.load(&first.server.save()).unwrap();
     resumed.round = first.round;
-    resumed.task(1, &deal(&resumed.lab, &resumed.view(1), 2), 1);
+    resumed.task(1, &deal(&resumed.ctx, &resumed.view(1), 2), 1);
     assert_eq!(resumed.server.save().digest(), whole.server.save().digest());
 }
 
@@ -244,7 +245,7 @@ fn lean_messages_teach_the_same() {
     let run = |form: WireForm, head: fedcast::methods::HeadForm| {
         let facts = ModelFacts { form, ..facts() };
         let method = built(small(|c| c.client.head_form = head), &facts);
-        Engine::new(method, facts, lab(3, ClassPermutation::Native)).run(2, 1)
+        Engine::new(method, facts, run_context(3, ClassPermutation::Native)).run(2, 1)
     };
     use fedcast::methods::HeadForm::{Fixed, Growing};
     let full = run(WireForm::Full, Fixed);
@@ -264,7 +265,7 @@ fn lean_messages_teach_the_same() {
 fn both_learn() {
     for method in [hepco_with(|_| ()), fedavg_prompt()] {
         let mut run = engine(method, 1);
-        run.task(0, &deal(&run.lab, &run.view(0), 2), 3);
+        run.task(0, &deal(&run.ctx, &run.view(0), 2), 3);
         let accuracy = run.accuracy(CLASSES);
         assert!(accuracy > 0.5, "{accuracy}");
     }
@@ -282,8 +283,8 @@ fn the_server_s_steps_learn() {
             (c.server.server_lr, c.server.lambda_kl) = (rate, 0.05);
         });
         let mut run = engine(method, 2);
-        run.task(0, &deal(&run.lab, &run.view(0), 2), 3);
-        run.task(1, &deal(&run.lab, &run.view(1), 2), 3);
+        run.task(0, &deal(&run.ctx, &run.view(0), 2), 3);
+        run.task(1, &deal(&run.ctx, &run.view(1), 2), 3);
         let metrics: BTreeMap<&str, f64> = run.server.metrics().iter().copied().collect();
         (metrics, run.accuracy(CLASSES))
     };

@@ -10,7 +10,7 @@ use fedcast::policy::{ClassCounts, Message};
 use fedcast::wire::{Body, Kind};
 
 use crate::toys::watched::{Engine, tally};
-use crate::toys::{CLASSES, deal, facts, first_exchange, lab};
+use crate::toys::{CLASSES, deal, facts, first_exchange, run_context};
 use crate::{engine, far, fedavg_of, head, hgp_with, values};
 
 /// Invariant 3: without rebalancing and prompt, HGP is FedAvg on a linear probe.
@@ -39,13 +39,13 @@ fn the_mean_of_one_client_is_its_upload() {
 #[test]
 fn rebalancing_moves_its_own_rows_only() {
     let mut trained = engine(hgp_with(|_| ()), 3);
-    let shards = deal(&trained.lab, &trained.view(0), 3);
+    let shards = deal(&trained.ctx, &trained.view(0), 3);
     trained.task(0, &shards, 2);
     let second = |mode: Rebalance| {
         let mut run = engine(hgp_with(|c| c.rebalancing.over = mode), 3);
         run.server.load(&trained.server.save()).unwrap();
         run.round = trained.round;
-        let shards = deal(&run.lab, &run.view(1), 3);
+        let shards = deal(&run.ctx, &run.view(1), 3);
         run.task(1, &shards, 1);
         run.server.save()
     };
@@ -65,7 +65,7 @@ fn rebalancing_moves_its_own_rows_only() {
     }
     // In the first task there is nothing old.
     let first = |mode| engine(hgp_with(|c| c.rebalancing.over = mode), 3);
-    let shards = deal(&trained.lab, &trained.view(0), 3);
+    let shards = deal(&trained.ctx, &trained.view(0), 3);
     let [mut old, mut none] = [Rebalance::Old, Rebalance::None].map(first);
     old.task(0, &shards, 1);
     none.task(0, &shards, 1);
@@ -78,7 +78,7 @@ fn rebalancing_moves_its_own_rows_only() {
 #[test]
 fn a_single_sample_gives_no_gaussian() {
     let mut run = engine(hgp_with(|_| ()), 3);
-    let by_class = run.lab.dataset.train.by_class();
+    let by_class = run.ctx.dataset.train.by_class();
     let mut one_of_class_1: Vec<u32> = by_class[0][..5].to_vec();
     one_of_class_1.push(by_class[1][0]);
     one_of_class_1.sort_unstable();
@@ -116,15 +116,16 @@ fn a_loaded_server_goes_on_as_if_it_had_never_stopped() {
         [hgp_with(|_| ()), hgp_with(|c| c.covariance = CovarianceForm::Full), fedavg_of(Train::All)]
     {
         let whole =
-            Engine::new(Arc::clone(&method), facts(), lab(2, ClassPermutation::Native)).run(2, 1);
+            Engine::new(Arc::clone(&method), facts(), run_context(2, ClassPermutation::Native))
+                .run(2, 1);
         let mut trained =
-            Engine::new(Arc::clone(&method), facts(), lab(2, ClassPermutation::Native));
-        let shards = deal(&trained.lab, &trained.view(0), 2);
+            Engine::new(Arc::clone(&method), facts(), run_context(2, ClassPermutation::Native));
+        let shards = deal(&trained.ctx, &trained.view(0), 2);
         trained.task(0, &shards, 1);
-        let mut resumed = Engine::new(method, facts(), lab(2, ClassPermutation::Native));
+        let mut resumed = Engine::new(method, facts(), run_context(2, ClassPermutation::Native));
         resumed.server.load(&trained.server.save()).unwrap();
         resumed.round = trained.round;
-        let shards = deal(&resumed.lab, &resumed.view(1), 2);
+        let shards = deal(&resumed.ctx, &resumed.view(1), 2);
         resumed.task(1, &shards, 1);
         assert_eq!(resumed.server.save().digest(), whole.server.save().digest());
     }
@@ -141,7 +142,7 @@ fn a_client_predicts_with_what_it_sent() {
     let facts = first_exchange(model, &view, &counts);
     let sent = Message::from_body(&last.down, &last.assets).unwrap();
     let upload = Message::from_body(last.up.as_ref().unwrap(), &[]).unwrap();
-    let own = method.local_model(&facts, &sent, &upload, &run.lab).unwrap().unwrap();
+    let own = method.local_model(&facts, &sent, &upload, &run.ctx).unwrap().unwrap();
     // One client, no rebalancing: the server's model is the client's.
-    assert_eq!(tally(&*own, &run.lab, CLASSES), run.tally(CLASSES));
+    assert_eq!(tally(&*own, &run.ctx, CLASSES), run.tally(CLASSES));
 }

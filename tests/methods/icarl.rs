@@ -17,7 +17,7 @@ use fedcast::wire::Kind;
 use crate::built;
 use crate::gaussians::apart;
 use crate::toys::watched::{Engine, Exchange};
-use crate::toys::{deal, facts, lab, plan};
+use crate::toys::{deal, facts, plan, run_context};
 
 /// Exemplars of a client.
 const MEMORY: u32 = 18;
@@ -35,7 +35,7 @@ fn engine(keep: Keeps, ctx: RunContext) -> Engine {
         ..Icarl::default()
     };
     let mut engine = Engine::new(built(method, &facts()), facts(), ctx);
-    engine.lab.training = plan(OptimizerConfig::sgd(0.1));
+    engine.ctx.training = plan(OptimizerConfig::sgd(0.1));
     engine
 }
 
@@ -46,11 +46,11 @@ fn exemplars(run: &Engine, client: ClientId) -> ByRow {
 
 /// Features of samples as statistics passes see them, by head row.
 fn features(run: &Engine, at: &ParameterSet, shard: &Shard) -> BTreeMap<u32, Vec<(u32, Vec<f32>)>> {
-    let model = Classifier::frozen(&run.lab.backbone, at).unwrap();
+    let model = Classifier::frozen(&run.ctx.backbone, at).unwrap();
     let mut by_row: BTreeMap<u32, Vec<_>> = BTreeMap::new();
-    for batch in run.lab.statistics_loader(shard).in_order(run.lab.evaluation_batch) {
+    for batch in run.ctx.statistics_loader(shard).in_order(run.ctx.evaluation_batch) {
         let batch = batch.unwrap();
-        let found = model.batch_features(&batch, &run.lab.device).unwrap().to_vec2().unwrap();
+        let found = model.batch_features(&batch, &run.ctx.device).unwrap().to_vec2().unwrap();
         for ((sample, row), feature) in batch.samples().iter().zip(batch.labels()).zip(found) {
             by_row.entry(*row).or_default().push((*sample, feature));
         }
@@ -81,7 +81,7 @@ fn of_phase<'a>(
 #[test]
 fn the_global_model_chooses_exemplars_on_statistics_images() {
     let mut run = engine(Keeps::Herding, apart());
-    let shards = deal(&run.lab, &run.view(0), 2);
+    let shards = deal(&run.ctx, &run.view(0), 2);
     run.task(0, &shards, 2);
     assert_eq!(of_phase(&run, 0, "means").count(), 2);
     for exchange in of_phase(&run, 0, "means") {
@@ -111,7 +111,7 @@ fn the_global_model_chooses_exemplars_on_statistics_images() {
 fn exemplars_do_not_count_in_the_weight_of_an_upload() {
     let mut run = engine(Keeps::Herding, apart());
     for task in 0..2 {
-        let shards = deal(&run.lab, &run.view(task), 2);
+        let shards = deal(&run.ctx, &run.view(task), 2);
         run.task(task, &shards, 1);
         assert_eq!(of_phase(&run, task, "train").count(), 2);
         for exchange in of_phase(&run, task, "train") {
@@ -130,7 +130,7 @@ fn exemplars_do_not_count_in_the_weight_of_an_upload() {
 fn a_client_that_missed_an_exchange_chooses_in_its_next_round() {
     for missed_task in [false, true] {
         let mut run = engine(Keeps::Herding, apart());
-        let [first, second] = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
+        let [first, second] = [0, 1].map(|task| deal(&run.ctx, &run.view(task), 2));
         run.task(0, &first, 1);
         if missed_task {
             run.states.clear();
@@ -159,16 +159,16 @@ fn a_client_that_missed_an_exchange_chooses_in_its_next_round() {
 /// A client that keeps everything keeps it by head row, whatever the order of classes.
 #[test]
 fn everything_is_kept_by_head_row() {
-    let mut run = engine(Keeps::Everything, lab(3, ClassPermutation::Seeded(4)));
+    let mut run = engine(Keeps::Everything, run_context(3, ClassPermutation::Seeded(4)));
     let view = run.view(0);
     assert_ne!(view.classes, [0, 1]);
-    let shards = deal(&run.lab, &view, 2);
+    let shards = deal(&run.ctx, &view, 2);
     run.task(0, &shards, 1);
     for (client, shard) in shards.iter().enumerate() {
         let held = exemplars(&run, ClientId(client as u32));
         let mut expected = ByRow::new();
         for sample in shard.iter() {
-            let class = run.lab.dataset.train.labels()[*sample as usize];
+            let class = run.ctx.dataset.train.labels()[*sample as usize];
             let row = view.classes.iter().position(|other| *other == class).unwrap();
             expected.entry(row as u32).or_default().push(*sample);
         }

@@ -15,7 +15,7 @@ use fedcast::policy::{Asset, Method, parameters_of};
 use fedcast::wire::Kind;
 
 use crate::toys::watched::Engine;
-use crate::toys::{deal, facts, lab, plan};
+use crate::toys::{deal, facts, plan, run_context};
 use crate::{built, engine, far, head, own, values};
 
 /// Returns FedAvg as these methods are without replay.
@@ -27,7 +27,7 @@ pub fn without_replay() -> Arc<dyn Method> {
 /// Runs tasks on a transformer, with weight decay.
 pub fn decayed(method: Arc<dyn Method>, tasks: usize) -> Engine {
     let mut engine = engine(method, tasks);
-    engine.lab.training = plan(OptimizerConfig::sgd(0.05).weight_decay(0.1));
+    engine.ctx.training = plan(OptimizerConfig::sgd(0.05).weight_decay(0.1));
     engine.run(2, 2)
 }
 
@@ -38,10 +38,10 @@ pub fn on_resnet(method: impl AveragingMethod) -> Engine {
     let backbone: Backbone = ResNet::from_parameters(config, &set).unwrap().into();
     let mut model = facts();
     model.backbone = backbone.config();
-    let mut lab = lab(3, ClassPermutation::Native);
-    lab.training = plan(OptimizerConfig::sgd(0.05));
-    lab.backbone = Arc::new(backbone);
-    Engine::new(built(method, &model), model, lab)
+    let mut ctx = run_context(3, ClassPermutation::Native);
+    ctx.training = plan(OptimizerConfig::sgd(0.05));
+    ctx.backbone = Arc::new(backbone);
+    Engine::new(built(method, &model), model, ctx)
 }
 
 /// Assets of a kind that the downloads of a task name, one per exchange; `None` where there is none.
@@ -72,7 +72,7 @@ pub fn with_one_old_model_per_task(mut run: Engine, kind: Kind) -> Engine {
     let mut left: Option<ParameterSet> = None;
     for task in 0..3 {
         let start = run.exchanges.len();
-        let shards = deal(&run.lab, &run.view(task), 2);
+        let shards = deal(&run.ctx, &run.view(task), 2);
         run.task(task, &shards, 2);
         for exchange in &run.exchanges[start..] {
             let kinds: Vec<Kind> = exchange.assets.iter().map(|asset| asset.kind).collect();
@@ -110,7 +110,7 @@ pub fn assert_server_is_saved(run: &Engine, mut again: Engine) {
 
 /// Returns true if the second task changes these rows of the head, which belong to the first.
 pub fn moves_old_rows(mut run: Engine, rows: Range<usize>) -> bool {
-    let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
+    let shards = [0, 1].map(|task| deal(&run.ctx, &run.view(task), 2));
     run.task(0, &shards[0], 1);
     let before = head(&own(&run), rows.clone());
     run.task(1, &shards[1], 1);
@@ -126,10 +126,10 @@ pub fn assert_clients_replay_their_own(run: impl Fn() -> Engine) {
 
 /// Uploads of two clients with the same samples, who replay in the second task.
 fn replays_of_twins(mut run: Engine) -> [Vec<f32>; 2] {
-    let shards = deal(&run.lab, &run.view(0), 2);
+    let shards = deal(&run.ctx, &run.view(0), 2);
     run.task(0, &shards, 1);
-    run.lab.training = TrainingPlan { batch: 1_000, ..plan(OptimizerConfig::sgd(0.1)) };
-    let shard = deal(&run.lab, &run.view(1), 2).remove(0);
+    run.ctx.training = TrainingPlan { batch: 1_000, ..plan(OptimizerConfig::sgd(0.1)) };
+    let shard = deal(&run.ctx, &run.view(1), 2).remove(0);
     run.task(1, &[shard.clone(), shard], 1);
     let [.., one, other] = &run.exchanges[..] else { panic!("four exchanges") };
     [one, other].map(|exchange| values(exchange.up.as_ref().unwrap()))

@@ -16,7 +16,7 @@ use fedcast::scenario::Scenario;
 use fedcast::wire::Body;
 
 use crate::toys::watched::{Engine, SEED};
-use crate::toys::{CLASSES, deal, facts, lab, plan};
+use crate::toys::{CLASSES, deal, facts, plan, run_context};
 use crate::{engine, far, fedavg_of, head, joint_of, values};
 
 /// Invariant 1: Joint is FedAvg with one client and one task; keeping the optimizer is the only
@@ -41,16 +41,16 @@ fn the_optimiser_goes_on_from_round_to_round() {
     let mut run = engine(joint_of(Train::Head, true), 1);
     let plan =
         TrainingPlan { epochs: 1, batch: 1_000, ..plan(OptimizerConfig::sgd(0.1).momentum(0.9)) };
-    run.lab.training = plan.clone();
+    run.ctx.training = plan.clone();
     let rounds = run.run(1, 4);
     let fresh = engine(joint_of(Train::Head, true), 1);
     let received = parameters_of(&fresh.server.save()).unwrap();
-    let model = Classifier::trainable(&fresh.lab.backbone, &received, 0..CLASSES).unwrap();
-    let shard = deal(&fresh.lab, &fresh.view(0), 1).remove(0);
+    let model = Classifier::trainable(&fresh.ctx.backbone, &received, 0..CLASSES).unwrap();
+    let shard = deal(&fresh.ctx, &fresh.view(0), 1).remove(0);
     let key = rounds.exchanges[0].participant.key(SEED, Round(0));
     // Full batches: the order of samples changes only the last bits.
     let plan = TrainingPlan { epochs: 4, ..plan };
-    train(&plan, &fresh.lab.train_loader(&shard), model.variables(), key, |batch| {
+    train(&plan, &fresh.ctx.train_loader(&shard), model.variables(), key, |batch| {
         model.masked_loss(&batch.pixels(&Device::Cpu)?, batch.labels())
     })
     .unwrap();
@@ -64,9 +64,12 @@ fn the_optimiser_goes_on_from_round_to_round() {
 #[test]
 fn the_order_of_classes_only_renames_rows() {
     let native = engine(joint_of(Train::Head, true), 1);
-    let mut renamed =
-        Engine::new(joint_of(Train::Head, true), facts(), lab(1, ClassPermutation::Seeded(4)));
-    let order = renamed.lab.task_sequence.order.clone();
+    let mut renamed = Engine::new(
+        joint_of(Train::Head, true),
+        facts(),
+        run_context(1, ClassPermutation::Seeded(4)),
+    );
+    let order = renamed.ctx.task_sequence.order.clone();
     assert_ne!(order, (0..CLASSES as u32).collect::<Vec<_>>());
     let start = parameters_of(&native.server.save()).unwrap();
     let permuted = start.iter().map(|(name, parameter)| {
@@ -108,7 +111,7 @@ fn micro_accuracy_is_the_weighted_mean_over_task_groups() {
 fn softmax_regression_is_convex() {
     let run = |scale: f32, rounds: u32| {
         let mut run = engine(joint_of(Train::Head, true), 1);
-        run.lab.training = TrainingPlan {
+        run.ctx.training = TrainingPlan {
             epochs: 1,
             batch: 1_000,
             clip: None,
@@ -129,7 +132,7 @@ fn softmax_regression_is_convex() {
     assert!(apart < 1e-3, "two starts end {apart} apart");
 
     let mut falling = engine(joint_of(Train::Head, true), 1);
-    falling.lab.training =
+    falling.ctx.training =
         TrainingPlan { epochs: 1, batch: 1_000, clip: None, ..plan(OptimizerConfig::sgd(0.02)) };
     let falling = falling.run(1, 40);
     let losses: Vec<f64> = falling.exchanges.iter().map(|e| e.metrics[1].1).collect();

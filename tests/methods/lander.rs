@@ -51,8 +51,8 @@ fn a_task_has_one_old_model_and_its_images() {
 fn the_last_round_returns_to_the_best_model() {
     let of = |selection| {
         let mut run = engine(move |method| method.selection = selection);
-        run.lab.training = plan(OptimizerConfig::sgd(0.5));
-        let shards = deal(&run.lab, &run.view(0), 2);
+        run.ctx.training = plan(OptimizerConfig::sgd(0.5));
+        let shards = deal(&run.ctx, &run.view(0), 2);
         run.task(0, &shards, 3);
         run
     };
@@ -122,7 +122,7 @@ fn the_map_is_a_branch_or_below_the_head() {
         let theta = theta(&run);
         assert_eq!(theta.get("head.weight").unwrap().shape[1], width);
         assert_eq!(theta.get(&format!("{name}.weight")).unwrap().shape, [12, 32]);
-        assert!(run.server.predictor(&run.lab).is_ok());
+        assert!(run.server.predictor(&run.ctx).is_ok());
     }
 }
 
@@ -136,6 +136,6 @@ fn clients_replay_images_of_their_own() {
 #[test]
 fn steps_of_the_generator_are_counted() {
     let run = engine(|_| ()).tasks(2, 2, 1);
-    assert_eq!(run.lab.server_steps.taken(), 12);
-    assert!(run.lab.server_steps.now().is_none(), "the work has ended");
+    assert_eq!(run.ctx.server_steps.taken(), 12);
+    assert!(run.ctx.server_steps.now().is_none(), "the work has ended");
 }

@@ -42,7 +42,7 @@ fn fedavg(train: Train) -> Arc<dyn Method> {
 
 fn run(method: Arc<dyn Method>, tasks: usize, plan: TrainingPlan) -> Engine {
     let mut engine = engine(method, tasks);
-    engine.lab.training = plan;
+    engine.ctx.training = plan;
     engine.run(2, 2)
 }
 
@@ -81,9 +81,9 @@ fn own(run: &Engine) -> Body {
 fn a_teacher_pulls_from_the_second_step_on() {
     let second = |method: Arc<dyn Method>, batch: usize| {
         let mut run = engine(method, 2);
-        let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
+        let shards = [0, 1].map(|task| deal(&run.ctx, &run.view(task), 2));
         run.task(0, &shards[0], 1);
-        run.lab.training =
+        run.ctx.training =
             TrainingPlan { epochs: 1, batch, clip: None, ..plan(OptimizerConfig::sgd(0.05)) };
         let before = own(&run);
         run.task(1, &shards[1], 1);
@@ -114,11 +114,11 @@ fn a_heavier_teacher_keeps_old_answers() {
         let mut method = lwf(Train::Head, DistilledColumns::Old, weight);
         method.fedavg.old_logits = OldLogits::Keep;
         let mut run = engine(built(method, &facts()), 2);
-        run.lab.training = plan(OptimizerConfig::sgd(0.05));
-        let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
+        run.ctx.training = plan(OptimizerConfig::sgd(0.05));
+        let shards = [0, 1].map(|task| deal(&run.ctx, &run.view(task), 2));
         run.task(0, &shards[0], 2);
         let before = old_answers(&run);
-        run.lab.training = TrainingPlan { clip: None, ..plan(OptimizerConfig::sgd(0.02)) };
+        run.ctx.training = TrainingPlan { clip: None, ..plan(OptimizerConfig::sgd(0.02)) };
         run.task(1, &shards[1], 2);
         let gaps = before.iter().zip(old_answers(&run)).map(|(a, b)| (a - b).powi(2));
         gaps.sum::<f32>()
@@ -129,11 +129,11 @@ fn a_heavier_teacher_keeps_old_answers() {
 
 /// Shares of the old classes among themselves, on images of the second task.
 fn old_answers(run: &Engine) -> Vec<f32> {
-    let shard = deal(&run.lab, &run.view(1), 1).remove(0);
-    let predictor = run.server.predictor(&run.lab).unwrap();
-    let loader = run.lab.statistics_loader(&shard);
+    let shard = deal(&run.ctx, &run.view(1), 1).remove(0);
+    let predictor = run.server.predictor(&run.ctx).unwrap();
+    let loader = run.ctx.statistics_loader(&shard);
     let answers = loader.in_order(16).flat_map(|batch| {
-        let pixels = run.lab.pixels(&batch.unwrap()).unwrap();
+        let pixels = run.ctx.pixels(&batch.unwrap()).unwrap();
         predictor.scores(&pixels, &Scope::Task(0..3)).unwrap().to_vec2::<f32>().unwrap()
     });
     let softmax = |row: Vec<f32>| {
@@ -149,9 +149,9 @@ fn old_answers(run: &Engine) -> Vec<f32> {
 fn the_mean_of_identical_clients_is_each_of_them() {
     for method in [distilling(Train::Head), multi_class(Train::Head)] {
         let mut run = engine(method, 2);
-        run.lab.training = TrainingPlan { batch: 1_000, ..plan(OptimizerConfig::sgd(0.1)) };
+        run.ctx.training = TrainingPlan { batch: 1_000, ..plan(OptimizerConfig::sgd(0.1)) };
         for task in 0..2 {
-            let shard = deal(&run.lab, &run.view(task), 2).remove(0);
+            let shard = deal(&run.ctx, &run.view(task), 2).remove(0);
             run.task(task, &[shard.clone(), shard], 2);
         }
         let [.., first, second] = &run.exchanges[..] else { panic!("four rounds") };
@@ -171,7 +171,7 @@ fn the_teacher_is_the_model_of_the_last_task_s_end() {
         let mut left: Option<ParameterSet> = None;
         for task in 0..3 {
             let start = run.exchanges.len();
-            let shards = deal(&run.lab, &run.view(task), 2);
+            let shards = deal(&run.ctx, &run.view(task), 2);
             run.task(task, &shards, 2);
             for exchange in &run.exchanges[start..] {
                 let teacher =
@@ -197,10 +197,10 @@ fn the_teacher_is_the_model_of_the_last_task_s_end() {
 fn sigmoids_of_all_classes_seen_train() {
     for train in [Train::All, Train::Head] {
         let mut run = engine(multi_class(train), 3);
-        run.lab.training = plan(OptimizerConfig::sgd(0.1));
+        run.ctx.training = plan(OptimizerConfig::sgd(0.1));
         for task in 0..3 {
             let before = own(&run);
-            let shards = deal(&run.lab, &run.view(task), 2);
+            let shards = deal(&run.ctx, &run.view(task), 2);
             run.task(task, &shards, 2);
             let after = own(&run);
             let (rows, seen) = (run.view(task).rows.clone(), run.view(task).seen());

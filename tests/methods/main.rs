@@ -70,7 +70,7 @@ use fedcast::policy::{
 use fedcast::quantity::{ClientId, Round};
 use fedcast::wire::{Body, Kind, MetaReader, TensorValues};
 use toys::watched::Engine;
-use toys::{facts, first_exchange, lab, rows_of};
+use toys::{facts, first_exchange, rows_of, run_context};
 
 /// A method that averages, for a model of these dimensions.
 fn built(method: impl AveragingMethod, facts: &ModelFacts) -> Arc<dyn Method> {
@@ -103,7 +103,7 @@ fn joint_of(train: Train, keep_optimizer: bool) -> Arc<dyn Method> {
 /// Each upload has its values of every parameter, and its number of samples.
 fn mean_of(method: &dyn Method, base: f32, uploads: &[(f32, u32)]) -> ParameterSet {
     let (model, counts) = (facts(), ClassCounts::new());
-    let view = Arc::clone(&lab(3, ClassPermutation::Native).task_sequence.tasks[0]);
+    let view = Arc::clone(&run_context(3, ClassPermutation::Native).task_sequence.tasks[0]);
     let facts = first_exchange(&model, &view, &counts);
     let (download, upload) = (
         method.message_spec(MessageKind::Download, &facts),
@@ -147,7 +147,7 @@ fn client_passes(
 }
 
 fn engine(method: Arc<dyn Method>, tasks: usize) -> Engine {
-    Engine::new(method, facts(), lab(tasks, ClassPermutation::Native))
+    Engine::new(method, facts(), run_context(tasks, ClassPermutation::Native))
 }
 
 /// The server's parameters, without those that the task before left.

@@ -87,7 +87,7 @@ fn old_rows_move_by_pseudo_labels_alone() {
     let moved = |ft: f64, kd: f64| {
         let method = mfcl(|method| (method.ft_weight, method.kd_weight) = (ft, kd));
         let mut run = engine(built(method, &facts()), 2);
-        run.lab.training = plan(OptimizerConfig::sgd(0.05));
+        run.ctx.training = plan(OptimizerConfig::sgd(0.05));
         moves_old_rows(run, 0..3)
     };
     assert!(moved(1.0, 0.1) && !moved(0.0, 0.1));
@@ -129,5 +129,5 @@ fn a_generator_is_trained_for_the_global_model() {
 #[test]
 fn steps_of_the_generator_are_counted() {
     let run = on_resnet(mfcl(|_| ())).tasks(2, 2, 1);
-    assert_eq!(run.lab.server_steps.taken(), 6);
+    assert_eq!(run.ctx.server_steps.taken(), 6);
 }

@@ -19,7 +19,7 @@ use fedcast::wire::{Body, NamedTensor};
 use crate::adapter::adapter;
 use crate::hepco::{fedavg_prompt, hepco_with};
 use crate::toys::watched::Engine;
-use crate::toys::{deal, facts, lab};
+use crate::toys::{deal, facts, run_context};
 use crate::{built, fedavg_of, hgp_with, max_pack_size};
 
 /// Upload of a member, and the report of its training.
@@ -44,7 +44,7 @@ fn late_members(method: &Arc<dyn Method>, ctx: &RunContext) -> Vec<Member> {
 }
 
 fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member> {
-    let (view, ctx) = (engine.view(task), engine.lab.clone());
+    let (view, ctx) = (engine.view(task), engine.ctx.clone());
     let method = Arc::clone(&engine.method);
     let stage = fedcast::policy::Stage::of(Arc::clone(&view), 3);
     let round = RoundContext {
@@ -160,7 +160,7 @@ fn with_teachers() -> Vec<Arc<dyn Method>> {
 
 #[test]
 fn a_pack_learns_what_its_members_learn_alone() {
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     for method in packable() {
         assert!(max_pack_size(&*method, &ctx.task_sequence.tasks[0], 0) >= SHARDS.len());
         let (alone, together) = (alone(&method, &ctx, None), together(&method, &ctx, None));
@@ -173,7 +173,7 @@ fn a_pack_learns_what_its_members_learn_alone() {
 /// Checks packs with earlier models and prototypes.
 #[test]
 fn a_pack_with_teachers_trains_as_its_members_alone() {
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     for method in with_teachers().into_iter().chain(crate::regression::pairs()) {
         assert!(max_pack_size(&*method, &ctx.task_sequence.tasks[1], 0) >= SHARDS.len());
         let mut apart = late_members(&method, &ctx);
@@ -186,7 +186,7 @@ fn a_pack_with_teachers_trains_as_its_members_alone() {
 
 #[test]
 fn a_member_that_is_not_finite_fails_alone() {
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     for method in packable() {
         let (sound, spoilt) = (alone(&method, &ctx, None), together(&method, &ctx, Some(1)));
         for (member, (sound, sent)) in sound.iter().zip(&spoilt).enumerate() {
@@ -219,7 +219,7 @@ fn values(method: &Arc<dyn Method>, ctx: &RunContext, members: &mut [Member]) ->
 /// Losses are read when an epoch is over. In packs and alone, uploads differ by rounding only.
 #[test]
 fn the_path_of_a_gpu_learns_what_the_cpu_learns() {
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     for method in packable() {
         let here = values(&method, &ctx, &mut members(&method, &ctx, None));
         let there = without_kernels(|| values(&method, &ctx, &mut members(&method, &ctx, None)));
@@ -248,7 +248,7 @@ fn the_path_of_a_gpu_learns_what_the_cpu_learns() {
 
 #[test]
 fn a_backbone_that_trains_is_its_clients_own() {
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     let method = fedavg_of(Train::All);
     assert_eq!(max_pack_size(&*method, &ctx.task_sequence.tasks[0], 0), 1);
     let refused = together(&method, &ctx, None);

@@ -27,7 +27,7 @@ fn set(saved: &Body) -> ParameterSet {
 fn a_task_moves_its_own_pairs_and_prototypes_alone() {
     let mut run = engine(pilora(|_| ()), 3);
     let start = set(&run.server.save());
-    let shards = |run: &crate::toys::watched::Engine, task| deal(&run.lab, &run.view(task), 2);
+    let shards = |run: &crate::toys::watched::Engine, task| deal(&run.ctx, &run.view(task), 2);
     let (first, second) = (shards(&run, 0), shards(&run, 1));
     run.task(0, &first, 2);
     let after_one = set(&run.server.save());
@@ -71,7 +71,7 @@ fn one_round(
     shards: impl Fn(&[Vec<u32>; 2]) -> Vec<Shard>,
 ) -> (Vec<Body>, Vec<Vec<f64>>) {
     let mut run = engine(pilora(change), 3);
-    let by_class = run.lab.dataset.train.by_class();
+    let by_class = run.ctx.dataset.train.by_class();
     let shards = shards(&[0, 1].map(|class| by_class[class].clone()));
     run.task(0, &shards, 1);
     let uploads = run.exchanges.iter().map(|exchange| exchange.up.as_ref().unwrap().clone());
@@ -160,13 +160,13 @@ fn later_pairs_do_not_answer_where_those_of_the_first_task_do() {
         let change = |own: &mut PiLora| (own.forward, own.answers) = (Forward::Current, answers);
         let mut run = engine(pilora(change), 3);
         for task in 0..tasks {
-            let shards = deal(&run.lab, &run.view(task), 2);
+            let shards = deal(&run.ctx, &run.view(task), 2);
             run.task(task, &shards, 1);
         }
-        let predictor = run.server.predictor(&run.lab).unwrap();
-        let shard = deal(&run.lab, &run.view(0), 1).remove(0);
-        let batch = run.lab.train_loader(&shard).in_order(8).next().unwrap().unwrap();
-        let pixels = run.lab.pixels(&batch).unwrap();
+        let predictor = run.server.predictor(&run.ctx).unwrap();
+        let shard = deal(&run.ctx, &run.view(0), 1).remove(0);
+        let batch = run.ctx.train_loader(&shard).in_order(8).next().unwrap().unwrap();
+        let pixels = run.ctx.pixels(&batch).unwrap();
         predictor.features(&pixels).unwrap().to_vec2::<f32>().unwrap()
     };
     let first = AnsweringPairs::First;

@@ -83,11 +83,11 @@ fn prototypes_are_what_clients_reported() {
         assert!((variance[at] - wanted).abs() < 1e-5 * (1.0 + wanted), "{} {wanted}", variance[at]);
     }
     let mut engine = engine(pip(|_| ()), 3);
-    let shards = deal(&engine.lab, &engine.view(0), 2);
+    let shards = deal(&engine.ctx, &engine.view(0), 2);
     engine.task(0, &shards, 2);
     let before = head(&engine.server.save(), 0..2);
     let start = head(&engine.server.save(), 4..6);
-    let shards = deal(&engine.lab, &engine.view(1), 2);
+    let shards = deal(&engine.ctx, &engine.view(1), 2);
     engine.task(1, &shards, 2);
     assert_eq!(head(&engine.server.save(), 0..2), before);
     assert_eq!(head(&engine.server.save(), 4..6), start);
@@ -98,10 +98,10 @@ fn prototypes_are_what_clients_reported() {
 /// is of no account.
 #[test]
 fn prototypes_are_of_images_for_statistics() {
-    let reported = |lab: RunContext| {
-        let mut run = Engine::new(pip(|_| ()), facts(), lab);
-        run.lab.training = plan(OptimizerConfig::sgd(0.0));
-        let shards = deal(&run.lab, &run.view(0), 2);
+    let reported = |ctx: RunContext| {
+        let mut run = Engine::new(pip(|_| ()), facts(), ctx);
+        run.ctx.training = plan(OptimizerConfig::sgd(0.0));
+        let shards = deal(&run.ctx, &run.view(0), 2);
         run.task(0, &shards, 1);
         let upload = run.exchanges[1].up.as_ref().unwrap();
         ["means", "variances"].map(|name| table(upload, name))
@@ -123,7 +123,7 @@ fn prototypes_are_of_images_for_statistics() {
 
 /// Shards of the first task with this number of samples of its two classes.
 fn dealt(engine: &Engine, task: usize, counts: &[[usize; 2]]) -> Vec<Shard> {
-    let by_class = engine.lab.dataset.train.by_class();
+    let by_class = engine.ctx.dataset.train.by_class();
     let view = engine.view(task);
     let mut taken = [0; 2];
     let one = |own: &[usize; 2]| -> Shard {
@@ -230,13 +230,13 @@ fn prototypes_are_behind_the_expert_that_the_key_says() {
         let upload = run.last().up.as_ref().unwrap();
         let prompting = base().prompting(&facts(), 1, given);
         let trained = parameters_of(upload).unwrap();
-        let local = Classifier::frozen_with(&run.lab.backbone, &trained, prompting).unwrap();
+        let local = Classifier::frozen_with(&run.ctx.backbone, &trained, prompting).unwrap();
         let (view, mut classes) = (run.view(1), [vec![], vec![]]);
-        let loader = run.lab.statistics_loader(&deal(&run.lab, &view, 1)[0]);
-        let loader = run.lab.with_queries(loader, base().prompted.query).unwrap();
+        let loader = run.ctx.statistics_loader(&deal(&run.ctx, &view, 1)[0]);
+        let loader = run.ctx.with_queries(loader, base().prompted.query).unwrap();
         for batch in loader.in_order(16) {
             let batch = batch.unwrap();
-            let found = local.batch_features(&batch, &run.lab.device).unwrap();
+            let found = local.batch_features(&batch, &run.ctx.device).unwrap();
             for (feature, label) in found.to_vec2::<f32>().unwrap().into_iter().zip(batch.labels())
             {
                 classes[*label as usize - view.rows.start].push(feature);

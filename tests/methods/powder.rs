@@ -42,7 +42,7 @@ pub fn table(run: &Engine) -> ClientTaskTable {
 }
 
 fn task(run: &mut Engine, task: usize, clients: usize, rounds: u32) {
-    let shards = deal(&run.lab, &run.view(task), clients);
+    let shards = deal(&run.ctx, &run.view(task), clients);
     run.task(task, &shards, rounds);
 }
 
@@ -78,11 +78,11 @@ fn components_start_orthogonal_to_those_before() {
     let mut run = engine(powder_with(|c| c.components = 2), 3);
     let shards: Vec<Shard> = vec![[0u32, 1].into(); 3];
     let stage = Stage::of(run.view(0), 3);
-    run.server.begin_stage(&stage, &run.lab).unwrap();
+    run.server.begin_stage(&stage, &run.ctx).unwrap();
     let context = context(&run, 0, 1);
     let everyone: Vec<ClientId> = (0..shards.len() as u32).map(ClientId).collect();
     let participants = run.method.participants(&context, &everyone);
-    run.server.broadcast(&context, &participants, &run.lab).unwrap();
+    run.server.broadcast(&context, &participants, &run.ctx).unwrap();
     for name in ["prompt.00.key", "prompt.00.attention", "prompt.01.component"] {
         let rows: Vec<Vec<f32>> = (table(&run).entries().iter())
             .flat_map(|client_task| {
@@ -136,10 +136,10 @@ fn gradients_reach_the_own_client_task_and_its_head_alone() {
     let prompting =
         Arc::new(ClientTaskPrompts { blocks: 0..2, trains: true, form: ClientTaskForm::Tokens });
     let model =
-        Classifier::pack_with(&run.lab.backbone, vec![received], 0..2, Some(prompting)).unwrap();
-    let shard = deal(&run.lab, &run.view(1), 1).remove(0);
-    let batch = run.lab.train_loader(&shard).in_order(8).next().unwrap().unwrap();
-    let features = model.batch_features(&batch, &run.lab.device).unwrap();
+        Classifier::pack_with(&run.ctx.backbone, vec![received], 0..2, Some(prompting)).unwrap();
+    let shard = deal(&run.ctx, &run.view(1), 1).remove(0);
+    let batch = run.ctx.train_loader(&shard).in_order(8).next().unwrap().unwrap();
+    let features = model.batch_features(&batch, &run.ctx.device).unwrap();
     let labels: Vec<u32> = batch.labels().iter().map(|row| row - 2).collect();
     let loss = ops::cross_entropy(&model.logits(&features).unwrap(), &labels, 0..2).unwrap();
     every_variable_has_a_gradient(&model, &loss);
@@ -168,7 +168,7 @@ fn a_client_that_gets_all_client_tasks_mixes_them_itself() {
 fn without_tokens_the_network_is_the_frozen_one() {
     let mut run = engine(powder_with(|c| c.prompt_len = 0), 3);
     task(&mut run, 0, 1, 1);
-    let (ctx, table) = (&run.lab, table(&run));
+    let (ctx, table) = (&run.ctx, table(&run));
     let client_task = &table.entries()[0];
     let loader = ctx.statistics_loader(&(0..12).collect());
     let batch = loader.in_order(12).next().unwrap().unwrap();
@@ -193,11 +193,11 @@ fn client_tasks_learn_and_unowned_rows_predict_nothing() {
     task(&mut run, 1, 2, 2);
     // Knowing the task never makes a right answer wrong.
     let seen = run.tally(4);
-    let predictor = run.server.predictor(&run.lab).unwrap();
-    let loader = run.lab.statistics_loader(&(0..30).collect());
+    let predictor = run.server.predictor(&run.ctx).unwrap();
+    let loader = run.ctx.statistics_loader(&(0..30).collect());
     let batch = loader.in_order(30).next().unwrap().unwrap();
     let scores = |scope| {
-        let scores = predictor.batch_scores(&batch, &run.lab.device, &scope).unwrap();
+        let scores = predictor.batch_scores(&batch, &run.ctx.device, &scope).unwrap();
         scores.to_vec2::<f32>().unwrap()
     };
     let all = scores(fedcast::policy::Scope::Seen(4));

@@ -33,7 +33,7 @@ fn set(saved: &Body) -> ParameterSet {
 /// First task of this number of clients, for this number of rounds.
 fn after(method: impl AveragingMethod, clients: usize, rounds: u32) -> Engine {
     let mut run = engine(built(method, &facts()), 3);
-    let shards = deal(&run.lab, &run.view(0), clients);
+    let shards = deal(&run.ctx, &run.view(0), clients);
     run.task(0, &shards, rounds);
     run
 }
@@ -60,13 +60,13 @@ fn far(a: &ParameterSet, b: &ParameterSet) -> f32 {
 
 /// Features of the samples of the first task, by the server.
 fn answers(run: &Engine) -> Vec<f32> {
-    answers_of(run, &*run.server.predictor(&run.lab).unwrap())
+    answers_of(run, &*run.server.predictor(&run.ctx).unwrap())
 }
 
 fn answers_of(run: &Engine, predictor: &dyn Predictor) -> Vec<f32> {
-    let shard = deal(&run.lab, &run.view(0), 1).remove(0);
-    let batch = run.lab.train_loader(&shard).in_order(shard.len()).next().unwrap().unwrap();
-    let features = predictor.features(&run.lab.pixels(&batch).unwrap()).unwrap();
+    let shard = deal(&run.ctx, &run.view(0), 1).remove(0);
+    let batch = run.ctx.train_loader(&shard).in_order(shard.len()).next().unwrap().unwrap();
+    let features = predictor.features(&run.ctx.pixels(&batch).unwrap()).unwrap();
     features.flatten_all().unwrap().to_vec1().unwrap()
 }
 
@@ -113,7 +113,7 @@ fn regmean_merges_linear_layers_and_averages_the_rest() {
 
 /// Shards of a task of which the first client has two thirds.
 fn uneven(run: &Engine, task: usize) -> Vec<Shard> {
-    let [one, other, third] = &deal(&run.lab, &run.view(task), 3)[..] else { panic!("three") };
+    let [one, other, third] = &deal(&run.ctx, &run.view(task), 3)[..] else { panic!("three") };
     let mut both = [&one[..], other].concat();
     both.sort_unstable();
     vec![both.into(), third.clone()]
@@ -148,13 +148,13 @@ fn assert_near(found: &[f64], wanted: &[f64], what: &str) {
 fn moments_are_of_training_images_by_the_trained_model() {
     let ctx = crate::gaussians::apart();
     let mut run = Engine::new(built(regmean(1.0), &facts()), facts(), ctx);
-    let shards = deal(&run.lab, &run.view(0), 2);
+    let shards = deal(&run.ctx, &run.view(0), 2);
     run.task(0, &shards, 1);
     let upload = run.exchanges[0].up.as_ref().unwrap();
-    let model = Classifier::frozen(&run.lab.backbone, &set(upload)).unwrap();
+    let model = Classifier::frozen(&run.ctx.backbone, &set(upload)).unwrap();
     let mut wanted = vec![0.0; 16 * 16];
-    for batch in run.lab.train_loader(&shards[0]).in_order(16) {
-        let features = model.batch_features(&batch.unwrap(), &run.lab.device).unwrap();
+    for batch in run.ctx.train_loader(&shards[0]).in_order(16) {
+        let features = model.batch_features(&batch.unwrap(), &run.ctx.device).unwrap();
         for feature in features.to_vec2::<f32>().unwrap() {
             for (at, sum) in wanted.iter_mut().enumerate() {
                 *sum += f64::from(feature[at / 16]) * f64::from(feature[at % 16]);
@@ -171,7 +171,7 @@ fn unseen_features_follow_the_setting() {
     for unseen in [Unseen::Zero, Unseen::Keep] {
         let method = RegMean { unseen, ..regmean(1.0) };
         let mut run = engine(built(method, &facts()), 3);
-        let [first, second] = &deal(&run.lab, &run.view(0), 2)[..] else { panic!("two") };
+        let [first, second] = &deal(&run.ctx, &run.view(0), 2)[..] else { panic!("two") };
         run.task(0, &[first[..3].to_vec().into(), second[..1].to_vec().into()], 1);
         let (before, uploads) = round(&run, 0);
         let before = wide(&before, LinearHead::WEIGHT);
@@ -254,17 +254,17 @@ fn lorm_trains_one_factor_a_round() {
 fn lorm_discloses_the_factor_that_its_round_trained() {
     let mut run = engine(built(lorm(|own| own.b_lr = 4.0), &facts()), 3);
     let sgd = TrainingPlan { clip: None, epochs: 1, ..plan(OptimizerConfig::sgd(0.1)) };
-    run.lab.training = sgd;
+    run.ctx.training = sgd;
     let view = run.view(0);
     let class = view.classes[1];
-    let sample = run.lab.dataset.train.by_class()[class as usize][3];
+    let sample = run.ctx.dataset.train.by_class()[class as usize][3];
     let shard: Shard = [sample].into();
     run.task(0, std::slice::from_ref(&shard), 2);
     let trained: Vec<&Exchange> =
         run.exchanges.iter().filter(|exchange| exchange.phase == "train").collect();
     assert_eq!(trained.len(), 2);
-    let transform = &run.lab.statistics_transform;
-    let stacked = run.lab.dataset.train.pixels(transform, &[sample]).unwrap();
+    let transform = &run.ctx.statistics_transform;
+    let stacked = run.ctx.dataset.train.pixels(transform, &[sample]).unwrap();
     let pixels = Tensor::from_vec(stacked.pixels, &stacked.shape, &Device::Cpu).unwrap();
     for (exchange, factor) in trained.into_iter().zip([Factor::B, Factor::A]) {
         let member = Member {
@@ -277,7 +277,7 @@ fn lorm_discloses_the_factor_that_its_round_trained() {
             missed: Vec::new(),
         };
         let upload = Message::from_body(exchange.up.as_ref().unwrap(), &[]).unwrap();
-        let found = run.method.disclosures(&member, &upload, &run.lab).unwrap();
+        let found = run.method.disclosures(&member, &upload, &run.ctx).unwrap();
         let Some(Disclosures::Update { matching, classes }) = found else {
             panic!("nothing of round {factor:?}: {found:?}")
         };
@@ -439,7 +439,7 @@ fn lorm_merges_tasks_by_what_was_reported_of_them() {
             network.insert(name, Parameter { shape, values: values.into() });
         }
     }
-    let wanted = Classifier::frozen(&run.lab.backbone, &network).unwrap();
+    let wanted = Classifier::frozen(&run.ctx.backbone, &network).unwrap();
     let gap = apart(&answers(&run), &answers_of(&run, &wanted));
     assert!(gap < 1e-4, "{gap}");
 }
@@ -450,7 +450,7 @@ fn a_client_of_lorm_remembers_earlier_tasks() {
     let mut run = engine(built(lorm(|_| ()), &facts()), 3);
     let shards = uneven(&run, 0);
     run.task(0, &shards, 2);
-    run.lab.training = plan(OptimizerConfig::sgd(0.0));
+    run.ctx.training = plan(OptimizerConfig::sgd(0.0));
     let shards = uneven(&run, 1);
     run.first_phase(1, &shards, 1);
     let (view, counts) = (run.view(1), ClassCounts::new());
@@ -458,7 +458,7 @@ fn a_client_of_lorm_remembers_earlier_tasks() {
     let exchange = run.last();
     let message = |body: &Body| Message::from_body(body, &exchange.assets).unwrap();
     let (sent, own) = (message(&exchange.down), message(exchange.up.as_ref().unwrap()));
-    let own = run.method.local_model(&facts, &sent, &own, &run.lab).unwrap().expect("it answers");
+    let own = run.method.local_model(&facts, &sent, &own, &run.ctx).unwrap().expect("it answers");
     let found = answers_of(&run, &*own);
     assert!(apart(&found, &answers(&run)) < 1e-5);
     let forgetful = engine(built(lorm(|_| ()), &self::facts()), 3);
@@ -485,7 +485,7 @@ fn lorm_keeps_tasks_apart_and_merges_them() {
         features(&fresh)
     };
     assert_ne!(first, plain);
-    let shards = deal(&run.lab, &run.view(1), 2);
+    let shards = deal(&run.ctx, &run.view(1), 2);
     run.first_phase(1, &shards, 2);
     let within = features(&run);
     let pairs = set(&run.server.save()).filter(is_lora);
@@ -514,7 +514,7 @@ fn lorm_answers_by_the_mean_of_three_tasks() {
     let mut run = engine(built(lorm(|_| ()), &facts()), 3);
     let mut pairs = Vec::new();
     for task in 0..3 {
-        let shards = deal(&run.lab, &run.view(task), 2);
+        let shards = deal(&run.ctx, &run.view(task), 2);
         if task < 2 {
             run.task(task, &shards, 2);
         } else {
@@ -533,7 +533,7 @@ fn lorm_answers_by_the_mean_of_three_tasks() {
                 network.insert(name, Parameter { shape, values });
             }
         }
-        Classifier::frozen(&run.lab.backbone, &network).unwrap()
+        Classifier::frozen(&run.ctx.backbone, &network).unwrap()
     };
     let found = answers(&run);
     let gap = apart(&found, &answers_of(&run, &network_of(1.0 / 3.0)));

@@ -16,7 +16,7 @@ use fedcast::wire::{Body, Kind, Saved};
 
 use crate::gaussians::apart;
 use crate::toys::watched::{Engine, Exchange};
-use crate::toys::{CLASSES, deal, facts, lab, plan};
+use crate::toys::{CLASSES, deal, facts, plan, run_context};
 use crate::{built, engine};
 
 fn base(train: Train) -> FedAvg {
@@ -50,7 +50,7 @@ fn icarl(change: impl Fn(&mut Icarl)) -> Arc<dyn Method> {
 
 fn run(method: Arc<dyn Method>, tasks: usize, rounds: u32) -> Engine {
     let mut engine = engine(method, tasks);
-    engine.lab.training = plan(OptimizerConfig::sgd(0.1));
+    engine.ctx.training = plan(OptimizerConfig::sgd(0.1));
     engine.run(2, rounds)
 }
 
@@ -100,12 +100,12 @@ fn a_memory_is_a_subset_of_the_training_samples() {
     for (rounds, offered) in cases {
         let run = run(er(|c| c.buffer.offered = offered), 3, rounds);
         let visits = match offered {
-            Offered::EveryStep => u64::from(rounds * run.lab.training.epochs),
+            Offered::EveryStep => u64::from(rounds * run.ctx.training.epochs),
             Offered::Once => 1,
         };
         for (client, state) in &run.states {
             let memory = ReplayMemory::of(state).unwrap();
-            let mine = |task: usize| deal(&run.lab, &run.view(task), 2)[client.index()].to_vec();
+            let mine = |task: usize| deal(&run.ctx, &run.view(task), 2)[client.index()].to_vec();
             let own_samples: Vec<u32> = (0..3).flat_map(mine).collect();
             assert_eq!(memory.reservoir.offered(), visits * own_samples.len() as u64);
             let held = memory.reservoir.samples();
@@ -127,8 +127,8 @@ fn a_memory_is_a_subset_of_the_training_samples() {
 fn a_visit_is_stored_with_the_logits_of_its_step() {
     let method = der(|c| (c.buffer.size, c.alpha, c.beta) = (1_000, 0.5, 0.0));
     let mut run = Engine::new(method, facts(), apart());
-    run.lab.training = plan(OptimizerConfig::sgd(0.1));
-    let shards = deal(&run.lab, &run.view(0), 2);
+    run.ctx.training = plan(OptimizerConfig::sgd(0.1));
+    let shards = deal(&run.ctx, &run.view(0), 2);
     run.task(0, &shards, 2);
     for (client, shard) in shards.iter().enumerate() {
         let of = |e: &&Exchange| e.participant.client.index() == client;
@@ -142,13 +142,13 @@ fn a_visit_is_stored_with_the_logits_of_its_step() {
             assert_eq!(notes.len(), 4);
             assert!((1..4).all(|at| !notes[..at].contains(&notes[at])), "{sample}: {notes:?}");
         }
-        let first = &slots[..run.lab.training.batch];
+        let first = &slots[..run.ctx.training.batch];
         let own: Shard = first.iter().map(|slot| slot.sample).collect();
         let received = parameters_of(&exchange.down).unwrap();
-        let model = Classifier::frozen(&run.lab.backbone, &received).unwrap();
-        let loader = run.lab.train_loader(&own);
+        let model = Classifier::frozen(&run.ctx.backbone, &received).unwrap();
+        let loader = run.ctx.train_loader(&own);
         let batch = loader.in_order(64).next().unwrap().unwrap();
-        let features = model.batch_features(&batch, &run.lab.device).unwrap();
+        let features = model.batch_features(&batch, &run.ctx.device).unwrap();
         let logits = model.logits(&features).unwrap().to_vec2::<f32>().unwrap();
         for (slot, logits) in first.iter().zip(logits) {
             let pairs = slot.logits.iter().zip(&logits);
@@ -161,11 +161,11 @@ fn a_visit_is_stored_with_the_logits_of_its_step() {
 #[test]
 fn logits_of_earlier_tasks_stay_as_a_task_ends() {
     let method = der(|c| (c.logits, c.buffer.size) = (LogitTiming::End, 1_000));
-    let mut run = Engine::new(method, facts(), lab(3, ClassPermutation::Seeded(4)));
-    run.lab.training = plan(OptimizerConfig::sgd(0.1));
+    let mut run = Engine::new(method, facts(), run_context(3, ClassPermutation::Seeded(4)));
+    run.ctx.training = plan(OptimizerConfig::sgd(0.1));
     let mut before = Vec::new();
     for task in 0..2 {
-        let shards = deal(&run.lab, &run.view(task), 2);
+        let shards = deal(&run.ctx, &run.view(task), 2);
         run.task(task, &shards, 1);
         let state = run.states.values().next().unwrap();
         let slots = ReplayMemory::of(state).unwrap().reservoir.slots().to_vec();
@@ -180,8 +180,8 @@ fn logits_of_earlier_tasks_stay_as_a_task_ends() {
 fn each_draw_is_compared_with_its_own_logits() {
     let losses = |alpha: f64, rate: f64| -> Vec<f64> {
         let mut run = engine(der(|c| (c.buffer.size, c.alpha, c.beta) = (1_000, alpha, 0.0)), 3);
-        run.lab.training = plan(OptimizerConfig::sgd(rate));
-        let shards = deal(&run.lab, &run.view(0), 2);
+        run.ctx.training = plan(OptimizerConfig::sgd(rate));
+        let shards = deal(&run.ctx, &run.view(0), 2);
         run.task(0, &shards, 2);
         let metrics = run.exchanges.iter().flat_map(|exchange| exchange.metrics.clone());
         let last = metrics.filter(|(name, _)| *name == "loss_last_epoch");
@@ -199,8 +199,8 @@ fn each_draw_is_compared_with_its_own_logits() {
 fn tasks_that_were_missed_are_no_visits() {
     let offered = |offered| {
         let mut run = engine(er(|c| c.buffer.offered = offered), 3);
-        run.lab.training = plan(OptimizerConfig::sgd(0.1));
-        let [missed, shards] = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
+        run.ctx.training = plan(OptimizerConfig::sgd(0.1));
+        let [missed, shards] = [0, 1].map(|task| deal(&run.ctx, &run.view(task), 2));
         run.task_after_missing(1, &missed, &shards);
         let state = &run.states.values().next().unwrap();
         (ReplayMemory::of(state).unwrap().reservoir.offered(), shards[0].len() as u64)
@@ -216,7 +216,7 @@ fn stored_logits_are_as_wide_as_what_is_compared() {
         let run = run(der(|c| c.columns = columns), 3, 1);
         let state = run.states.values().next().unwrap();
         let memory = ReplayMemory::of(state).unwrap();
-        let of = |sample: u32| run.lab.dataset.train.labels()[sample as usize] as usize / 2;
+        let of = |sample: u32| run.ctx.dataset.train.labels()[sample as usize] as usize / 2;
         let slots = memory.reservoir.slots().iter();
         slots.map(|slot| (of(slot.sample), slot.logits.len())).collect::<Vec<_>>()
     };
@@ -226,17 +226,17 @@ fn stored_logits_are_as_wide_as_what_is_compared() {
 
     let unlike = |logits| {
         let mut run = Engine::new(der(|c| c.logits = logits), facts(), apart());
-        run.lab.training = plan(OptimizerConfig::sgd(0.1));
+        run.ctx.training = plan(OptimizerConfig::sgd(0.1));
         run.tasks(1, 2, 2)
     };
     let end = unlike(LogitTiming::End);
     let last = end.exchanges.iter().rfind(|e| e.participant.client.index() == 0).unwrap();
     let sent = parameters_of(last.up.as_ref().unwrap()).unwrap();
-    let model = fedcast::learning::Classifier::frozen(&end.lab.backbone, &sent).unwrap();
+    let model = fedcast::learning::Classifier::frozen(&end.ctx.backbone, &sent).unwrap();
     let memory = ReplayMemory::of(&end.states[&last.participant.client]).unwrap();
-    let loader = end.lab.statistics_loader(&memory.reservoir.samples());
+    let loader = end.ctx.statistics_loader(&memory.reservoir.samples());
     let batch = loader.in_order(64).next().unwrap().unwrap();
-    let features = model.batch_features(&batch, &end.lab.device).unwrap();
+    let features = model.batch_features(&batch, &end.ctx.device).unwrap();
     let logits = model.logits(&features).unwrap().to_vec2::<f32>().unwrap();
     for (slot, logits) in memory.reservoir.slots().iter().zip(logits) {
         assert_eq!(slot.logits.len(), 6);
@@ -256,8 +256,8 @@ fn stored_logits_are_as_wide_as_what_is_compared() {
 fn who_remembers_forgets_less() {
     let of = |method| {
         let mut engine = engine(method, 3);
-        engine.lab.training = plan(OptimizerConfig::sgd(0.3));
-        engine.lab.training.epochs = 6;
+        engine.ctx.training = plan(OptimizerConfig::sgd(0.3));
+        engine.ctx.training.epochs = 6;
         engine.run(2, 2).accuracy(CLASSES)
     };
     let (fedavg, er, der) =
@@ -347,9 +347,9 @@ fn the_head_of_icarl_answers_until_there_are_means() {
     let answers = |answers| {
         let fresh = engine(icarl(|c| c.classifier = answers), 3);
         let images = (0..10).collect();
-        let batch = fresh.lab.statistics_loader(&images).in_order(10).next().unwrap().unwrap();
-        let predictor = fresh.server.predictor(&fresh.lab).unwrap();
-        let scores = predictor.batch_scores(&batch, &fresh.lab.device, &Scope::Seen(CLASSES));
+        let batch = fresh.ctx.statistics_loader(&images).in_order(10).next().unwrap().unwrap();
+        let predictor = fresh.server.predictor(&fresh.ctx).unwrap();
+        let scores = predictor.batch_scores(&batch, &fresh.ctx.device, &Scope::Seen(CLASSES));
         scores.unwrap().to_vec2::<f32>().unwrap()
     };
     assert_eq!(answers(Answers::NearestMean), answers(Answers::Head));

@@ -38,7 +38,7 @@ fn sgd() -> TrainingPlan {
 /// The first tasks of three, of two classes each.
 fn run(method: Arc<dyn Method>, tasks: usize, rounds: u32) -> Engine {
     let mut engine = engine(method, 3);
-    engine.lab.training = sgd();
+    engine.ctx.training = sgd();
     engine.tasks(tasks, 2, rounds)
 }
 

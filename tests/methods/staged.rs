@@ -10,12 +10,12 @@ use fedcast::policy::{Composed, Method, parameters_of};
 
 use crate::adapter::adapter;
 use crate::toys::watched::Engine;
-use crate::toys::{CLASSES, deal, facts, lab};
+use crate::toys::{CLASSES, deal, facts, run_context};
 use crate::{fedavg_of, hgp_with};
 
 fn engine(first: Arc<dyn Method>, then: Arc<dyn Method>) -> Engine {
     let method: Arc<dyn Method> = Arc::new(Composed::new(first, then));
-    Engine::new(method, facts(), lab(3, ClassPermutation::Native))
+    Engine::new(method, facts(), run_context(3, ClassPermutation::Native))
 }
 
 fn stsa() -> Arc<dyn Method> {
@@ -25,13 +25,13 @@ fn stsa() -> Arc<dyn Method> {
 /// Every number of the network, as bits: the backbone's, what the first method added, and what all of it
 /// makes of test images.
 fn network(engine: &Engine) -> (String, u64, Vec<u32>) {
-    let predictor = engine.server.predictor(&engine.lab).unwrap();
+    let predictor = engine.server.predictor(&engine.ctx).unwrap();
     let images: Shard = (0..20).collect();
-    let batch = engine.lab.statistics_loader(&images).in_order(20).next().unwrap().unwrap();
-    let features = predictor.features(&engine.lab.pixels(&batch).unwrap()).unwrap();
+    let batch = engine.ctx.statistics_loader(&images).in_order(20).next().unwrap().unwrap();
+    let features = predictor.features(&engine.ctx.pixels(&batch).unwrap()).unwrap();
     let features = features.flatten_all().unwrap().to_vec1::<f32>().unwrap();
     (
-        engine.lab.backbone.digest().unwrap().to_hex().to_string(),
+        engine.ctx.backbone.digest().unwrap().to_hex().to_string(),
         engine
             .server
             .metrics()
@@ -45,7 +45,7 @@ fn network(engine: &Engine) -> (String, u64, Vec<u32>) {
 }
 
 fn task(engine: &mut Engine, task: usize) {
-    let shards = deal(&engine.lab, &engine.view(task), 3);
+    let shards = deal(&engine.ctx, &engine.view(task), 3);
     engine.task(task, &shards, 2);
 }
 
@@ -86,7 +86,7 @@ fn the_first_task_is_that_of_the_first_method_alone() {
         let trained = engine.exchanges.iter().filter(|exchange| exchange.phase != "statistics");
         trained.map(|exchange| parameters_of(exchange.up.as_ref().unwrap()).unwrap()).collect()
     };
-    let alone = uploads(Engine::new(first(), facts(), lab(3, ClassPermutation::Native)));
+    let alone = uploads(Engine::new(first(), facts(), run_context(3, ClassPermutation::Native)));
     assert_eq!(alone.len(), 3 * 2);
     assert!(uploads(engine(first(), stsa())) == alone);
 }
@@ -98,24 +98,24 @@ fn features_of_the_first_stage_are_computed_once_per_sample() {
     let then = Arc::new(fedcast::methods::stsa::Stsa::new(crate::stsa::estimated(), &facts()));
     let mut engine = engine(fedavg_of(Train::All), then);
     (0..3).for_each(|at| task(&mut engine, at));
-    let predictor = engine.server.predictor(&engine.lab).unwrap();
+    let predictor = engine.server.predictor(&engine.ctx).unwrap();
     assert!(matches!(predictor.frozen_part(), FrozenPart::Adapted(_)));
-    let all: Shard = (0..engine.lab.dataset.train.len() as u32).collect();
-    assert_eq!(engine.lab.cache.figures().computed, all.len() as u64);
+    let all: Shard = (0..engine.ctx.dataset.train.len() as u32).collect();
+    assert_eq!(engine.ctx.cache.figures().computed, all.len() as u64);
     // What is kept is what the network gives, to the bit.
     let kept =
-        engine.lab.with_features_for(engine.lab.statistics_loader(&all), &*predictor).unwrap();
-    let plain = engine.lab.statistics_loader(&all);
+        engine.ctx.with_features_for(engine.ctx.statistics_loader(&all), &*predictor).unwrap();
+    let plain = engine.ctx.statistics_loader(&all);
     for (kept, plain) in kept.in_order(16).zip(plain.in_order(16)) {
-        let kept = predictor.batch_features(&kept.unwrap(), &engine.lab.device).unwrap();
-        let plain = predictor.batch_features(&plain.unwrap(), &engine.lab.device).unwrap();
+        let kept = predictor.batch_features(&kept.unwrap(), &engine.ctx.device).unwrap();
+        let plain = predictor.batch_features(&plain.unwrap(), &engine.ctx.device).unwrap();
         let bits = |t: candle_core::Tensor| -> Vec<u32> {
             let values = t.flatten_all().unwrap().to_vec1::<f32>().unwrap();
             values.into_iter().map(f32::to_bits).collect()
         };
         assert_eq!(bits(kept), bits(plain));
     }
-    let computed = engine.lab.cache.figures().computed;
+    let computed = engine.ctx.cache.figures().computed;
     assert_eq!(computed, all.len() as u64, "asking again computes nothing");
 }
 
@@ -124,6 +124,6 @@ fn features_of_the_first_stage_are_computed_once_per_sample() {
 fn a_first_method_that_adapts_nothing_shares_the_backbone_s_features() {
     let mut engine = engine(fedavg_of(Train::Head), stsa());
     task(&mut engine, 0);
-    let predictor = engine.server.predictor(&engine.lab).unwrap();
+    let predictor = engine.server.predictor(&engine.ctx).unwrap();
     assert_eq!(predictor.frozen_part(), FrozenPart::Whole);
 }

@@ -16,7 +16,7 @@ use fedcast::wire::{Body, Kind};
 
 use crate::gaussians::apart;
 use crate::toys::watched::Engine;
-use crate::toys::{CLASSES, config, facts, lab};
+use crate::toys::{CLASSES, config, facts, run_context};
 
 const WIDTH: u32 = 40;
 
@@ -56,7 +56,7 @@ fn figure(engine: &Engine, name: &str) -> f64 {
 
 fn engine(config: StsaConfig, tasks: usize, order: ClassPermutation) -> Engine {
     let method: Arc<dyn Method> = Arc::new(Stsa::new(config, &facts()));
-    Engine::new(method, facts(), lab(tasks, order))
+    Engine::new(method, facts(), run_context(tasks, order))
 }
 
 /// All tasks, partitioned again each.
@@ -64,7 +64,7 @@ fn run(config: StsaConfig, kind: PartitionRule, clients: u32) -> Engine {
     let mut engine = engine(config, 2, ClassPermutation::Native);
     let partitioner = Partitioner { min_samples: 0, ..Partitioner::new(kind, clients, 3) };
     for task in 0..2 {
-        let by_class = engine.lab.dataset.train.by_class().to_vec();
+        let by_class = engine.ctx.dataset.train.by_class().to_vec();
         let shards = partitioner.shards(&engine.view(task), &by_class).unwrap();
         engine.task(task, &shards, 1);
     }
@@ -91,13 +91,13 @@ fn seed(saved: &Body) -> u64 {
 fn centralised(engine: &Engine) -> Vec<f64> {
     let saved = engine.server.save();
     let layer = Projection::draw(seed(&saved), config().dim, WIDTH as usize);
-    let all: Shard = (0..engine.lab.dataset.train.len() as u32).collect();
+    let all: Shard = (0..engine.ctx.dataset.train.len() as u32).collect();
     let mut gram = Gram::new(WIDTH as usize);
     let mut sums = vec![0.0; CLASSES * WIDTH as usize];
-    for batch in engine.lab.statistics_loader(&all).in_order(1) {
+    for batch in engine.ctx.statistics_loader(&all).in_order(1) {
         let batch = batch.unwrap();
-        let pixels = engine.lab.pixels(&batch).unwrap();
-        let feature = engine.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
+        let pixels = engine.ctx.pixels(&batch).unwrap();
+        let feature = engine.ctx.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
         let feature = feature.flatten_all().unwrap().to_vec1::<f32>().unwrap();
         let feature: Vec<f64> = feature.into_iter().map(f64::from).collect();
         let hidden = layer.apply(&feature);
@@ -138,9 +138,9 @@ fn statistics_are_of_the_images_that_describe() {
 fn every_sample_passes_the_backbone_once_whatever_the_clients_and_runs() {
     let first = engine(exact(), 3, ClassPermutation::Native).run(5, 1);
     let again = Arc::new(Stsa::new(estimated(), &facts()));
-    let second = Engine::new(again, facts(), first.lab.clone()).run(2, 1);
-    let samples = second.lab.dataset.train.len() as u64;
-    let CacheFigures { computed, read, .. } = second.lab.cache.figures();
+    let second = Engine::new(again, facts(), first.ctx.clone()).run(2, 1);
+    let samples = second.ctx.dataset.train.len() as u64;
+    let CacheFigures { computed, read, .. } = second.ctx.cache.figures();
     assert_eq!(computed, samples, "each once");
     // The diagnostics of STSA-E are a pass of their own.
     assert_eq!(read, 3 * samples, "both methods read nothing but rows");
@@ -163,7 +163,7 @@ fn merging_or_turning_tasks_round_changes_no_row() {
         let engine = engine(exact(), tasks, order).run(3, 1);
         let all = values(&engine.server.save(), "weights");
         let row = |class: u32| {
-            let row = engine.lab.task_sequence.row_of(class) as usize * WIDTH as usize;
+            let row = engine.ctx.task_sequence.row_of(class) as usize * WIDTH as usize;
             all[row..row + WIDTH as usize].to_vec()
         };
         (0..CLASSES as u32).flat_map(row).collect::<Vec<f64>>()
@@ -180,7 +180,7 @@ fn one_sample_per_unit_makes_both_variants_equal() {
         let mut engine = engine(config, 2, ClassPermutation::Native);
         for task in 0..2 {
             let view = engine.view(task);
-            let train = &engine.lab.dataset.train;
+            let train = &engine.ctx.dataset.train;
             let held = |i: &u32| view.classes.contains(&train.labels()[*i as usize]);
             let shards: Vec<Shard> =
                 (0..train.len() as u32).filter(held).map(|i| Shard::from([i])).collect();
@@ -235,7 +235,7 @@ fn the_head_s_error_is_the_distance_to_stsa_s_own_head() {
 fn the_expected_error_counts_every_holder() {
     let expected = |first: usize| {
         let mut engine = engine(compared(), 1, ClassPermutation::Native);
-        let by_class = engine.lab.dataset.train.by_class().to_vec();
+        let by_class = engine.ctx.dataset.train.by_class().to_vec();
         let part = |of: fn(&[u32], usize) -> &[u32]| -> Shard {
             by_class.iter().flat_map(|class| of(class, first).to_vec()).collect()
         };
@@ -251,13 +251,13 @@ fn the_expected_error_counts_every_holder() {
 fn the_backbone_s_own_width_switches_the_layer_off() {
     let width = config().dim;
     let engine = run(StsaConfig { width: width as u32, ..exact() }, PartitionRule::Iid, 2);
-    let all: Shard = (0..engine.lab.dataset.train.len() as u32).collect();
+    let all: Shard = (0..engine.ctx.dataset.train.len() as u32).collect();
     let mut gram = vec![0.0; width * width];
     let mut sums = vec![0.0; CLASSES * width];
-    for batch in engine.lab.statistics_loader(&all).in_order(1) {
+    for batch in engine.ctx.statistics_loader(&all).in_order(1) {
         let batch = batch.unwrap();
-        let pixels = engine.lab.pixels(&batch).unwrap();
-        let feature = engine.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
+        let pixels = engine.ctx.pixels(&batch).unwrap();
+        let feature = engine.ctx.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
         let feature = feature.flatten_all().unwrap().to_vec1::<f32>().unwrap();
         let row = batch.labels()[0] as usize * width;
         for (i, h) in feature.iter().enumerate() {
@@ -280,10 +280,10 @@ fn the_backbone_s_own_width_switches_the_layer_off() {
 #[test]
 fn the_head_answers_for_the_rows_that_it_has() {
     let done = run(exact(), PartitionRule::Iid, 2);
-    let predictor = done.server.predictor(&done.lab).unwrap();
+    let predictor = done.server.predictor(&done.ctx).unwrap();
     let images: Shard = (0..10).collect();
-    let batch = done.lab.statistics_loader(&images).in_order(10).next().unwrap().unwrap();
-    let scores = |scope: Scope| predictor.batch_scores(&batch, &done.lab.device, &scope);
+    let batch = done.ctx.statistics_loader(&images).in_order(10).next().unwrap().unwrap();
+    let scores = |scope: Scope| predictor.batch_scores(&batch, &done.ctx.device, &scope);
     let of = |scope| scores(scope).unwrap().to_vec2::<f32>().unwrap();
     let (first, all) = (of(Scope::Task(0..3)), of(Scope::Seen(CLASSES)));
     assert!(first.iter().zip(&all).all(|(first, all)| first[..] == all[..3]));

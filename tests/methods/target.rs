@@ -74,7 +74,7 @@ fn an_epoch_ends_with_the_images_or_the_samples() {
             (method.synthetic_batch, method.epoch_end) = (18, epoch_end);
             method.joint_batch = joint_batch;
         }));
-        let shards = [0, 1].map(|task| deal(&run.lab, &run.view(task), 2));
+        let shards = [0, 1].map(|task| deal(&run.ctx, &run.view(task), 2));
         run.task(0, &shards[0], 1);
         run.task(1, &shards[1], 1);
         let steps = |task: usize| {
@@ -111,6 +111,6 @@ fn clients_replay_images_of_their_own() {
 #[test]
 fn steps_of_the_generator_are_counted() {
     let run = on_resnet(target(|_| ())).tasks(2, 2, 1);
-    assert_eq!(run.lab.server_steps.taken(), 12);
-    assert!(run.lab.server_steps.now().is_none(), "the work has ended");
+    assert_eq!(run.ctx.server_steps.taken(), 12);
+    assert!(run.ctx.server_steps.now().is_none(), "the work has ended");
 }

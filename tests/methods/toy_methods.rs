@@ -10,7 +10,7 @@ use crate::toys::poison::Poison;
 use crate::toys::two_phase::{Median, Talk};
 use crate::toys::visits::Visits;
 use crate::toys::watched::Engine;
-use crate::toys::{deal, facts, lab};
+use crate::toys::{deal, facts, run_context};
 use crate::{built, client_passes, far, fedavg_of};
 use fedcast::data::ClassPermutation;
 use fedcast::learning::TrainingPlan;
@@ -22,7 +22,7 @@ use fedcast::scenario::MethodSection;
 use fedcast::wire::Kind;
 
 fn engine(method: Arc<dyn Method>) -> Engine {
-    Engine::new(method, facts(), lab(3, ClassPermutation::Native))
+    Engine::new(method, facts(), run_context(3, ClassPermutation::Native))
 }
 
 fn prompted() -> Arc<dyn Method> {
@@ -119,10 +119,10 @@ fn the_aggregated_upload_may_differ_from_the_sent_one() {
         assert!(upload.tensor(Kind::Statistics, "sums").is_err());
     }
     let distances = |run: &Engine| -> Vec<f32> {
-        let loader = run.lab.statistics_loader(&(0..20).collect());
+        let loader = run.ctx.statistics_loader(&(0..20).collect());
         let batch = loader.in_order(20).next().unwrap().unwrap();
-        let predictor = run.server.predictor(&run.lab).unwrap();
-        let scores = predictor.scores(&run.lab.pixels(&batch).unwrap(), &Scope::Seen(6)).unwrap();
+        let predictor = run.server.predictor(&run.ctx).unwrap();
+        let scores = predictor.scores(&run.ctx.pixels(&batch).unwrap(), &Scope::Seen(6)).unwrap();
         scores.flatten_all().unwrap().to_vec1().unwrap()
     };
     let (one, three) = (distances(&one), distances(&three));
@@ -135,7 +135,7 @@ fn the_first_method_predicts_until_the_second_has_trained() {
         || -> Arc<dyn Method> { Arc::new(Composed::new(prompted(), Arc::new(NearestMean))) };
     let (mut both, mut alone) = (engine(staged()), engine(prompted()));
     for engine in [&mut both, &mut alone] {
-        let shards = deal(&engine.lab, &engine.view(0), 3);
+        let shards = deal(&engine.ctx, &engine.view(0), 3);
         engine.first_phase(0, &shards, 2);
     }
     assert_eq!(both.tally(2), alone.tally(2));
@@ -151,7 +151,7 @@ fn a_staged_run_goes_on_from_what_it_saved() {
         || -> Arc<dyn Method> { Arc::new(Composed::new(prompted(), Arc::new(NearestMean))) };
     let whole = engine(staged()).run(3, 2);
     let mut first = engine(staged());
-    let shards = |engine: &Engine, task| deal(&engine.lab, &engine.view(task), 3);
+    let shards = |engine: &Engine, task| deal(&engine.ctx, &engine.view(task), 3);
     for task in 0..2 {
         let own = shards(&first, task);
         first.task(task, &own, 2);
@@ -192,8 +192,8 @@ fn a_program_adds_methods_of_its_own_to_the_registry() {
     let method = registry.build(&section, &facts()).unwrap();
     let run = engine(method).run(2, 1);
     assert_eq!(run.last().phase, "statistics");
-    let predictor = run.server.predictor(&run.lab).unwrap();
-    let pixels = candle_core::Tensor::zeros((2, 1, 8, 8), candle_core::DType::F32, &run.lab.device);
+    let predictor = run.server.predictor(&run.ctx).unwrap();
+    let pixels = candle_core::Tensor::zeros((2, 1, 8, 8), candle_core::DType::F32, &run.ctx.device);
     let scores = predictor.scores(&pixels.unwrap(), &Scope::Task(2..4)).unwrap();
     assert_eq!(scores.dims(), [2, 2]);
 }

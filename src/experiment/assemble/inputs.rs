@@ -146,7 +146,7 @@ pub fn assemble(
         name,
         charged,
         method,
-        lab: ctx,
+        ctx,
         test_transform: transforms.test,
         shards,
         facts,

@@ -41,14 +41,14 @@ pub fn trial(
     let of_server = planned.phases.iter().filter(|row| row.task == 1).map(|row| row.server_passes);
     let server_passes: f64 = of_server.sum();
     let setup = assemble(&short, methods, workers)?.setup;
-    let test_samples = setup.lab.dataset.test.len() as u64;
-    let (cache, workers) = (Arc::clone(&setup.lab.cache), setup.workers.count());
+    let test_samples = setup.ctx.dataset.test.len() as u64;
+    let (cache, workers) = (Arc::clone(&setup.ctx.cache), setup.workers.count());
     let interrupt = Interrupt::default();
     let watched = Arc::new(Mutex::new(Watched::default()));
     let watcher = Watcher {
         method: Arc::clone(&setup.method),
-        task_sequence: Arc::clone(&setup.lab.task_sequence),
-        training: setup.lab.training.clone(),
+        task_sequence: Arc::clone(&setup.ctx.task_sequence),
+        training: setup.ctx.training.clone(),
         cache: Arc::clone(&cache),
         interrupt: interrupt.clone(),
         until: Instant::now() + budget,

@@ -207,7 +207,7 @@ pub fn export(
     same_inputs(&manifest.data, &assembly.data)?;
     same_inputs(&manifest.backbone, &assembly.backbone)?;
     let mut said = about(&manifest, &assembly.setup);
-    let (method, ctx) = (Arc::clone(&assembly.setup.method), assembly.setup.lab.clone());
+    let (method, ctx) = (Arc::clone(&assembly.setup.method), assembly.setup.ctx.clone());
     let facts = assembly.setup.facts.clone();
     let kept = kept.map(|(_, state)| (state, ModelOrigin::File(folder)));
     let found = match kept {

@@ -55,7 +55,7 @@ fn stretch(
         return Err(ResumeError::OtherScenario { path, found, expected });
     }
     let known = (setup.facts.backbone, setup.facts.auxiliary);
-    let terms = terms(&scenario, known, Arc::clone(&setup.lab.task_sequence), methods)?;
+    let terms = terms(&scenario, known, Arc::clone(&setup.ctx.task_sequence), methods)?;
     let rules = Rules { pack: setup.rules.pack, ..terms.rules };
     let until = before.until_task.checked_sub(1).and_then(|task| u16::try_from(task).ok());
     let until = TaskId(until.ok_or_else(|| ResumeError::NoFork(path.to_path_buf()))?);

@@ -252,7 +252,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
 fn fits(setup: &Setup, snapshot: &Snapshot) -> Result<(), ForkError> {
     let other = |why: String| ForkError::OtherState(why);
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
-    let server = setup.method.server(&setup.lab, init);
+    let server = setup.method.server(&setup.ctx, init);
     let mut server = server.map_err(|error| other(error.to_string()))?;
     server.load(&snapshot.server).map_err(|error| other(error.to_string()))?;
     let kept = snapshot.clients.iter().find(|(_, state)| !state.sections.is_empty());

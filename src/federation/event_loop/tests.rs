@@ -60,10 +60,10 @@ fn figures(trainings: f32) -> Metrics {
 fn walk(rules: Rules, method: Arc<dyn Method>, max_idle: usize) -> (Vec<Entry>, usize) {
     let setup = crate::federation::Setup { method, ..setup(rules) };
     let simulation = Arc::new(SimulationContext::new(&setup).expect("possible"));
-    let devices = WorkerPool::start(vec![setup.lab.clone()], None, Box::new(()), None);
+    let devices = WorkerPool::start(vec![setup.ctx.clone()], None, Box::new(()), None);
     let devices = devices.expect("starts");
     let policy =
-        simulation.method.server(&setup.lab, StreamKey::new(0, Domain::Init)).expect("starts");
+        simulation.method.server(&setup.ctx, StreamKey::new(0, Domain::Init)).expect("starts");
     let server = ServerMachine::new(Arc::clone(&simulation), Supplier::Workers, Some(policy));
     let memory = MemorySink::default();
     let sink = Box::new(memory.clone());

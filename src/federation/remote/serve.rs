@@ -31,8 +31,8 @@ use crate::wire::Body;
 /// [`FederationError::RankZero`] if rank 0 is lost; workers that cannot be started.
 pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
-    let labs = setup.workers.labs(&setup.lab)?;
-    let mut devices = WorkerPool::start(labs, setup.shaker, Box::new(()), None)?;
+    let contexts = setup.workers.contexts(&setup.ctx)?;
+    let mut devices = WorkerPool::start(contexts, setup.shaker, Box::new(()), None)?;
     let simulation = SimulationContext::first(&setup)?;
     let hand = Arc::new(RankWorker {
         simulation,

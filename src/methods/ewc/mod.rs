@@ -157,7 +157,7 @@ impl DownloadExtras<Importance> for Ewc {
         &self,
         memory: &Importance,
         _seat: &Participant,
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
         Ok(memory.asset().into_iter().collect())
     }
@@ -219,7 +219,7 @@ impl ServerUpdate<Importance> for Ewc {
         memory: &mut Importance,
         theta: &ParameterSet,
         TaskEnd { stage, .. }: TaskEnd<'_>,
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         memory.end_task(theta, stage, self.fedavg.head_form);
         Ok(())

@@ -81,7 +81,7 @@ impl ModelAdaptation for FedAvgPrompt {
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &RunContext,
+        _ctx: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         let pools = self.pools(model).initial_parameters(init, self.prompt_init);

@@ -234,7 +234,7 @@ impl ModelAdaptation for FedHaf {
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &RunContext,
+        _ctx: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         Ok(self.shape(model).initial_parameters(init))

@@ -78,7 +78,7 @@ impl Glfc {
         let own = (self.outputs == Outputs::Own)
             .then(|| Own::new(&learned, view.rows.clone(), model.classes));
         let ctx = RunContext { training: self.lr_schedule.plan(&ctx.training), ..ctx.clone() };
-        let training = training.in_lab(&ctx);
+        let training = training.in_context(&ctx);
         let trained = training.train_with_objective(&[member.with_shard(&all)], |_| {
             Ok(Box::new(GlfcObjective { terms, learned, task, own, old: teacher }))
         })?;

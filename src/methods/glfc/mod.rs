@@ -280,7 +280,7 @@ impl DownloadExtras<Seen> for Glfc {
         &self,
         memory: &Seen,
         _seat: &Participant,
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
         Ok(memory.old.iter().cloned().collect())
     }
@@ -316,7 +316,7 @@ impl ServerUpdate<Seen> for Glfc {
         memory: &mut Seen,
         theta: &ParameterSet,
         TaskEnd { stage, .. }: TaskEnd<'_>,
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         if !self.has_proxy() {
             return Ok(());

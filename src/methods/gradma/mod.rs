@@ -189,7 +189,8 @@ impl LocalUpdate<VectorStore> for GradMa {
             };
             pack.iter_mut().for_each(begin);
         }
-        let results = training.in_lab(&RunContext { training: plan, ..ctx.clone() }).train(pack)?;
+        let results =
+            training.in_context(&RunContext { training: plan, ..ctx.clone() }).train(pack)?;
         if self.keeps_last() {
             for (member, trained) in pack.iter_mut().zip(&results) {
                 if let Ok(trained) = trained {

@@ -94,7 +94,7 @@ impl ServerUpdate<HepcoMemory> for Hepco {
         memory: &mut HepcoMemory,
         theta: &ParameterSet,
         _end: TaskEnd<'_>,
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let (parameters, counts) = (theta.clone(), memory.counts.clone());
         memory.previous = Some(Previous { parameters, counts });

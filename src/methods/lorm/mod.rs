@@ -100,7 +100,7 @@ impl ModelAdaptation for Lorm {
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &RunContext,
+        _ctx: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         let head = self.head_init.parameters(model.classes, model.backbone.dim(), init);
@@ -179,7 +179,7 @@ impl DownloadExtras<Tasks> for Lorm {
         &self,
         tasks: &Tasks,
         _seat: &Participant,
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
         Ok(tasks.asset().cloned().into_iter().collect())
     }

@@ -102,7 +102,7 @@ impl ServerUpdate<Tasks> for Lorm {
         tasks: &mut Tasks,
         theta: &ParameterSet,
         _end: TaskEnd<'_>,
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         tasks.finish(theta.filter(is_lora));
         Ok(())

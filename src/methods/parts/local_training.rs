@@ -23,7 +23,7 @@ pub struct LocalTraining<'a, S> {
 
 impl<'a, S> LocalTraining<'a, S> {
     /// Returns the training in another run context, with another plan.
-    pub fn in_lab<'b>(&self, ctx: &'b RunContext) -> LocalTraining<'b, S>
+    pub fn in_context<'b>(&self, ctx: &'b RunContext) -> LocalTraining<'b, S>
     where
         'a: 'b,
     {

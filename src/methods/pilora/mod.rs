@@ -226,7 +226,7 @@ impl ModelAdaptation for PiLora {
     fn initial(
         &self,
         model: &ModelFacts,
-        _lab: &RunContext,
+        _ctx: &RunContext,
         init: StreamKey,
     ) -> Result<ParameterSet, PolicyError> {
         let (classes, dim) = (model.classes, model.backbone.dim());

@@ -178,7 +178,7 @@ impl Server for PowderServer {
         &mut self,
         round: &RoundContext,
         aggregate: Option<Aggregate>,
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         self.figures.clear();
         let Some(Aggregate { kept_uploads: kept, .. }) = aggregate else { return Ok(()) };

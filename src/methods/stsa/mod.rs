@@ -139,7 +139,7 @@ impl Stsa {
 }
 
 impl Method for Stsa {
-    fn server(&self, _lab: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, _ctx: &RunContext, init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         let seed = init.domain(Domain::Projection).rng().next_u64();
         Ok(Box::new(StsaServer::new(self.clone(), seed)))
     }

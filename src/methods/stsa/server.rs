@@ -171,7 +171,7 @@ impl Server for StsaServer {
         &mut self,
         _round: &RoundContext,
         participants: &[Participant],
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         Ok(shared(messages::of_seed(self.seed)?, participants))
     }

@@ -106,7 +106,7 @@ impl LocalUpdate<()> for TargetMethod {
         }
         let ctx = training.context.ctx;
         let ctx = RunContext { training: self.plan(&ctx.training), ..ctx.clone() };
-        training.in_lab(&ctx).train(pack)
+        training.in_context(&ctx).train(pack)
     }
 
     /// Returns the work of a client: training on its own and on generated images, and answers of the old model.

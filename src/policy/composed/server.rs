@@ -17,7 +17,7 @@ pub(super) struct ComposedServer {
     first: Box<dyn Server>,
     second: Option<Second>,
     /// Run context for the second server, which cannot be built before the features exist.
-    lab: RunContext,
+    ctx: RunContext,
     init: StreamKey,
 }
 
@@ -43,12 +43,12 @@ impl ComposedServer {
         ctx: &RunContext,
         init: StreamKey,
     ) -> Self {
-        ComposedServer { method, first, second: None, lab: ctx.clone(), init }
+        ComposedServer { method, first, second: None, ctx: ctx.clone(), init }
     }
 
     /// Freezes the first method's features as they stand, with a second server on them.
     fn freeze(&self) -> Result<Second, PolicyError> {
-        let frozen = self.method.freeze(&*self.first, &self.lab)?;
+        let frozen = self.method.freeze(&*self.first, &self.ctx)?;
         let (found, announced) = (frozen.asset.body.sketch(), &self.method.profile.features);
         if found.sections != announced.sections {
             return Err(PolicyError::Unsupported(format!(
@@ -58,7 +58,7 @@ impl ComposedServer {
         }
         // A separate unit: methods choose the step themselves.
         let init = self.init.unit(1);
-        let server = self.method.then.server(&with_features(&self.lab, &frozen)?, init)?;
+        let server = self.method.then.server(&with_features(&self.ctx, &frozen)?, init)?;
         Ok(Second { server, frozen, has_trained: false })
     }
 

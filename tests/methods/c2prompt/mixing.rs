@@ -78,7 +78,7 @@ fn run_with(
 ) -> Engine {
     let method = FixedHistograms { inner: mixing(change), histograms };
     let mut run = crate::engine(Arc::new(Wrapped(method)), 3);
-    let shards = deal(&run.lab, &run.view(0), 3);
+    let shards = deal(&run.ctx, &run.view(0), 3);
     run.task(0, &shards, rounds);
     run
 }
@@ -222,8 +222,8 @@ fn rows_of_sums_are_compared_as_they_are() {
 fn clients_report_means_or_sums_of_their_scores() {
     for scores in [Scores::Means, Scores::Sums] {
         let mut run = crate::engine(mixing(|c| c.cpa_scores = scores), 3);
-        run.lab.training.optimizer = OptimizerConfig::sgd(0.0);
-        let shards = deal(&run.lab, &run.view(0), 3);
+        run.ctx.training.optimizer = OptimizerConfig::sgd(0.0);
+        let shards = deal(&run.ctx, &run.view(0), 3);
         run.task(0, &shards, 1);
         let (mut both_signs, mut largest) = (false, 0.0_f64);
         for train in run.exchanges.iter().filter(|exchange| exchange.phase == "train") {
@@ -231,10 +231,10 @@ fn clients_report_means_or_sums_of_their_scores() {
             let reported =
                 upload.tensors().find(|(_, tensor)| &**tensor.name() == "histogram").unwrap().1;
             let sent = parameters_of(upload).unwrap();
-            let loader = run.lab.statistics_loader(&shards[train.participant.client.index()]);
+            let loader = run.ctx.statistics_loader(&shards[train.participant.client.index()]);
             let batch = loader.in_order(1_000).next().unwrap().unwrap();
-            let pixels = run.lab.pixels(&batch).unwrap();
-            let queries = run.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
+            let pixels = run.ctx.pixels(&batch).unwrap();
+            let queries = run.ctx.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
             let queries: Vec<Vec<f32>> = queries.to_vec2().unwrap();
             let (mut wanted, mut signs) = (vec![0.0; 3 * 2], vec![[false; 2]; 3 * 2]);
             for (query, label) in queries.iter().zip(batch.labels()) {
@@ -406,15 +406,15 @@ fn accuracy_is_reported_before_and_after_mixing() {
 
 /// Right answers on the test images of the first task, among its classes.
 fn answered(run: &Engine) -> f64 {
-    let predictor = run.server.predictor(&run.lab).unwrap();
-    let (test, task_sequence) = (&run.lab.dataset.test, &run.lab.task_sequence);
+    let predictor = run.server.predictor(&run.ctx).unwrap();
+    let (test, task_sequence) = (&run.ctx.dataset.test, &run.ctx.task_sequence);
     let of_task = |sample: &u32| task_sequence.row_of(test.labels()[*sample as usize]) < 2;
     let shard = (0..test.len() as u32).filter(of_task).collect();
-    let transform = Arc::clone(&run.lab.statistics_transform);
+    let transform = Arc::clone(&run.ctx.statistics_transform);
     let loader =
         fedcast::data::Loader::new(Arc::clone(test), shard, Arc::clone(task_sequence), transform);
     let tally = evaluate(&loader, 7, 6, 0..2, |batch| {
-        predictor.scores(&run.lab.pixels(batch)?, &Scope::Task(0..2))
+        predictor.scores(&run.ctx.pixels(batch)?, &Scope::Task(0..2))
     });
     tally.unwrap().accuracy(0..2).unwrap()
 }

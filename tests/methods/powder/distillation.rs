@@ -65,7 +65,7 @@ fn shares_of_classes_weigh_their_own_samples() {
     let (view, phase) = (run.view(0), 1);
     let participants = run.method.participants(&context(&run, 0, phase), &[ClientId(0)]);
     // Of the client task's three classes the client has two.
-    let by_class = run.lab.dataset.train.by_class();
+    let by_class = run.ctx.dataset.train.by_class();
     let two = view.classes[..2].iter().flat_map(|class| &by_class[*class as usize][..4]);
     let shard: Shard = two.copied().collect();
     let trained = |teaches: bool, class_shares: [f32; 3]| {
@@ -82,7 +82,7 @@ fn shares_of_classes_weigh_their_own_samples() {
             participant: participants[0].clone(),
         };
         let members = std::slice::from_mut(&mut member);
-        run.method.train(members, &run.lab).remove(0).unwrap().upload.body().digest()
+        run.method.train(members, &run.ctx).remove(0).unwrap().upload.body().digest()
     };
     let even = trained(true, [1.0; 3]);
     let (first, second) = (trained(true, [0.3, 1.0, 1.0]), trained(true, [1.0, 0.3, 1.0]));

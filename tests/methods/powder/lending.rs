@@ -21,7 +21,7 @@ use crate::{engine, far};
 #[test]
 fn client_tasks_that_begin_together_lend_each_other_at_once() {
     let mut run = engine(powder_with(|_| ()), 3);
-    let shard = deal(&run.lab, &run.view(0), 1).remove(0);
+    let shard = deal(&run.ctx, &run.view(0), 1).remove(0);
     run.task(0, &[Arc::clone(&shard), shard], 2);
     let client_tasks = table(&run);
     for client_task in 0..2 {
@@ -51,7 +51,7 @@ fn client_tasks_that_begin_together_lend_each_other_at_once() {
     }
     // Who learns from others learns something else, from the first round on.
     let mut alone = engine(powder_with(|c| c.transfer = false), 3);
-    let shard = deal(&alone.lab, &alone.view(0), 1).remove(0);
+    let shard = deal(&alone.ctx, &alone.view(0), 1).remove(0);
     alone.task(0, &[Arc::clone(&shard), shard], 1);
     assert!(uploads(&alone).iter().zip(&sent).all(|(alone, with)| alone != with));
 }
@@ -60,7 +60,7 @@ fn client_tasks_that_begin_together_lend_each_other_at_once() {
 #[test]
 fn samples_are_scored_on_mixed_components() {
     let mut run = engine(powder_with(|_| ()), 3);
-    let shard = deal(&run.lab, &run.view(0), 1).remove(0);
+    let shard = deal(&run.ctx, &run.view(0), 1).remove(0);
     run.task(0, &[Arc::clone(&shard), shard], 1);
     let looks: Vec<SimilarityKeys> =
         downs(&run, "look").map(|download| SimilarityKeys::read(&download).unwrap()).collect();
@@ -93,12 +93,12 @@ fn answered(run: &Engine, mut client_tasks: ClientTaskTable, task: usize) -> Att
         phase: 3,
         download: Arc::new(download),
         state: Default::default(),
-        shard: deal(&run.lab, &view, 1).remove(0),
+        shard: deal(&run.ctx, &view, 1).remove(0),
         key: participants[0].key(5, Round(9)),
         missed: Vec::new(),
         participant: participants[0].clone(),
     };
-    let found = run.method.train(std::slice::from_mut(&mut member), &run.lab).remove(0).unwrap();
+    let found = run.method.train(std::slice::from_mut(&mut member), &run.ctx).remove(0).unwrap();
     Attention::read(&found.upload).unwrap()
 }
 
@@ -110,13 +110,13 @@ fn answers_are_means_of_attended_cosines() {
     task(&mut run, 0, 2, 1);
     let client_tasks = table(&run);
     let found = answered(&run, client_tasks.clone(), 0);
-    let shard = deal(&run.lab, &run.view(0), 1).remove(0);
+    let shard = deal(&run.ctx, &run.view(0), 1).remove(0);
     let mut wanted = vec![0f64; found.means.len()];
     let mut counts = vec![0u32; 2];
-    for batch in run.lab.statistics_loader(&shard).in_order(1) {
+    for batch in run.ctx.statistics_loader(&shard).in_order(1) {
         let batch = batch.unwrap();
-        let pixels = run.lab.pixels(&batch).unwrap();
-        let query = run.lab.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
+        let pixels = run.ctx.pixels(&batch).unwrap();
+        let query = run.ctx.backbone.frozen(&pixels, FrozenPart::Whole).unwrap();
         let query = query.flatten_all().unwrap().to_vec1::<f32>().unwrap();
         let class = batch.labels()[0] as usize;
         counts[class] += 1;
@@ -192,10 +192,10 @@ fn a_server_that_sees_images_finds_what_clients_report() {
     assert!(run.exchanges.iter().all(|exchange| exchange.phase == "train"));
     let left = answered(&run, table(&run), 0);
     assert_eq!(left.over, [0]);
-    run.server.begin_stage(&Stage::of(run.view(1), 3), &run.lab).unwrap();
+    run.server.begin_stage(&Stage::of(run.view(1), 3), &run.ctx).unwrap();
     let context = context(&run, 1, 2);
     let participants = run.method.participants(&context, &[ClientId(0)]);
-    run.server.broadcast(&context, &participants, &run.lab).unwrap();
+    run.server.broadcast(&context, &participants, &run.ctx).unwrap();
     let client_tasks = table(&run);
     // The client task that was left is scored again on what it has become, the new one on both.
     assert_eq!(client_tasks.entries()[0].attention, Some(left));

@@ -18,7 +18,7 @@ use fedcast::wire::{BodyShape, Codec, CodecPlan, FrameSize, Kind};
 use super::{powder_with, small, task};
 use crate::engine;
 use crate::toys::watched::Engine;
-use crate::toys::{facts, first_exchange, lab};
+use crate::toys::{facts, first_exchange, run_context};
 
 /// Shapes of download and upload.
 pub struct Sizes {
@@ -114,7 +114,7 @@ fn powder_sends_the_bytes_of_its_card() {
 
 #[test]
 fn messages_that_are_something_else_are_refused() {
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     let mut run = Engine::new(powder_with(|_| ()), facts(), ctx);
     task(&mut run, 0, 1, 1);
     let download = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();

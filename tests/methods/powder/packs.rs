@@ -26,8 +26,8 @@ pub fn pack_and_alone(
     let cohort: Vec<ClientId> = (0..SHARDS.len() as u32).map(ClientId).collect();
     let context = context(run, view.task.index(), phase);
     let participants = run.method.participants(&context, &cohort);
-    let downloads = run.server.broadcast(&context, &participants, &run.lab).unwrap();
-    let by_class = run.lab.dataset.train.by_class();
+    let downloads = run.server.broadcast(&context, &participants, &run.ctx).unwrap();
+    let by_class = run.ctx.dataset.train.by_class();
     let own = view.classes.iter().flat_map(|class| by_class[*class as usize].iter().copied());
     let own: Vec<u32> = own.collect();
     let members = || -> Vec<Member> {
@@ -49,7 +49,7 @@ pub fn pack_and_alone(
         participants.iter().zip(&downloads).map(member).collect()
     };
     let sent = |members: &mut [Member]| {
-        let outcomes = method.train(members, &run.lab).into_iter();
+        let outcomes = method.train(members, &run.ctx).into_iter();
         let sent = outcomes.map(|outcome| {
             let outcome = outcome.unwrap();
             (outcome.upload.body().digest(), outcome.metrics)

@@ -55,11 +55,11 @@ fn client_tasks_side_by_side_are_owned_and_nothing_is_averaged() {
     assert_eq!(shares[5], [0.25, 0.25, 0.25, 0.25, 0.0, 0.0]);
     // It is a prefix, no tokens: what a client task answers depends on the others.
     let scores = |run: &Engine| {
-        let loader = run.lab.statistics_loader(&(0..12).collect());
+        let loader = run.ctx.statistics_loader(&(0..12).collect());
         let batch = loader.in_order(12).next().unwrap().unwrap();
-        let predictor = run.server.predictor(&run.lab).unwrap();
+        let predictor = run.server.predictor(&run.ctx).unwrap();
         let scope = fedcast::policy::Scope::Task(2..4);
-        let found = predictor.batch_scores(&batch, &run.lab.device, &scope).unwrap();
+        let found = predictor.batch_scores(&batch, &run.ctx.device, &scope).unwrap();
         found.flatten_all().unwrap().to_vec1::<f32>().unwrap()
     };
     let before = scores(&run);

@@ -118,7 +118,7 @@ fn paced() -> Rules {
 
 /// A run of three tasks, whose clients hold unlike numbers of samples, and its journal.
 fn ran(form: C2lForm, rules: Rules) -> (Seen, Vec<fedcast::federation::Entry>) {
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     let by_class = ctx.dataset.train.by_class();
     // Of a class of 24 samples 3, 5, 7 and 9.
     let shards_of = |classes: &[u32]| -> Vec<Shard> {
@@ -224,7 +224,7 @@ fn components_of_a_task_are_averaged_over_the_group_that_learns_it() {
 fn a_client_that_is_behind_ignores_what_comes_after_its_task() {
     for form in [C2lForm::FeatureHinge, C2lForm::FeatureSoftmax, C2lForm::Prompt] {
         let method = contrast_of(form);
-        let ctx = lab(3, ClassPermutation::Native);
+        let ctx = run_context(3, ClassPermutation::Native);
         let (seen, _) = ran(form, paced());
         let behind = |t: &&Trained| {
             let round = (0..12).map(Round).find(|round| t.key == t.participant.key(SEED, *round));

@@ -8,7 +8,7 @@ fn only_own_rows_move(method: Arc<dyn Method>, sliced: &[String], per_task: usiz
     task(&mut run, 0);
     for t in 1..3 {
         let before = saved(&run);
-        let shards = deal(&run.lab, &run.view(t), 2);
+        let shards = deal(&run.ctx, &run.view(t), 2);
         run.task(t, &shards, 2);
         let after = saved(&run);
         let (own, head) = (t * per_task..(t + 1) * per_task, run.view(t).rows.clone());
@@ -80,7 +80,7 @@ fn pulling(top: usize, pull: f64) -> SelectedPrompts {
 /// The cosine does not see how long a key is, so a pull cannot make it longer.
 #[test]
 fn a_pull_is_at_right_angles_to_its_key_and_bounded() {
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     let (step, queries) = step(&ctx);
     /// Method that pulls, its training, the keys that are pulled, and the largest pull.
     type Pulling = (Arc<dyn Method>, Arc<dyn Prompting>, Range<usize>, f32);
@@ -152,7 +152,7 @@ fn choosing_all_prompts_is_plain_shallow_prompting() {
     let whole = || l2p_of(|c| (c.pool, c.top) = (3, 3));
     let plain = answers_with(whole(), |_, _| ());
     let run = engine(whole(), 3).run(1, 1);
-    let pool = saved(&run).get(POOL).unwrap().tensor(&run.lab.device).unwrap();
+    let pool = saved(&run).get(POOL).unwrap().tensor(&run.ctx.device).unwrap();
     let tokens = pool.reshape((1, 6, 16)).unwrap().broadcast_as((20, 6, 16)).unwrap();
     let tokens = PromptTokens {
         tokens: tokens.contiguous().unwrap(),
@@ -160,7 +160,7 @@ fn choosing_all_prompts_is_plain_shallow_prompting() {
         pooling: Pooling::ClsAndPrompts,
     };
     let adaptation = Adaptation { tokens: Some(tokens), ..Adaptation::none() };
-    assert!(near(&plain, &adapted(&run.lab, &adaptation)));
+    assert!(near(&plain, &adapted(&run.ctx, &adaptation)));
     let turned = answers_with(whole(), |name, values| {
         if name == KEYS {
             values.reverse();
@@ -195,7 +195,7 @@ fn prompts_of_no_length_are_a_linear_probe() {
 /// Keys that separate tasks make inference equal to that with the task given.
 #[test]
 fn an_expert_found_by_its_key_answers_as_one_that_is_given() {
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     let (step, queries) = step(&ctx);
     let mut received = saved(&engine(dual_of(|_| ()), 3));
     let mean = queries.mean(0).unwrap();
@@ -216,7 +216,7 @@ fn an_expert_found_by_its_key_answers_as_one_that_is_given() {
 fn an_expert_may_start_as_a_copy_and_be_kept_from_tasks_to_come() {
     let mut run = engine(dual_of(|c| c.copy_previous = true), 3);
     task(&mut run, 0);
-    let shards = deal(&run.lab, &run.view(1), 2);
+    let shards = deal(&run.ctx, &run.view(1), 2);
     run.task(1, &shards, 0);
     let set = saved(&run);
     assert_eq!(rows(&set, &expert_name(1), 0..1), rows(&set, &expert_name(1), 1..2));
@@ -238,7 +238,7 @@ fn an_expert_may_start_as_a_copy_and_be_kept_from_tasks_to_come() {
 #[test]
 fn components_of_a_task_start_orthonormal() {
     let mut run = engine(coda_of(|_| ()), 3);
-    let none = deal(&run.lab, &run.view(0), 1);
+    let none = deal(&run.ctx, &run.view(0), 1);
     run.task(0, &none, 0);
     let set = saved(&run);
     for name in (0..2).flat_map(|block| ComponentPart::ALL.map(|part| part.name(block))) {
@@ -271,7 +271,7 @@ fn tasks_share_the_pool_in_whole_components() {
     let set = saved(&run);
     let one = ModelFacts { tasks: 1, ..facts() };
     let method = built(small_coda(), &one);
-    let whole = Engine::new(method, one, lab(1, ClassPermutation::Native)).run(1, 1);
+    let whole = Engine::new(method, one, run_context(1, ClassPermutation::Native)).run(1, 1);
     let exchange = whole.last();
     let (down, up) = (parameters_of(&exchange.down), parameters_of(exchange.up.as_ref().unwrap()));
     let (down, up) = (down.unwrap(), up.unwrap());
@@ -294,7 +294,7 @@ fn offsets_are_the_same_for_all_clients() {
         let sent = parameters_of(&run.last().down).unwrap();
         let names: Vec<String> = sent.iter().map(|(name, _)| name.to_string()).collect();
         assert_eq!(names, ["head.bias", "head.weight", KEYS, POOL]);
-        answers(&*run.server.predictor(&run.lab).unwrap(), &run.lab)
+        answers(&*run.server.predictor(&run.ctx).unwrap(), &run.ctx)
     };
     assert_eq!(of(1), of(1));
     assert!(!near(&of(1), &of(2)));
@@ -303,7 +303,7 @@ fn offsets_are_the_same_for_all_clients() {
 /// Prompts are chosen image by image: no vote of a batch.
 #[test]
 fn answers_do_not_depend_on_other_images_of_the_batch() {
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     let loader =
         ctx.with_queries(ctx.statistics_loader(&(0..16).collect()), QueryView::Clean).unwrap();
     let batches = |size| loader.in_order(size).map(Result::unwrap).collect::<Vec<_>>();
@@ -348,11 +348,11 @@ fn dealt_as_the_public_code_deals_them_experts_are_those_of_neighbours() {
     let run = |layout| engine(dual_of(|c| c.layout = layout), 3).run(1, 1);
     let (mut own, mut dealt) = (run(ExpertLayout::Own), run(ExpertLayout::Reference));
     let loader = own
-        .lab
-        .with_queries(own.lab.statistics_loader(&(0..16).collect()), QueryView::Clean)
+        .ctx
+        .with_queries(own.ctx.statistics_loader(&(0..16).collect()), QueryView::Clean)
         .unwrap();
     let batch = loader.in_order(16).next().unwrap().unwrap();
-    let queries = batch.queries(&own.lab.device).unwrap().unwrap();
+    let queries = batch.queries(&own.ctx.device).unwrap().unwrap();
     // Keys between which images are torn, and experts that are unlike each other.
     let apart = queries.broadcast_sub(&queries.mean_keepdim(0).unwrap()).unwrap();
     let keys = apart.narrow(0, 0, 3).unwrap();
@@ -375,9 +375,9 @@ fn dealt_as_the_public_code_deals_them_experts_are_those_of_neighbours() {
     // The first image's features among these.
     let features = |run: &Engine, images: &[usize]| -> Vec<f32> {
         let shard = images.iter().map(|image| *image as u32).collect();
-        let batch = run.lab.statistics_loader(&shard).in_order(16).next().unwrap().unwrap();
-        let predictor = run.server.predictor(&run.lab).unwrap();
-        let all = predictor.features(&run.lab.pixels(&batch).unwrap()).unwrap();
+        let batch = run.ctx.statistics_loader(&shard).in_order(16).next().unwrap().unwrap();
+        let predictor = run.server.predictor(&run.ctx).unwrap();
+        let all = predictor.features(&run.ctx.pixels(&batch).unwrap()).unwrap();
         all.to_vec2::<f32>().unwrap().remove(0)
     };
     let alone = features(&own, &[image]);
@@ -396,8 +396,8 @@ fn dealt_as_the_public_code_deals_them_experts_are_those_of_neighbours() {
 fn the_public_codes_deal_changes_what_a_batch_teaches() {
     let taught = |layout, batch| {
         let mut run = engine(dual_of(|c| c.layout = layout), 3);
-        run.lab.training.batch = batch;
-        let shard = deal(&run.lab, &run.view(0), 1)[0].iter().copied().take(8).collect();
+        run.ctx.training.batch = batch;
+        let shard = deal(&run.ctx, &run.view(0), 1)[0].iter().copied().take(8).collect();
         run.task(0, &[shard], 1);
         let exchange = run.last();
         [&exchange.down, exchange.up.as_ref().unwrap()].map(|body| parameters_of(body).unwrap())
@@ -424,7 +424,7 @@ fn components_of_zeros_are_a_prefix_of_zeros() {
             values.iter_mut().for_each(|v| *v = 0.0);
         }
     });
-    let ctx = lab(3, ClassPermutation::Native);
+    let ctx = run_context(3, ClassPermutation::Native);
     let zeros = Tensor::zeros((4, 16), candle_core::DType::F32, &ctx.device).unwrap();
     let prefix = || Prefix::halves(&zeros).unwrap();
     assert!(near(&features, &adapted(&ctx, &Adaptation::prefixes([prefix(), prefix()]))));

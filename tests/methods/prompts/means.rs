@@ -14,7 +14,7 @@ fn central(
     begin: impl Fn(usize, ParameterSet) -> ParameterSet,
     prompting: impl Fn(usize) -> Arc<dyn Prompting>,
 ) -> ParameterSet {
-    let (ctx, mut parameters, mut started) = (&run.lab, start, None);
+    let (ctx, mut parameters, mut started) = (&run.ctx, start, None);
     for (round, exchange) in run.exchanges.iter().enumerate() {
         let (task, view) = (exchange.task, run.view(exchange.task));
         if started.replace(task) != Some(task) {
@@ -89,7 +89,7 @@ fn of_one_client_is_what_it_sent() {
 fn of_equal_clients_is_what_each_of_them_sent() {
     for method in all().into_iter().chain([fedavg_prompt()]) {
         let mut alone = engine(Arc::clone(&method), 3);
-        let shards = deal(&alone.lab, &alone.view(0), 1);
+        let shards = deal(&alone.ctx, &alone.view(0), 1);
         alone.task(0, &shards, 1);
         let body = |body| Message::from_body(body, &[]).unwrap();
         let (sent, upload) = (&alone.last().down, alone.last().up.as_ref().unwrap());
@@ -98,7 +98,7 @@ fn of_equal_clients_is_what_each_of_them_sent() {
 
         let mut run = engine(Arc::clone(&method), 3);
         let stage = Stage::of(run.view(0), 3);
-        run.server.begin_stage(&stage, &run.lab).unwrap();
+        run.server.begin_stage(&stage, &run.ctx).unwrap();
         let before = saved(&run);
         let participants = one_participant_per_client(&stage, &[0, 1, 2].map(ClientId)).into_iter();
         let aggregate = participants.map(|participant| {
@@ -107,7 +107,7 @@ fn of_equal_clients_is_what_each_of_them_sent() {
             Aggregate::of(&meta, (&sent, &down_layout), update).unwrap()
         });
         let aggregate = aggregate.reduce(Aggregate::merge);
-        run.server.end_round(&first_round(&stage), aggregate, &run.lab).unwrap();
+        run.server.end_round(&first_round(&stage), aggregate, &run.ctx).unwrap();
         assert_ne!(saved(&run), before);
         for ((name, three), (_, one)) in saved(&run).iter().zip(saved(&alone).iter()) {
             assert!(far(&three.values, &one.values) < 1e-6, "{name}");
@@ -120,12 +120,12 @@ fn of_equal_clients_is_what_each_of_them_sent() {
 fn clients_of_a_task_begin_alike_and_leave_the_backbone_alone() {
     for method in all() {
         let run = engine(method, 3);
-        let backbone = run.lab.backbone.digest().unwrap();
+        let backbone = run.ctx.backbone.digest().unwrap();
         let run = run.run(3, 1);
         for cohort in run.exchanges.chunks(3) {
             assert!(cohort.iter().all(|own| own.down.digest() == cohort[0].down.digest()));
         }
-        assert_eq!(run.lab.backbone.digest().unwrap(), backbone);
+        assert_eq!(run.ctx.backbone.digest().unwrap(), backbone);
         let sent = parameters_of(run.last().up.as_ref().unwrap()).unwrap();
         let ours = |name: &str| name.starts_with("prompt.") || name.starts_with("head.");
         assert!(sent.iter().all(|(name, _)| ours(name)));
@@ -136,7 +136,8 @@ fn clients_of_a_task_begin_alike_and_leave_the_backbone_alone() {
 #[test]
 fn dualprompt_of_one_task_is_prefix_tuning() {
     let facts = ModelFacts { tasks: 1, ..facts() };
-    let start = |method| Engine::new(method, facts.clone(), lab(1, ClassPermutation::Native));
+    let start =
+        |method| Engine::new(method, facts.clone(), run_context(1, ClassPermutation::Native));
     let dual = start(built(DualPrompt { pool: 1, g_len: 3, ..small_dual() }, &facts));
     let mut prefix = start(fedavg_of(Train::Prompt));
     let names = [("prompt.00", general_name(0)), ("prompt.01", expert_name(1))];

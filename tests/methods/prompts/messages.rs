@@ -29,7 +29,8 @@ fn lean_and_growing_messages_change_no_result() {
     let digests = |form, head, components| {
         in_form(form, head, components).map(|method| {
             let facts = ModelFacts { form, ..facts() };
-            let run = Engine::new(method, facts, lab(3, ClassPermutation::Native)).run(2, 1);
+            let run =
+                Engine::new(method, facts, run_context(3, ClassPermutation::Native)).run(2, 1);
             assert!(run.exchanges.iter().all(|exchange| exchange.up.is_ok()));
             saved(&run).digest()
         })
@@ -45,7 +46,7 @@ fn lean_and_growing_messages_change_no_result() {
 fn no_cache_changes_a_bit_and_augmented_queries_do() {
     for method in all() {
         let run = |off: bool, augment: bool| {
-            let mut ctx = lab(3, ClassPermutation::Native);
+            let mut ctx = run_context(3, ClassPermutation::Native);
             if off {
                 ctx.cache = Arc::new(FeatureCache::new(Storage::Off, 0, false));
             }
@@ -61,7 +62,7 @@ fn no_cache_changes_a_bit_and_augmented_queries_do() {
     }
     let with = |query| {
         let prompted = Prompted { query, ..Prompted::default() };
-        let mut ctx = lab(3, ClassPermutation::Native);
+        let mut ctx = run_context(3, ClassPermutation::Native);
         let steps = vec![Step::Flip { probability: 0.5 }];
         ctx.train_transform = Arc::new(Transform { steps, ..Transform::default() });
         let method = coda_of(|coda| coda.prompted = prompted.clone());
@@ -82,15 +83,16 @@ fn a_server_goes_on_where_it_was_saved() {
         assert_eq!(run.server.save().digest(), body.digest());
         let view = run.view(1);
         let stage = Stage::of(view, 3);
-        run.server.begin_stage(&stage, &run.lab).unwrap();
+        run.server.begin_stage(&stage, &run.ctx).unwrap();
         assert_eq!(run.server.save().digest(), body.digest(), "the task has begun before");
     }
 }
 
 /// The sum of what clients add is the aggregation of what they send.
 fn sums_are_aggregates(method: Arc<dyn Method>, model: &ModelFacts) {
-    let mut run = Engine::new(Arc::clone(&method), model.clone(), lab(3, ClassPermutation::Native));
-    let shards = deal(&run.lab, &run.view(1), 2);
+    let mut run =
+        Engine::new(Arc::clone(&method), model.clone(), run_context(3, ClassPermutation::Native));
+    let shards = deal(&run.ctx, &run.view(1), 2);
     run.task(1, &shards, 1);
     let [download, upload] = layouts(&*method, model, &run, 1);
     let body = |body| Message::from_body(body, &[]).unwrap();
@@ -106,7 +108,7 @@ fn sums_are_aggregates(method: Arc<dyn Method>, model: &ModelFacts) {
             *tensor = NamedTensor::f64(Arc::clone(tensor.name()), tensor.shape(), added).unwrap();
         }
     }
-    let base = saved(&Engine::new(method, model.clone(), lab(3, ClassPermutation::Native)));
+    let base = saved(&Engine::new(method, model.clone(), run_context(3, ClassPermutation::Native)));
     let summed = Aggregate::of_sum(&sum, &download, &upload).unwrap().apply(&base);
     let aggregate = run.exchanges.iter().zip(uploads).map(|(exchange, update)| {
         let meta = UploadMeta::timely(exchange.participant.clone(), Round(0));
@@ -163,7 +165,7 @@ fn prompts_can_be_the_first_of_two_methods() {
         let sketch = first.profile().features;
         let then = Arc::new(fedcast::methods::stsa::Stsa::new(crate::stsa::exact(), &facts()));
         let staged: Arc<dyn Method> = Arc::new(Composed::new(first, then));
-        let run = Engine::new(staged, facts(), lab(3, ClassPermutation::Native)).run(2, 1);
+        let run = Engine::new(staged, facts(), run_context(3, ClassPermutation::Native)).run(2, 1);
         assert!(run.exchanges.iter().all(|exchange| exchange.up.is_ok()));
         assert!(!sketch.sections.is_empty());
         assert!(run.accuracy(6) > 0.5);
@@ -176,7 +178,7 @@ fn tasks_weigh_clients_by_samples_or_alike() {
         let prompted = Prompted { client_weighting: weights, ..Prompted::default() };
         let method = coda_of(|coda| coda.prompted = prompted.clone());
         let mut run = engine(method, 3);
-        let whole = deal(&run.lab, &run.view(0), 1).remove(0);
+        let whole = deal(&run.ctx, &run.view(0), 1).remove(0);
         let shards = [whole[..4].into(), whole[4..].into()];
         run.task(0, &shards, 1);
         saved(&run).digest()
@@ -190,14 +192,14 @@ fn a_client_has_a_model_of_its_own_where_it_was_sent_all_of_it() {
     let has_one = |form| {
         let [_, dual, ..] = in_form(form, HeadForm::Fixed, PoolForm::Fixed);
         let facts = ModelFacts { form, ..facts() };
-        let mut run = Engine::new(dual, facts.clone(), lab(3, ClassPermutation::Native));
+        let mut run = Engine::new(dual, facts.clone(), run_context(3, ClassPermutation::Native));
         (0..2).for_each(|at| task(&mut run, at));
         let (view, counts) = (run.view(1), ClassCounts::new());
         let sketch = first_exchange(&facts, &view, &counts);
         let exchange = run.last();
         let sent = Message::from_body(&exchange.down, &exchange.assets).unwrap();
         let own = Message::from_body(exchange.up.as_ref().unwrap(), &[]).unwrap();
-        run.method.local_model(&sketch, &sent, &own, &run.lab).unwrap().is_some()
+        run.method.local_model(&sketch, &sent, &own, &run.ctx).unwrap().is_some()
     };
     assert_eq!([WireForm::Full, WireForm::Lean].map(has_one), [true, false]);
 }

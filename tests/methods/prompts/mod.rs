@@ -40,7 +40,7 @@ use fedcast::quantity::{ClientId, Round, TaskId};
 
 use crate::hepco::fedavg_prompt;
 use crate::toys::watched::{Engine, SEED};
-use crate::toys::{deal, facts, first_exchange, lab};
+use crate::toys::{deal, facts, first_exchange, run_context};
 use crate::{built, engine, far, fedavg_of};
 
 fn with<A: AveragingMethod>(mut method: A, change: impl Fn(&mut A)) -> Arc<dyn Method> {
@@ -118,7 +118,7 @@ fn rows<'a>(set: &'a ParameterSet, name: &str, rows: Range<usize>) -> &'a [f32] 
 }
 
 fn task(run: &mut Engine, task: usize) {
-    let shards = deal(&run.lab, &run.view(task), 2);
+    let shards = deal(&run.ctx, &run.view(task), 2);
     run.task(task, &shards, 1);
 }
 
@@ -141,7 +141,7 @@ fn answers_with(method: Arc<dyn Method>, change: impl Fn(&str, &mut [f32])) -> V
     }
     body.sections = fedcast::policy::parameter_sections(&set);
     run.server.load(&body).unwrap();
-    answers(&*run.server.predictor(&run.lab).unwrap(), &run.lab)
+    answers(&*run.server.predictor(&run.ctx).unwrap(), &run.ctx)
 }
 
 /// The features of the first images with this adaptation of the backbone.

@@ -91,7 +91,7 @@ fn dataset() -> Dataset {
 }
 
 /// Context in which `tasks` tasks arrive.
-pub fn lab(tasks: usize, order: ClassPermutation) -> RunContext {
+pub fn run_context(tasks: usize, order: ClassPermutation) -> RunContext {
     let parameters = Vit::initial_parameters(&config(), StreamKey::new(3, Domain::Init));
     // Wider than timm's start: a network that has not been pretrained must still distinguish pictures
     // apart.

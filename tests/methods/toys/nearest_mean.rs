@@ -120,7 +120,7 @@ impl Server for NearestMeanServer {
         &mut self,
         _round: &RoundContext,
         participants: &[Participant],
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         Ok(shared(Message::default(), participants))
     }

@@ -19,7 +19,7 @@ fn answer(member: &Member) -> Result<ClientResult, PolicyError> {
 }
 
 impl Method for Personal {
-    fn server(&self, _lab: &RunContext, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, _ctx: &RunContext, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Ok(Box::new(PersonalServer { received: Vec::new() }))
     }
 
@@ -51,7 +51,7 @@ impl Method for Personal {
     fn train(
         &self,
         members: &mut [Member],
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
         members.iter().map(|member| answer(member).map_err(Failure::from)).collect()
     }
@@ -66,7 +66,7 @@ impl Server for PersonalServer {
         &mut self,
         _round: &RoundContext,
         participants: &[Participant],
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let own = |participant: &Participant| {
             u64::from(10 * participant.client.0 + participant.unit.unwrap_or(9))
@@ -81,7 +81,7 @@ impl Server for PersonalServer {
         &mut self,
         _round: &RoundContext,
         aggregate: Option<Aggregate>,
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let answers = aggregate.map(|aggregate| aggregate.kept_uploads).unwrap_or_default();
         assert!(
@@ -96,7 +96,7 @@ impl Server for PersonalServer {
         Ok(())
     }
 
-    fn predictor(&self, _lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, _ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         Ok(Arc::new(Constant))
     }
 

@@ -58,7 +58,7 @@ fn answer(member: &Member) -> Result<ClientResult, PolicyError> {
 }
 
 impl Method for Median {
-    fn server(&self, _lab: &RunContext, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, _ctx: &RunContext, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Ok(Box::new(MedianServer { median: 0, agreed: 0 }))
     }
 
@@ -84,7 +84,7 @@ impl Method for Median {
     fn train(
         &self,
         members: &mut [Member],
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
         members.iter().map(|member| answer(member).map_err(Failure::from)).collect()
     }
@@ -100,7 +100,7 @@ impl Server for MedianServer {
         &mut self,
         round: &RoundContext,
         participants: &[Participant],
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let down = if round.phase == 0 { Talk::Collect(0) } else { Talk::Proposal(self.median) };
         Ok(shared(down.write()?, participants))
@@ -110,7 +110,7 @@ impl Server for MedianServer {
         &mut self,
         round: &RoundContext,
         aggregate: Option<Aggregate>,
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let kept = aggregate.map(|aggregate| aggregate.kept_uploads).unwrap_or_default();
         let said = kept.iter().map(|kept| Talk::read(&kept.update));
@@ -129,7 +129,7 @@ impl Server for MedianServer {
         Ok(())
     }
 
-    fn predictor(&self, _lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, _ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         Ok(Arc::new(Constant))
     }
 

@@ -53,7 +53,7 @@ fn visited(member: &mut Member) -> Result<ClientResult, PolicyError> {
 }
 
 impl Method for Visits {
-    fn server(&self, _lab: &RunContext, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
+    fn server(&self, _ctx: &RunContext, _init: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
         Ok(Box::new(VisitsServer { totals: Vec::new() }))
     }
 
@@ -70,7 +70,7 @@ impl Method for Visits {
     fn train(
         &self,
         members: &mut [Member],
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Vec<Result<ClientResult, Failure>> {
         members.iter_mut().map(|member| visited(member).map_err(Failure::from)).collect()
     }
@@ -85,7 +85,7 @@ impl Server for VisitsServer {
         &mut self,
         _round: &RoundContext,
         participants: &[Participant],
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         Ok(shared(Message::default(), participants))
     }
@@ -94,7 +94,7 @@ impl Server for VisitsServer {
         &mut self,
         _round: &RoundContext,
         aggregate: Option<Aggregate>,
-        _lab: &RunContext,
+        _ctx: &RunContext,
     ) -> Result<(), PolicyError> {
         let total =
             aggregate.map_or(Ok(0.0), |aggregate| aggregate.sum("visits").map(|sum| sum[0]))?;
@@ -102,7 +102,7 @@ impl Server for VisitsServer {
         Ok(())
     }
 
-    fn predictor(&self, _lab: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
+    fn predictor(&self, _ctx: &RunContext) -> Result<Arc<dyn Predictor>, PolicyError> {
         Ok(Arc::new(Constant))
     }
 

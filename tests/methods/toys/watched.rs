@@ -42,7 +42,7 @@ pub struct Exchange {
 pub struct Engine {
     pub method: Arc<dyn Method>,
     pub facts: ModelFacts,
-    pub lab: RunContext,
+    pub ctx: RunContext,
     pub server: Box<dyn Server>,
     pub states: BTreeMap<ClientId, Body>,
     pub exchanges: Vec<Exchange>,
@@ -55,19 +55,19 @@ impl Engine {
     pub fn new(method: Arc<dyn Method>, facts: ModelFacts, ctx: RunContext) -> Engine {
         let server = fresh(&*method, &ctx);
         let (states, exchanges) = (BTreeMap::new(), Vec::new());
-        Engine { method, facts, lab: ctx, server, states, exchanges, figures: Vec::new(), round: 0 }
+        Engine { method, facts, ctx, server, states, exchanges, figures: Vec::new(), round: 0 }
     }
 
     /// All tasks in turn, each dealt to `clients`.
     pub fn run(self, clients: usize, rounds: u32) -> Engine {
-        let tasks = self.lab.task_sequence.tasks.len();
+        let tasks = self.ctx.task_sequence.tasks.len();
         self.tasks(tasks, clients, rounds)
     }
 
     /// The first tasks in turn, each dealt to `clients`.
     pub fn tasks(mut self, tasks: usize, clients: usize, rounds: u32) -> Engine {
         for task in 0..tasks {
-            let shards = super::deal(&self.lab, &self.view(task), clients);
+            let shards = super::deal(&self.ctx, &self.view(task), clients);
             self.task(task, &shards, rounds);
         }
         self
@@ -102,14 +102,14 @@ impl Engine {
         missed: impl Fn(usize) -> Option<Vec<Shard>>,
     ) {
         assert!(part.task > 0 || part.before == 0, "rounds before the first task");
-        let tasks = self.lab.task_sequence.tasks.len();
+        let tasks = self.ctx.task_sequence.tasks.len();
         let nothing = vec![Shard::from([]); shards.len()];
         let held = (0..tasks).map(|task| match task == part.task {
             true => shards.to_vec(),
             false => missed(task).unwrap_or_else(|| nothing.clone()),
         });
         let seen = Seen {
-            server: std::mem::replace(&mut self.server, fresh(&*self.method, &self.lab)),
+            server: std::mem::replace(&mut self.server, fresh(&*self.method, &self.ctx)),
             states: std::mem::take(&mut self.states),
             exchanges: Vec::new(),
             context: None,
@@ -135,7 +135,7 @@ impl Engine {
             ..Setup::new(
                 "watched",
                 Arc::new(Wrapped(watched.clone())),
-                self.lab.clone(),
+                self.ctx.clone(),
                 held.collect(),
                 rules,
             )
@@ -173,7 +173,7 @@ impl Engine {
 
     /// Returns the predictions for the test samples of the tasks so far, among their classes.
     pub fn tally(&self, seen: usize) -> Tally {
-        tally(&*self.server.predictor(&self.lab).unwrap(), &self.lab, seen)
+        tally(&*self.server.predictor(&self.ctx).unwrap(), &self.ctx, seen)
     }
 
     /// Accuracy on the test samples of the first `seen` head rows, among those.
@@ -186,7 +186,7 @@ impl Engine {
     }
 
     pub fn view(&self, task: usize) -> Arc<TaskView> {
-        Arc::clone(&self.lab.task_sequence.tasks[task])
+        Arc::clone(&self.ctx.task_sequence.tasks[task])
     }
 }
 
