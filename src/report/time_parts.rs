@@ -86,7 +86,7 @@ struct TimedRound {
     participants: usize,
     /// Participants of earlier rounds whose updates this round aggregates.
     stale: Vec<(Round, ParticipantId)>,
-    /// Time at which each participant was known to send nothing.
+    /// Time at which each participant was known to send nothing that counts.
     silent: BTreeMap<ParticipantId, u64>,
 }
 
@@ -124,7 +124,19 @@ impl Stopwatch {
                 let participants = *participants as usize;
                 self.open = Some(TimedRound { round: *round, at, participants, stale, silent });
             }
-            Event::FrameCharged { kind: ParticipantKind::LoadClient, .. } => {}
+            // A round waits for load clients, of which nothing is aggregated.
+            Event::FrameCharged {
+                kind: ParticipantKind::LoadClient,
+                round,
+                participant,
+                direction,
+                outcome,
+                ..
+            } => {
+                if *direction == Direction::Up || *outcome == FrameOutcome::Lost {
+                    self.silent(*round, *participant, at);
+                }
+            }
             Event::FrameCharged { round, participant, direction, outcome, latency, .. } => {
                 let gone = matches!(outcome, FrameOutcome::Lost | FrameOutcome::Late);
                 if gone && *direction == Direction::Up {
@@ -196,7 +208,6 @@ impl Stopwatch {
                 open,
                 last.map_or(open.at, |times| times.came),
                 counted.len(),
-                missing,
             ),
         };
         let aggregation_start = aggregation_start.clamp(open.at, closed);
@@ -212,19 +223,10 @@ impl Stopwatch {
     /// Returns the time at which the server began to aggregate.
     ///
     /// No more updates could arrive, enough had arrived, or the deadline had passed.
-    fn aggregation_start(
-        &self,
-        open: &TimedRound,
-        last: u64,
-        counted: usize,
-        missing: &BTreeSet<ParticipantId>,
-    ) -> u64 {
-        let arrived = |participant: &ParticipantId| {
-            self.participants.get(&(open.round, *participant)).is_some_and(|times| times.here)
-        };
-        let out = missing
-            .iter()
-            .any(|participant| !open.silent.contains_key(participant) && !arrived(participant));
+    fn aggregation_start(&self, open: &TimedRound, last: u64, counted: usize) -> u64 {
+        let own = (open.round, ParticipantId(0))..=(open.round, ParticipantId(u32::MAX));
+        let here = self.participants.range(own).filter(|(_, times)| times.here).count();
+        let out = here + open.silent.len() < open.participants;
         let rule = self.closing.of(open.participants);
         if !out {
             return last.max(open.silent.values().copied().max().unwrap_or(0));
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn seats_that_send_nothing_are_waited_for() {
+    fn participants_that_send_nothing_are_waited_for() {
         let mut entries = round(0);
         entries.truncate(5);
         let (round, task, participant, client) =
@@ -391,6 +393,32 @@ mod tests {
         assert_eq!(parts(ClosingPolicy::default(), entries), [[30, 15, 15, 10]]);
         let no_updates = vec![opened(0, 0, 1), closed(70, 0, 0, &[0])];
         assert_eq!(parts(ClosingPolicy::default(), no_updates), [[0, 0, 70, 0]]);
+    }
+
+    #[test]
+    fn load_clients_are_waited_for() {
+        let load = |at, late| {
+            let mut frame = frame(at, (0, 2), UP, 5, late);
+            if let Event::FrameCharged { kind, .. } = &mut frame.event {
+                *kind = ParticipantKind::LoadClient;
+            }
+            frame
+        };
+        let with_load = |at, close: u64| {
+            let mut entries = round(0);
+            entries[0] = opened(0, 0, 3);
+            entries.extend((at < close).then(|| load(at, false)));
+            entries.push(closed(close, 0, 2, &[]));
+            entries.extend((at > close).then(|| load(at, true)));
+            entries
+        };
+        assert_eq!(parts(ClosingPolicy::default(), with_load(200, 230)), [[40, 27, 133, 30]]);
+        let deadline = Some(VirtualTime(180 * MS));
+        let closing = ClosingPolicy {
+            rules: ClosingRules { deadline, ..ClosingRules::default() },
+            ..ClosingPolicy::default()
+        };
+        assert_eq!(parts(closing, with_load(300, 190)), [[40, 27, 113, 10]]);
     }
 
     #[test]

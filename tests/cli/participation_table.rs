@@ -34,8 +34,13 @@ const TROUBLE: &[&str] = &[
 
 #[test]
 fn sums_of_clients_are_those_of_rounds() {
+    sums_agree(TROUBLE);
+    sums_agree(&[TROUBLE, &["--set", "federation.load_clients=4"]].concat());
+}
+
+fn sums_agree(settings: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
-    let output = tiny_run(folder.path(), TROUBLE);
+    let output = tiny_run(folder.path(), settings);
     assert_eq!(output.code, 0, "{}", output.err);
     let run = folder.path().join("run");
     let all = rows(&run.join("participation.csv"));
@@ -56,11 +61,16 @@ fn sums_of_clients_are_those_of_rounds() {
     let bytes = rows(&run.join("bytes.csv"));
     let way = |row: &&BTreeMap<String, String>, way: &str| row["direction"] == way;
     for (column, direction) in [("bytes_down", "down"), ("bytes_up", "up")] {
-        let all: u64 = all.iter().map(|row| number(row, column)).sum();
+        let of_clients = all.iter().map(|row| number(row, column)).sum::<u64>();
         let charged =
             bytes.iter().filter(|row| way(row, direction)).map(|row| number(row, "bytes"));
-        assert_eq!(all, charged.sum::<u64>(), "{column}");
+        let charged = charged.sum::<u64>();
+        let of_rounds = rounds.iter().map(|row| number(row, column)).sum::<u64>();
+        assert_eq!((of_clients, of_rounds), (charged, charged), "{column}");
     }
+    let late = rounds.iter().map(|row| number(row, "late")).sum::<u64>();
+    let frames = bytes.iter().filter(|row| row["outcome"] == "late" && row["kind"] == "control");
+    assert_eq!(late, frames.map(|row| number(row, "frames")).sum::<u64>());
     let outcomes: Vec<&str> = all.iter().map(|row| row["outcome"].as_str()).collect();
     for outcome in ["aggregated", "late", "lost"] {
         assert!(outcomes.contains(&outcome), "{outcome}: {outcomes:?}");

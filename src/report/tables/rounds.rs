@@ -116,9 +116,7 @@ struct Pending {
     sampled: usize,
     participants: u32,
     aggregated: u32,
-    /// Participants missing when the round closed, whose outcome is not known yet.
-    missing: BTreeSet<ParticipantId>,
-    /// Participants that failed, were lost or were late: nothing more comes from them.
+    /// Participants whose upload came or will not: nothing more comes from them.
     settled: BTreeSet<ParticipantId>,
     failed: u32,
     rejected: u32,
@@ -134,7 +132,11 @@ struct Pending {
 impl Pending {
     fn settle(&mut self, participant: ParticipantId) {
         self.settled.insert(participant);
-        self.missing.remove(&participant);
+    }
+
+    /// Returns true if nothing of the round is to come.
+    fn is_final(&self) -> bool {
+        self.closed.is_some() && self.settled.len() >= self.participants as usize
     }
 
     fn row(&self) -> RoundRow {
@@ -212,7 +214,7 @@ impl<W: Write> RoundsTable<W> {
 
     fn flush(&mut self, all: bool) -> io::Result<()> {
         while let Some(row) = self.open.front() {
-            if !all && (row.closed.is_none() || !row.missing.is_empty()) {
+            if !all && !row.is_final() {
                 break;
             }
             let row = row.row();
@@ -255,7 +257,6 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     sampled: cohort.len(),
                     participants: *participants,
                     aggregated: 0,
-                    missing: BTreeSet::new(),
                     settled: BTreeSet::new(),
                     failed: 0,
                     rejected: 0,
@@ -266,10 +267,11 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     distance: None,
                 });
             }
-            Event::FrameCharged { round, participant, outcome, .. } => {
+            Event::FrameCharged { round, participant, outcome, direction, bytes, .. } => {
                 if let Some(row) = self.row(*round) {
                     row.traffic.take(&entry.event)?;
-                    if matches!(outcome, FrameOutcome::Late | FrameOutcome::Lost) {
+                    let gone = matches!(outcome, FrameOutcome::Late | FrameOutcome::Lost);
+                    if gone || (*direction == Direction::Up && !bytes.is_protocol()) {
                         row.settle(*participant);
                     }
                 }
@@ -303,13 +305,11 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                         .for_each(|participant| row.settle(ParticipantId(participant)));
                 }
             }
-            Event::RoundClosed { round, aggregated, missing, .. } => {
+            Event::RoundClosed { round, aggregated, .. } => {
                 if let Some(row) = self.row(*round) {
                     row.closed = Some(entry.at);
                     row.parts = parts;
                     row.aggregated = *aggregated;
-                    row.missing = missing.iter().copied().collect();
-                    row.missing.retain(|participant| !row.settled.contains(participant));
                 }
             }
             Event::FederatedBiasMeasured { round, .. } => {
@@ -331,7 +331,9 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     .into_iter()
                     .for_each(|row| row.accuracy = row.accuracy.or(accuracy));
             }
-            Event::TaskEnded { .. } | Event::RunEnded { .. } => self.flush(true)?,
+            // A frame of its rounds may still be on its way.
+            Event::TaskEnded { .. } => self.flush(false)?,
+            Event::RunEnded { .. } => self.flush(true)?,
             _ => {}
         }
         Ok(())
