@@ -56,7 +56,7 @@ pub fn dry_run(
     };
     let simulation =
         Arc::new(SimulationContext::of(RunSpec { rules, ..terms }, ClientData::Counts(counts))?);
-    let layouts = DryRun { on_seat: participants, participants: Mutex::default() };
+    let layouts = DryRun { on_participant: participants, participants: Mutex::default() };
     let supplier = Supplier::Source(Arc::new(layouts));
     let server = ServerMachine::new(Arc::clone(&simulation), supplier.clone(), None);
     let devices = WorkerPool::start(Vec::new(), None, Box::new(()), None)?;
@@ -86,7 +86,7 @@ const FAULT: &str = "a fault of the scenario";
 
 /// Layouts in place of workers.
 struct DryRun<F> {
-    on_seat: F,
+    on_participant: F,
     /// The participants of open rounds.
     participants: Mutex<BTreeMap<Round, Vec<DryRunUpload>>>,
 }
@@ -136,7 +136,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
             let (samples, up_size) = (exchange.samples(), exchange.upload.layout.size);
             let passes = simulation.passes_over(context, participant, samples);
             let down_at_most = exchange.download.layout.is_upper_bound;
-            (self.on_seat)(PlannedParticipant {
+            (self.on_participant)(PlannedParticipant {
                 context,
                 participant,
                 samples,

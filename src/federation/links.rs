@@ -47,7 +47,7 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    fn seat(&self) -> Victim {
+    fn participant(&self) -> Victim {
         Victim { client: self.client, round: self.round, unit: self.unit }
     }
 }
@@ -106,7 +106,7 @@ impl Links {
             Direction::Up => self.faults.lose_up,
         };
         let doomed = transfer.frame < PROTOCOL_FRAMES
-            && self.faults.loses(self.seed, transfer.seat(), transfer.direction);
+            && self.faults.loses(self.seed, transfer.participant(), transfer.direction);
         if loss > 0.0 || doomed {
             let mut rng = key(self.seed, Domain::Fault, transfer).rng();
             if unit(&mut rng) < loss || doomed {

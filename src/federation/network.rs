@@ -25,7 +25,7 @@ pub(super) struct PendingFrame {
 /// Frames of one client and direction, each sent when the one before it has arrived.
 pub(super) struct Transmission {
     pub direction: Direction,
-    pub parcels: VecDeque<PendingFrame>,
+    pub frames: VecDeque<PendingFrame>,
 }
 
 /// All frames in transit.
@@ -71,7 +71,7 @@ impl FrameNetwork {
             return;
         }
         let mut at = now;
-        for PendingFrame { fate, message } in journey.parcels {
+        for PendingFrame { fate, message } in journey.frames {
             at = at + fate.latency;
             deliver(Envelope::delivery(at, message));
         }
@@ -95,7 +95,7 @@ impl FrameNetwork {
                 (&mut line.pipe, line.under_way.remove(&id))
             {
                 pipe.finish(at, id);
-                let Some(PendingFrame { fate, mut message }) = journey.parcels.pop_front() else {
+                let Some(PendingFrame { fate, mut message }) = journey.frames.pop_front() else {
                     return;
                 };
                 let arrives = at + fate.delay;
@@ -103,7 +103,7 @@ impl FrameNetwork {
                     *latency = arrives.0 - sent.0;
                 }
                 deliver(Envelope::delivery(arrives, message));
-                if !journey.parcels.is_empty() {
+                if !journey.frames.is_empty() {
                     self.starting.insert((arrives, self.sequence), journey);
                     self.sequence += 1;
                 }
@@ -129,7 +129,7 @@ impl SharedLink {
     }
 
     fn start(&mut self, now: VirtualTime, journey: Transmission) {
-        if let (Some(pipe), Some(first)) = (&mut self.pipe, journey.parcels.front()) {
+        if let (Some(pipe), Some(first)) = (&mut self.pipe, journey.frames.front()) {
             let id = pipe.start(now, first.fate.sent, first.fate.rate);
             self.under_way.insert(id, (now, journey));
         }

@@ -179,8 +179,8 @@ mod tests {
             let all: Vec<Candidate> =
                 each.map(|((task, role, steps), participant)| candidate(participant, *task, *role, *steps)).collect();
             let planned = plan(all, pack);
-            let seated: BTreeSet<ParticipantId> = planned.iter().flatten().copied().collect();
-            prop_assert_eq!(seated.len(), participants.len());
+            let placed: BTreeSet<ParticipantId> = planned.iter().flatten().copied().collect();
+            prop_assert_eq!(placed.len(), participants.len());
             prop_assert_eq!(planned.iter().map(Vec::len).sum::<usize>(), participants.len());
             let of = |participant: &ParticipantId| participants[participant.index()];
             let kind = |participant: &ParticipantId| (of(participant).0, of(participant).1);

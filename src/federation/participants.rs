@@ -40,7 +40,7 @@ impl Rules {
 
 impl SimulationContext {
     /// Returns the samples of a participant.
-    pub fn seat_shard(&self, phase: &str, participant: &Participant) -> Shard {
+    pub fn participant_shard(&self, phase: &str, participant: &Participant) -> Shard {
         let holder = self.rules.holder(participant.client);
         let shard = self.shard(&participant.view, holder);
         let Some(unit) = self.unit_of(phase, participant, || shard.len()) else { return shard };
@@ -55,7 +55,7 @@ impl SimulationContext {
     }
 
     /// Returns the number of a participant's samples.
-    pub fn seat_samples(&self, phase: &str, participant: &Participant) -> usize {
+    pub fn participant_samples(&self, phase: &str, participant: &Participant) -> usize {
         let samples =
             self.holdings.samples(&participant.view, self.rules.holder(participant.client));
         match self.unit_of(phase, participant, || samples) {
@@ -65,14 +65,14 @@ impl SimulationContext {
     }
 
     /// Returns the label counts of a participant, by head row.
-    pub fn seat_counts(&self, phase: &str, participant: &Participant) -> ClassCounts {
+    pub fn participant_counts(&self, phase: &str, participant: &Participant) -> ClassCounts {
         let held = match &self.holdings {
             ClientData::Counts(source) => {
                 source.counts(&participant.view, self.rules.holder(participant.client))
             }
             samples => {
                 return samples
-                    .counts_of(&self.task_sequence, &self.seat_shard(phase, participant));
+                    .counts_of(&self.task_sequence, &self.participant_shard(phase, participant));
             }
         };
         let Some(unit) = self.unit_of(phase, participant, || sum(&held)) else { return held };
@@ -146,7 +146,7 @@ impl SimulationContext {
     /// Returns the participants of load clients, after all others, in a round that has any other.
     ///
     /// Each comes with the place of the participant whose download it gets: its holder's, or the first.
-    pub fn load_seats(
+    pub fn load_participants(
         &self,
         phase: &str,
         participants: &[Participant],

@@ -168,7 +168,11 @@ impl SimulationContext {
 
     /// Returns a participant's exchange.
     pub fn exchange(&self, context: &RoundContext, participant: &Participant) -> Exchange {
-        self.exchange_over(context, participant, self.seat_counts(context.phase_name, participant))
+        self.exchange_over(
+            context,
+            participant,
+            self.participant_counts(context.phase_name, participant),
+        )
     }
 
     /// Returns the exchange of a participant with these label counts.
@@ -228,7 +232,11 @@ impl SimulationContext {
 
     /// Returns the sample passes of a participant's local work.
     pub fn passes(&self, context: &RoundContext, participant: &Participant) -> f64 {
-        self.passes_over(context, participant, self.seat_samples(context.phase_name, participant))
+        self.passes_over(
+            context,
+            participant,
+            self.participant_samples(context.phase_name, participant),
+        )
     }
 
     /// Returns the sample passes of a participant's local work over `samples` samples.

@@ -132,7 +132,7 @@ pub(super) fn setup(rules: Rules) -> Setup {
 }
 
 /// Returns a participant of the first task.
-pub(super) fn seat(setup: &Setup, place: u32) -> Participant {
+pub(super) fn participant(setup: &Setup, place: u32) -> Participant {
     Participant {
         id: ParticipantId(place),
         client: crate::quantity::ClientId(place),

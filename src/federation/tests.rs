@@ -18,7 +18,7 @@ use super::network::FrameNetwork;
 use super::queue::{ActorId, EventClass, EventQueue};
 use super::rules::{Curve, Rules};
 use super::server::{ServerMachine, ToServer};
-use super::testing::{number, seat, setup};
+use super::testing::{number, participant, setup};
 use super::worker_pool::WorkerPool;
 use super::{FederationError, Interrupt, MemorySink};
 use crate::numerics::streams::{Domain, StreamKey};
@@ -176,7 +176,7 @@ fn upload_of(
     simulation: &super::simulation_context::SimulationContext,
     place: u32,
 ) -> Upload {
-    let participant = seat(setup, place);
+    let participant = participant(setup, place);
     let key = super::specs::SpecKey { stage: TaskId(0), phase: 0, round_in_phase: 0 };
     let of = (&participant.view, participant.role);
     let exchange = Exchange::new(simulation, of, key, Default::default());

@@ -178,7 +178,7 @@ impl ModelAdaptation for L2p {
     fn metrics(
         &self,
         _model: &ModelFacts,
-        _seat: &Participant,
+        _participant: &Participant,
         trained: &ParameterSet,
         loader: &Loader,
     ) -> Result<Metrics, PolicyError> {

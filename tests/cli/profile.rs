@@ -62,7 +62,7 @@ fn the_shares_of_the_wall_time_add_up() {
         assert!(sum <= total && sum > 0.8 * total, "worker {worker}: {sum} of {total}");
     }
     let event_loop = spent(&|span| span["worker"].is_null());
-    assert!(event_loop <= total && event_loop > 0.5 * total, "conductor: {event_loop} of {total}");
+    assert!(event_loop <= total && event_loop > 0.5 * total, "event loop: {event_loop} of {total}");
 
     let words = ["training", "evaluation", "codec", "aggregation", "journal", "waiting"];
     for word in words {

@@ -101,7 +101,7 @@ fn a_state_is_kept_by_a_client_that_crashes_after_training_only() {
 }
 
 #[test]
-fn lost_messages_end_the_seat() {
+fn lost_messages_end_the_participation() {
     use FrameOutcome::{Delivered, Lost};
     for (direction, down, up) in
         [(Direction::Down, vec![Lost], vec![]), (Direction::Up, vec![Delivered], vec![Lost])]

@@ -84,7 +84,7 @@ fn digests_with_packs_do_not_depend_on_workers_or_when_they_finish() {
 }
 
 #[test]
-fn a_seat_that_comes_late_trains_later() {
+fn late_participants_train_later() {
     let (alone, ones) = counted(setup::<Visits>(late(1), Mischief::None));
     let (packed, jobs) = counted(setup::<Visits>(late(6), Mischief::None));
     assert_eq!(alone, packed);

@@ -190,8 +190,8 @@ fn the_ledger_has_every_frame_and_is_what_was_planned() {
         assert_eq!((down.frames, up.frames), (4 * 5 * 4, 4 * 5 * 4));
         let protocol =
             down.kinds.get(Kind::SecureAggregation).0 + up.kinds.get(Kind::SecureAggregation).0;
-        let a_seat = 64 + 5 * 64 + 4 * 80 + 4 * 80 + 1 + 5 * 32;
-        assert_eq!(protocol, 4 * 5 * a_seat);
+        let a_participant = 64 + 5 * 64 + 4 * 80 + 4 * 80 + 1 + 5 * 32;
+        assert_eq!(protocol, 4 * 5 * a_participant);
         assert_eq!(Some(&protocol), plan.total.kinds.get("secure_aggregation"));
         let end = ran.entries.last().unwrap().at.as_seconds();
         assert!((end - plan.total.virtual_s).abs() < 1e-6, "{end} {}", plan.total.virtual_s);

@@ -168,7 +168,7 @@ fn weights_are_counts_or_equal() {
 
 /// With growing heads each participant is sent the rows up to those of its own task, whatever the others get.
 #[test]
-fn seats_of_two_tasks_are_sent_their_own_rows() {
+fn participants_of_two_tasks_are_sent_their_own_rows() {
     let head = HeadForm::Growing;
     let method = FedAvg { train: Train::Head, head_form: head, ..FedAvg::default() };
     let mut run = engine(built(method, &facts()), 3).tasks(2, 2, 1);

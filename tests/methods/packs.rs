@@ -31,7 +31,7 @@ const SHARDS: [usize; 5] = [21, 8, 1, 0, 13];
 /// Members of the first round.
 fn members(method: &Arc<dyn Method>, ctx: &RunContext, spoilt: Option<usize>) -> Vec<Member> {
     let mut engine = Engine::new(Arc::clone(method), facts(), ctx.clone());
-    seated(&mut engine, 0, spoilt)
+    members_of(&mut engine, 0, spoilt)
 }
 
 /// Members of the second round of the second task: there is an earlier model, and a round before.
@@ -40,10 +40,10 @@ fn late_members(method: &Arc<dyn Method>, ctx: &RunContext) -> Vec<Member> {
     let shards = [0, 1].map(|task| deal(ctx, &engine.view(task), 2));
     engine.task(0, &shards[0], 1);
     engine.first_phase(1, &shards[1], 1);
-    seated(&mut engine, 1, None)
+    members_of(&mut engine, 1, None)
 }
 
-fn seated(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member> {
+fn members_of(engine: &mut Engine, task: usize, spoilt: Option<usize>) -> Vec<Member> {
     let (view, ctx) = (engine.view(task), engine.ctx.clone());
     let method = Arc::clone(&engine.method);
     let stage = fedcast::policy::Stage::of(Arc::clone(&view), 3);

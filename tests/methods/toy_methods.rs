@@ -50,7 +50,7 @@ fn what_a_method_computes_is_samples_times_epochs_unless_it_says_so() {
 }
 
 #[test]
-fn every_seat_gets_a_down_of_its_own() {
+fn every_participant_gets_its_own_download() {
     let run = engine(Arc::new(Personal)).run(3, 1);
     let received = run.server.save();
     let received = received.tensor(Kind::Settings, "heard").unwrap().as_u64().unwrap();

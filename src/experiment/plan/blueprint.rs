@@ -53,10 +53,10 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
     let counts = holders.counts(task_sequence, class_sizes)?;
     let tally = Arc::new(Mutex::new(PlanTally::new(terms)));
     let seen = Arc::clone(&tally);
-    let seated = move |participant: PlannedParticipant<'_>| {
-        seen.lock().seat(&participant);
+    let planned = move |participant: PlannedParticipant<'_>| {
+        seen.lock().participant(&participant);
     };
-    dry_run(sized, counts, seated, Box::new(Listener(Arc::clone(&tally))))?;
+    dry_run(sized, counts, planned, Box::new(Listener(Arc::clone(&tally))))?;
     let inference_flops = tally.lock().inference_flops();
     let (one_client, total, phases) = tally.lock().finish();
     let backbone = &facts.backbone;

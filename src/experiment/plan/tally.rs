@@ -63,7 +63,7 @@ impl PlanTally {
     }
 
     /// Adds a participant of a round that opens. Load clients train nothing.
-    pub fn seat(&mut self, participant: &PlannedParticipant<'_>) {
+    pub fn participant(&mut self, participant: &PlannedParticipant<'_>) {
         let context = participant.context;
         self.rounds.entry(context.round).or_insert_with(|| context.clone());
         let phase = (participant.context.stage.task, participant.context.phase as u32);
@@ -174,7 +174,7 @@ impl PlanTally {
         let mut asked = std::mem::take(&mut self.asked);
         let mut total = std::mem::take(&mut self.total);
         let mut by_name: BTreeMap<String, Uploads> = BTreeMap::new();
-        let with_seats = |PhaseTally { task, index, row, uploads, .. }: PhaseTally| {
+        let with_participants = |PhaseTally { task, index, row, uploads, .. }: PhaseTally| {
             let of_name = by_name.entry(row.phase.clone()).or_default();
             for (client, frames) in uploads {
                 of_name.entry(client).or_default().extend(frames);
@@ -191,7 +191,7 @@ impl PlanTally {
                 ..row
             }
         };
-        let rows: Vec<PlannedPhase> = phases.into_iter().map(with_seats).collect();
+        let rows: Vec<PlannedPhase> = phases.into_iter().map(with_participants).collect();
         for row in &rows {
             total.virtual_s += row.virtual_s;
             for range in [&row.assets, &row.down, &row.up, &row.protocol_down, &row.protocol_up] {

@@ -158,7 +158,7 @@ impl Ranks {
         let mut present: Vec<Option<RankFingerprint>> = vec![None; self.others as usize];
         while present.iter().any(Option::is_none) {
             let (rank, bytes) = match line.incoming().recv() {
-                Ok(TransportEvent::Parcel { from, bytes }) => (from, bytes),
+                Ok(TransportEvent::Packet { from, bytes }) => (from, bytes),
                 Ok(TransportEvent::Lost { rank, why }) => {
                     return Err(RanksError::Lost { rank, why });
                 }
@@ -239,7 +239,7 @@ fn put_together(
 fn receive(line: &RankChannel) -> Result<Option<HandshakeRequest>, RanksError> {
     let rank = Rank::ZERO;
     match line.incoming().recv() {
-        Ok(TransportEvent::Parcel { bytes, .. }) => serde_json::from_slice(&bytes)
+        Ok(TransportEvent::Packet { bytes, .. }) => serde_json::from_slice(&bytes)
             .map(Some)
             .map_err(|error| RanksError::Garbled { rank, why: error.to_string() }),
         Ok(TransportEvent::Lost { rank, why }) => Err(RanksError::Lost { rank, why }),

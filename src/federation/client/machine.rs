@@ -92,7 +92,7 @@ impl ClientMachine {
     /// Ends a participant whose work yields nothing.
     pub fn stop(&mut self, now: VirtualTime, stopped: WorkStopped, effects: &mut Vec<Effect>) {
         let WorkStopped { context, participant, failure } = stopped;
-        self.close_seat();
+        self.close_participant();
         self.fail(now, &context, participant, failure, effects);
     }
 
@@ -211,7 +211,7 @@ impl ClientMachine {
         effects: &mut Vec<Effect>,
     ) {
         let TrainingFinished { context, participant, state, samples, worked, result } = trained;
-        self.close_seat();
+        self.close_participant();
         if !self.simulation.stateless {
             self.memory.take_back(state);
         }
@@ -284,7 +284,7 @@ impl ClientMachine {
         effects: &mut Vec<Effect>,
     ) {
         let Uncomputed { context, participant, worked, bytes } = uncomputed;
-        self.close_seat();
+        self.close_participant();
         let (round, id) = (context.round, participant.id);
         let load = participant.kind == ParticipantKind::LoadClient;
         let skipped = Event::ClientSkipped {
@@ -328,7 +328,7 @@ impl ClientMachine {
     }
 
     /// Ends the work of a participant.
-    fn close_seat(&mut self) {
+    fn close_participant(&mut self) {
         self.open = self.open.checked_sub(1).expect("the work of a participant ends once");
     }
 

@@ -140,7 +140,7 @@ pub(crate) fn members(
             phase: context.phase,
             download: Arc::clone(&download.message),
             state,
-            shard: simulation.seat_shard(context.phase_name, &participant),
+            shard: simulation.participant_shard(context.phase_name, &participant),
             key: participant.key(context.run_seed, context.round),
             missed,
             participant,
@@ -365,13 +365,13 @@ fn refused(participant: &Participant, context: &RoundContext, error: WireError) 
 mod tests {
     use super::*;
     use crate::federation::rules::Rules;
-    use crate::federation::testing::{seat, setup};
+    use crate::federation::testing::{participant, setup};
     use crate::quantity::Round;
 
     #[test]
     fn an_upload_that_changes_on_the_wire_ends_the_run_and_a_refused_value_does_not() {
         let setup = setup(Rules { clients: 1, ..Rules::default() });
-        let participant = seat(&setup, 0);
+        let participant = participant(&setup, 0);
         let view = Arc::clone(&participant.view);
         let context = RoundContext {
             round: Round(0),

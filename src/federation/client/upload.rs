@@ -72,6 +72,6 @@ pub(super) fn send(
         true => arrived(Some(charge)),
         false => ToServer::Lost { round, participant: id, charge: Some(charge) },
     };
-    let parcel = PendingFrame { fate, message: ActorMessage::Server(message) };
-    Effect::Send(Transmission { direction: Direction::Up, parcels: [parcel].into() })
+    let frame = PendingFrame { fate, message: ActorMessage::Server(message) };
+    Effect::Send(Transmission { direction: Direction::Up, frames: [frame].into() })
 }

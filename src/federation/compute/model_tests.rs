@@ -78,7 +78,7 @@ impl ComparisonRequest {
             let (simulation, blocks) = (Arc::clone(&simulation), Arc::clone(&blocks));
             let gather = Arc::clone(&gather);
             let job = move |ctx: &RunContext| {
-                let shard = simulation.seat_shard(phase, &model.participant);
+                let shard = simulation.participant_shard(phase, &model.participant);
                 gather.put(place, || {
                     let OwnModel { exchange, sent, own, .. } = &model;
                     let facts = exchange.facts();

@@ -69,7 +69,7 @@ impl StepRequest for OpeningRequest {
         }
         let first = first_exchange(&simulation, &context, &participants);
         for (participant, like) in
-            simulation.load_seats(context.phase_name, &participants, &context.stage)
+            simulation.load_participants(context.phase_name, &participants, &context.stage)
         {
             sent.push(Arc::clone(&sent[like]));
             participants.push(participant);
@@ -81,7 +81,7 @@ impl StepRequest for OpeningRequest {
         let OpeningRequest { simulation, context, cohort } = self;
         let mut participants = participants(&simulation, &context, &cohort)?;
         let first = first_exchange(&simulation, &context, &participants);
-        let load = simulation.load_seats(context.phase_name, &participants, &context.stage);
+        let load = simulation.load_participants(context.phase_name, &participants, &context.stage);
         participants.extend(load.into_iter().map(|(participant, _)| participant));
         let downloads = source.downs(&simulation, &context, &participants)?;
         Ok(RoundOpening { cohort, participants, downs: downloads, first })
@@ -132,7 +132,7 @@ fn participants(
     if let Some(participant) =
         participants.iter().find(|participant| participant.client.0 >= simulation.rules.clients)
     {
-        return wrong(format!("the method seated {}, who is not there", participant.client));
+        return wrong(format!("the method lists {}, who is not there", participant.client));
     }
     let participants = simulation.split(phase, participants)?;
     let mut places = BTreeSet::new();
@@ -142,7 +142,7 @@ fn participants(
         }
         if !places.insert((participant.client, participant.role, participant.unit)) {
             return wrong(format!(
-                "the method seated {} twice in the same role and unit ({}); \
+                "the method lists {} twice in the same role and unit ({}); \
                  participants of one client need different roles or units",
                 participant.client, participant.id
             ));

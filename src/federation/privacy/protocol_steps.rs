@@ -248,16 +248,16 @@ mod tests {
     use crate::federation::FaultRules;
     use crate::federation::privacy::{FixedPoint, Modulus};
     use crate::federation::rules::{LinkRules, Rules};
-    use crate::federation::testing::{seat, setup};
+    use crate::federation::testing::{participant, setup};
 
     const RULES: SecureAggregation = SecureAggregation {
         numbers: FixedPoint { modulus: Modulus::Bits64, bits: 24 },
         threshold: 0.6,
     };
 
-    fn seats(count: u32) -> Vec<Participant> {
+    fn participants(count: u32) -> Vec<Participant> {
         let setup = setup(Rules { clients: count, ..Rules::default() });
-        (0..count).map(|place| seat(&setup, place)).collect()
+        (0..count).map(|place| participant(&setup, place)).collect()
     }
 
     fn links(loss: f64, seed: u64) -> Links {
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn without_losses_all_participants_take_every_step() {
-        let (participants, links) = (seats(5), links(0.0, 1));
+        let (participants, links) = (participants(5), links(0.0, 1));
         let room = ProtocolContext {
             links: &links,
             round: Round(2),
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn lost_participants_take_no_further_step() {
-        let participants = seats(8);
+        let participants = participants(8);
         let mut refused = 0;
         for seed in 0..50 {
             let links = links(0.1, seed);
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn too_few_uploads_are_never_asked_about() {
-        let (participants, links) = (seats(5), links(0.0, 1));
+        let (participants, links) = (participants(5), links(0.0, 1));
         let room = ProtocolContext {
             links: &links,
             round: Round(0),

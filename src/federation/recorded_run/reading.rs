@@ -37,19 +37,20 @@ impl RecordedRun {
                 let digest = digest(&numbers);
                 let (samples, kept, metrics) = (*samples, *kept, numbers.metrics);
                 let training = RecordedTraining { samples, digest, metrics, kept };
-                self.seat(*round, *participant).trained = Some(training);
+                self.participant(*round, *participant).trained = Some(training);
             }
             Event::UpdatePoisoned { round, participant, attack: how, .. } => {
-                self.seat(*round, *participant).forged = Some(how.clone());
+                self.participant(*round, *participant).forged = Some(how.clone());
             }
             Event::ClientFailed { round, participant, reason, detail, .. } => {
-                self.seat(*round, *participant).failed = Some((reason.clone(), detail.clone()));
+                self.participant(*round, *participant).failed =
+                    Some((reason.clone(), detail.clone()));
             }
             Event::UpdateRejected { round, participant, client, reason: why, .. } => {
                 let (round, participant, client, why) =
                     (*round, *participant, *client, why.clone());
                 let on_arrival = arrived == Some((round, participant)) || !self.reading.charged;
-                self.seat(round, participant).rejected = Some((why.clone(), on_arrival));
+                self.participant(round, participant).rejected = Some((why.clone(), on_arrival));
                 self.reading.rejected.push(RejectedUpload { round, participant, client, why });
             }
             Event::FederatedBiasMeasured { round, clients, .. } => {
@@ -93,7 +94,7 @@ impl RecordedRun {
             return;
         }
         let frame = Frame { bytes: Arc::clone(bytes), copy: *copy };
-        let past = self.seat(*round, *participant);
+        let past = self.participant(*round, *participant);
         match (direction, asset) {
             (Direction::Down, Some(label)) => past.assets.push((label.clone(), frame)),
             (Direction::Down, None) => past.download = Some(frame),
@@ -104,7 +105,11 @@ impl RecordedRun {
         }
     }
 
-    fn seat(&mut self, round: Round, participant: ParticipantId) -> &mut RecordedParticipant {
+    fn participant(
+        &mut self,
+        round: Round,
+        participant: ParticipantId,
+    ) -> &mut RecordedParticipant {
         self.participants.entry((round, participant)).or_default()
     }
 

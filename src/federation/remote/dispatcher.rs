@@ -88,7 +88,7 @@ impl Dispatcher {
             bytes: 0,
             last: BTreeMap::new(),
         };
-        let thread = std::thread::Builder::new().name("porter".into());
+        let thread = std::thread::Builder::new().name("dispatcher".into());
         let thread = thread.spawn(move || round.walk(&leaving))?;
         Ok(Dispatcher { leave: Some(leave), thread: Some(thread) })
     }
@@ -151,7 +151,7 @@ impl DispatchLoop {
                 // Disconnected is what is waited for.
                 recv(leaving) -> _ => return,
                 recv(self.line.incoming()) -> arrival => match arrival {
-                    Ok(TransportEvent::Parcel { from, bytes }) => self.landed(from, bytes),
+                    Ok(TransportEvent::Packet { from, bytes }) => self.landed(from, bytes),
                     Ok(TransportEvent::Lost { rank, why }) => self.lose(rank, why),
                     Err(_) => self.lose_all("the channel is closed"),
                 },
@@ -192,7 +192,7 @@ impl DispatchLoop {
             Work::Remote(remote_job) => self.rank_for(remote_job.client()),
             Work::Local(_) => None,
         };
-        let sent = rank.and_then(|rank| Some((rank, self.errand(rank, &job)?)));
+        let sent = rank.and_then(|rank| Some((rank, self.remote_job(rank, &job)?)));
         let Some((rank, bytes)) = sent else {
             let _ = self.queues.urgent.send(job);
             return;
@@ -206,7 +206,7 @@ impl DispatchLoop {
     }
 
     /// Sends the remote job of a job; the bytes it has, if it can travel.
-    fn errand(&mut self, rank: Rank, job: &Job) -> Option<usize> {
+    fn remote_job(&mut self, rank: Rank, job: &Job) -> Option<usize> {
         let Work::Remote(remote_job) = &job.work else { return None };
         let mut packing = Packing::new(&mut self.posts.get_mut(&rank)?.sent);
         let order = remote_job.order(&mut packing)?;

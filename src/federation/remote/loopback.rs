@@ -118,7 +118,7 @@ impl Router {
 
     fn deliver(&self, to: Rank, bytes: Vec<u8>) {
         if let Some(other) = self.others.get(&to) {
-            put(&other.carrier.incoming, TransportEvent::Parcel { from: Rank::ZERO, bytes });
+            put(&other.carrier.incoming, TransportEvent::Packet { from: Rank::ZERO, bytes });
         }
     }
 
@@ -129,8 +129,8 @@ impl Router {
             InjectedFault::Loses { rank, after } if rank == from && other.sent >= after => {
                 self.lose(from, "it was killed");
             }
-            InjectedFault::Shuffles(_) => self.held.push(TransportEvent::Parcel { from, bytes }),
-            _ => put(&self.carrier.incoming, TransportEvent::Parcel { from, bytes }),
+            InjectedFault::Shuffles(_) => self.held.push(TransportEvent::Packet { from, bytes }),
+            _ => put(&self.carrier.incoming, TransportEvent::Packet { from, bytes }),
         }
     }
 

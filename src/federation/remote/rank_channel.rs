@@ -27,7 +27,7 @@ impl fmt::Display for Rank {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransportEvent {
     /// A packet. Those of one rank arrive in the order in which they were sent.
-    Parcel {
+    Packet {
         /// Sender of the packet.
         from: Rank,
         /// Content of the packet.

@@ -126,7 +126,11 @@ impl RemoteJob for RemoteTraining {
             round_in_phase: context.round_in_phase,
             rounds_in_phase: context.rounds_in_phase,
             run_seed: context.run_seed,
-            members: self.jobs.iter().map(|job| seated(&self.simulation, job, packing)).collect(),
+            members: self
+                .jobs
+                .iter()
+                .map(|job| remote_participant(&self.simulation, job, packing))
+                .collect(),
         }))
     }
 
@@ -156,7 +160,7 @@ impl RemoteJob for RemoteTraining {
     }
 }
 
-fn seated(
+fn remote_participant(
     simulation: &SimulationContext,
     job: &TrainingJob,
     packing: &mut Packing<'_>,
@@ -248,22 +252,22 @@ impl TrainOrder {
     pub(super) fn unpack(
         self,
         simulation: &SimulationContext,
-        shelf: &mut RankCache,
+        cache: &mut RankCache,
         bodies: &[Body],
     ) -> Result<RemotePack, String> {
         let (mut members, mut background) = (Vec::new(), Vec::new());
-        for seated in &self.members {
+        for remote in &self.members {
             let asset = |asset: &AssetOf<CachedRef>| {
                 let AssetOf { name, version, kind, body } = asset;
-                shelf.asset(*body, bodies, |body| Asset::new(name, *version, *kind, body))
+                cache.asset(*body, bodies, |body| Asset::new(name, *version, *kind, body))
             };
             let assets: Vec<_> =
-                seated.down.assets.iter().map(asset).collect::<Result<_, String>>()?;
-            if let Some(named) = seated.down.background {
-                background.push((named.id, shelf.body(named, bodies)?));
+                remote.down.assets.iter().map(asset).collect::<Result<_, String>>()?;
+            if let Some(named) = remote.down.background {
+                background.push((named.id, cache.body(named, bodies)?));
             }
-            let download = shelf.message(seated.down.body, bodies, &assets)?;
-            members.push(self.member(simulation, seated, download, bodies)?);
+            let download = cache.message(remote.down.body, bodies, &assets)?;
+            members.push(self.member(simulation, remote, download, bodies)?);
         }
         let TrainOrder { round_in_phase, rounds_in_phase, .. } = self;
         Ok(RemotePack { members, background, round_in_phase, rounds_in_phase })
@@ -272,42 +276,42 @@ impl TrainOrder {
     fn member(
         &self,
         simulation: &SimulationContext,
-        seated: &RemoteParticipant,
+        remote: &RemoteParticipant,
         download: Arc<Message>,
         bodies: &[Body],
     ) -> Result<Member, String> {
         let tasks = simulation.task_sequence.tasks.len();
-        if seated.task.index() >= tasks || seated.missed.iter().any(|t| t.index() >= tasks) {
-            return Err(format!("a remote job of {} names an unknown task", seated.client));
+        if remote.task.index() >= tasks || remote.missed.iter().any(|t| t.index() >= tasks) {
+            return Err(format!("a remote job of {} names an unknown task", remote.client));
         }
-        let task = seated.task;
-        let view = match &seated.view {
+        let task = remote.task;
+        let view = match &remote.view {
             Some(RemoteView { rows, classes }) => {
                 Arc::new(TaskView { task, rows: rows.clone(), classes: classes.clone() })
             }
-            None => Arc::clone(simulation.task_sequence.view_of(task, seated.client)),
+            None => Arc::clone(simulation.task_sequence.view_of(task, remote.client)),
         };
         let participant = Participant {
-            id: seated.participant,
-            client: seated.client,
-            role: Role(seated.role),
-            unit: seated.unit,
-            kind: seated.kind,
+            id: remote.participant,
+            client: remote.client,
+            role: Role(remote.role),
+            unit: remote.unit,
+            kind: remote.kind,
             view,
         };
-        let state = match seated.state {
+        let state = match remote.state {
             None => Body::default(),
             Some(frame) => bodies.get(frame).cloned().ok_or("the frame of a state is missing")?,
         };
-        let missed = seated.missed.iter().map(|task| MissedTask {
+        let missed = remote.missed.iter().map(|task| MissedTask {
             task: *task,
-            shard: simulation.shard(&simulation.task_sequence.tasks[task.index()], seated.client),
+            shard: simulation.shard(&simulation.task_sequence.tasks[task.index()], remote.client),
         });
         Ok(Member {
             phase: self.phase,
             download,
             state,
-            shard: simulation.seat_shard(&self.phase_name, &participant),
+            shard: simulation.participant_shard(&self.phase_name, &participant),
             key: participant.key(self.run_seed, self.round),
             missed: missed.collect(),
             participant,

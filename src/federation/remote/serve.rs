@@ -40,11 +40,11 @@ pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
         acquired: Mutex::default(),
         model: Mutex::default(),
     });
-    let mut shelf = RankCache::default();
+    let mut cache = RankCache::default();
     let lost = loop {
         let bytes = match line.incoming().recv() {
-            Ok(TransportEvent::Parcel { from: Rank::ZERO, bytes }) => bytes,
-            Ok(TransportEvent::Parcel { .. } | TransportEvent::Lost { rank: Rank(1..), .. }) => {
+            Ok(TransportEvent::Packet { from: Rank::ZERO, bytes }) => bytes,
+            Ok(TransportEvent::Packet { .. } | TransportEvent::Lost { rank: Rank(1..), .. }) => {
                 continue;
             }
             Ok(TransportEvent::Lost { why, .. }) => break Some(why),
@@ -56,13 +56,13 @@ pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
             Err(why) => break Some(format!("it sent an invalid packet: {why}")),
         };
         let reply = Reply { outgoing: line.outgoing(), ticket: asked.ticket };
-        shelf.forget(&asked.forget);
+        cache.forget(&asked.forget);
         let task = match asked.order {
             JobRequest::Train(order) => {
-                order.unpack(&hand.simulation, &mut shelf, &bodies).map(RankJob::Train)
+                order.unpack(&hand.simulation, &mut cache, &bodies).map(RankJob::Train)
             }
             JobRequest::Test(order) => {
-                shelf.body(order.server, &bodies).map(|server| RankJob::Test(order, server))
+                cache.body(order.server, &bodies).map(|server| RankJob::Test(order, server))
             }
         };
         match task {

@@ -12,7 +12,7 @@ use crate::policy::{Participant, RoundContext};
 use crate::quantity::{ClientId, ParticipantId, Round};
 
 /// A participant of a round.
-pub(super) type RoundSeat = (Round, ParticipantId);
+pub(super) type RoundParticipant = (Round, ParticipantId);
 
 /// A participant and its download.
 pub(super) type SeatDown = (Participant, Arc<SentDownload>);
@@ -41,13 +41,13 @@ pub(super) struct RoundBook {
     /// Clients whose uploads were aggregated in this task.
     participants: BTreeSet<ClientId>,
     /// Participants of closed rounds that are still out, with their downloads.
-    stragglers: BTreeMap<RoundSeat, Arc<SentDownload>>,
+    stragglers: BTreeMap<RoundParticipant, Arc<SentDownload>>,
     /// Stragglers whose uploads still count.
-    underway: BTreeMap<RoundSeat, SeatDown>,
+    underway: BTreeMap<RoundParticipant, SeatDown>,
     /// Uploads of closed rounds that came while no round was open.
     held: Vec<StaleUpload>,
     /// Uploads that could not be aggregated, of all rounds.
-    unlifted: Vec<RoundSeat>,
+    unlifted: Vec<RoundParticipant>,
 }
 
 impl RoundBook {
@@ -158,7 +158,7 @@ impl RoundBook {
     }
 
     /// Notes that a participant of a closed round is not out any longer.
-    pub fn straggler_is_back(&mut self, participant: RoundSeat) {
+    pub fn straggler_is_back(&mut self, participant: RoundParticipant) {
         self.stragglers.remove(&participant);
     }
 
@@ -173,7 +173,7 @@ impl RoundBook {
     }
 
     /// Takes a participant of a closed round whose upload still counts.
-    pub fn take_underway(&mut self, participant: RoundSeat) -> Option<SeatDown> {
+    pub fn take_underway(&mut self, participant: RoundParticipant) -> Option<SeatDown> {
         self.underway.remove(&participant)
     }
 
@@ -196,7 +196,7 @@ impl RoundBook {
     /// Returns the participants of closed rounds with pending answers, with their downloads.
     ///
     /// Their answers are still to come or to be used.
-    pub fn seats_out(&self) -> BTreeMap<RoundSeat, Arc<SentDownload>> {
+    pub fn participants_out(&self) -> BTreeMap<RoundParticipant, Arc<SentDownload>> {
         let held = self.held.iter();
         let held = held.map(|StaleUpload { sent, arrival }| {
             ((arrival.round, arrival.participant), Arc::clone(&sent.1))
@@ -209,13 +209,13 @@ impl RoundBook {
     }
 
     /// Returns the uploads that could not be aggregated.
-    pub fn untransformed(&self) -> &[RoundSeat] {
+    pub fn untransformed(&self) -> &[RoundParticipant] {
         &self.unlifted
     }
 
     /// Returns the participants of the open round that are out, as lines of text.
     pub fn waiting(&self) -> Vec<String> {
-        let out = self.open.iter().flat_map(OpenRound::seats_out);
+        let out = self.open.iter().flat_map(OpenRound::participants_out);
         out.map(|participant| format!("{} of {} is out", participant.id, participant.client))
             .collect()
     }

@@ -163,7 +163,7 @@ impl<C: AveragingMethod> World<C> {
         let (mut all, mut walked) = (None::<Aggregate>, Vec::new());
         for (participant, sent) in participants.iter().zip(downloads) {
             let (aggregate, one) =
-                self.seat(participant, &sent, steps(participant.client.index()), &after);
+                self.participant(participant, &sent, steps(participant.client.index()), &after);
             walked.push(one);
             all = Some(match all {
                 Some(all) => all.merge(aggregate),
@@ -174,7 +174,7 @@ impl<C: AveragingMethod> World<C> {
         walked
     }
 
-    fn seat(
+    fn participant(
         &mut self,
         participant: &Participant,
         sent: &Arc<Message>,

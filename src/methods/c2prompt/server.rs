@@ -34,7 +34,10 @@ impl C2PromptServer {
         let classes: Vec<Vec<u32>> =
             participants.iter().map(|participant| classes_of(participant, ctx)).collect();
         let gaussians = self.reports.gaussians(classes.iter().map(Vec::as_slice), dim)?;
-        gaussians.into_iter().map(|of_seat| Ok(Arc::new(of_seat.write(dim)?))).collect()
+        gaussians
+            .into_iter()
+            .map(|of_participant| Ok(Arc::new(of_participant.write(dim)?)))
+            .collect()
     }
 
     /// Ends round 0 of a stage.

@@ -156,7 +156,7 @@ impl DownloadExtras<Importance> for Ewc {
     fn assets(
         &self,
         memory: &Importance,
-        _seat: &Participant,
+        _participant: &Participant,
         _ctx: &RunContext,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
         Ok(memory.asset().into_iter().collect())

@@ -279,7 +279,7 @@ impl DownloadExtras<Seen> for Glfc {
     fn assets(
         &self,
         memory: &Seen,
-        _seat: &Participant,
+        _participant: &Participant,
         _ctx: &RunContext,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
         Ok(memory.old.iter().cloned().collect())

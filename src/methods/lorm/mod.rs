@@ -178,7 +178,7 @@ impl DownloadExtras<Tasks> for Lorm {
     fn assets(
         &self,
         tasks: &Tasks,
-        _seat: &Participant,
+        _participant: &Participant,
         _ctx: &RunContext,
     ) -> Result<Vec<Arc<Asset>>, PolicyError> {
         Ok(tasks.asset().cloned().into_iter().collect())

@@ -351,7 +351,7 @@ fn stsa(payload: Payload, variant: Variant) -> (Stsa, ModelFacts) {
     (Stsa::new(config, &facts), facts)
 }
 
-fn seat(id: u32, client: u32, unit: Option<u32>) -> Participant {
+fn participant(id: u32, client: u32, unit: Option<u32>) -> Participant {
     let view = TaskView { task: TaskId(0), rows: 0..1, classes: vec![0] };
     Participant {
         id: ParticipantId(id),
@@ -368,7 +368,7 @@ fn seat(id: u32, client: u32, unit: Option<u32>) -> Participant {
 fn empty_parts_of_a_client_count_among_all_units() {
     let of = |participants: &[(u32, Option<u32>)]| {
         let kept = |(id, (client, unit)): (usize, &(u32, Option<u32>))| KeptUpload {
-            meta: UploadMeta::timely(seat(id as u32, *client, *unit), Round(0)),
+            meta: UploadMeta::timely(participant(id as u32, *client, *unit), Round(0)),
             sent: Arc::new(Message::default()),
             update: Message::default(),
         };
@@ -399,7 +399,7 @@ fn the_server_counts_units_as_configured() {
         let sent = Arc::new(of_seed(9).unwrap());
         let summand = |(at, samples): (usize, &LabeledFeatures)| {
             let found = Collected { unit: samples.units().remove(0), gram: Some(samples.gram()) };
-            let meta = UploadMeta::timely(seat(at as u32, at as u32, unit), Round(0));
+            let meta = UploadMeta::timely(participant(at as u32, at as u32, unit), Round(0));
             let update = upload(&layout, &found).unwrap();
             Aggregate::of(&meta, (&sent, &down()), (update, &layout)).unwrap()
         };
@@ -449,7 +449,7 @@ fn uploads_fill_their_layouts_and_aggregate_to_the_counts() {
         let summand = |(at, found): (usize, &Collected)| {
             let update = upload(&layout, found).unwrap();
             assert!(update.body().fills(&layout.body()), "{payload:?} {variant:?}");
-            let meta = UploadMeta::timely(seat(at as u32, at as u32, None), Round(0));
+            let meta = UploadMeta::timely(participant(at as u32, at as u32, None), Round(0));
             Aggregate::of(&meta, (&sent, &down()), (update, &layout)).unwrap()
         };
         let aggregate = found.iter().enumerate().map(summand).reduce(Aggregate::merge).unwrap();

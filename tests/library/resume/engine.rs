@@ -114,7 +114,7 @@ fn synchronous_rounds_with_losses_and_crashes() {
 }
 
 #[test]
-fn deadlines_leave_seats_out_whose_state_and_frames_still_count() {
+fn late_participants_still_count_in_state_and_frames() {
     let deadline = Some(VirtualTime::from_seconds(1.5));
     for train_stragglers in [false, true] {
         let closing = ClosingRules { deadline, train_stragglers, ..ClosingRules::default() };

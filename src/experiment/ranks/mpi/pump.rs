@@ -256,7 +256,7 @@ impl<'a> Pump<'a> {
     }
 
     fn deliver(&mut self, from: u32, bytes: Vec<u8>) {
-        self.arrive(TransportEvent::Parcel { from: Rank(from), bytes });
+        self.arrive(TransportEvent::Packet { from: Rank(from), bytes });
         self.listen(from);
     }
 

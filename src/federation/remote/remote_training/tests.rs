@@ -9,7 +9,7 @@ use super::*;
 use crate::federation::client::Broadcast;
 use crate::federation::frames::SentDownload;
 use crate::federation::rules::Rules;
-use crate::federation::testing::{Remembering, seat, setup};
+use crate::federation::testing::{Remembering, participant, setup};
 use crate::policy::{RoundContext, Stage};
 use crate::quantity::VirtualTime;
 use crate::wire::{NamedTensor, Section};
@@ -63,7 +63,7 @@ proptest! {
         (role, unit, own) in (0u8..3, prop::option::of(0u32..9), any::<bool>()),
         missed in any::<bool>(),
     ) {
-        let (simulation, mut sent, mut shelf) = (world(), CacheIndex::default(), RankCache::default());
+        let (simulation, mut sent, mut cache) = (world(), CacheIndex::default(), RankCache::default());
         let context = Arc::new(context(&simulation));
         let asset = asset.map(|bits| {
             Arc::new(Asset::new("teacher", 2, Kind::Generator, body(Kind::Weights, &[], &bits)))
@@ -74,7 +74,7 @@ proptest! {
         // The second remote job names what the first has brought.
         for again in [false, true] {
             let job = |(place, bits): (usize, &Vec<u32>)| {
-                let mut participant = seat(&crate::federation::testing::setup(Rules::default()), place as u32);
+                let mut participant = participant(&crate::federation::testing::setup(Rules::default()), place as u32);
                 (participant.role, participant.unit) = (Role(role), unit);
                 if own {
                     let view = TaskView { rows: 1..3, classes: vec![9, 4], ..(*participant.view).clone() };
@@ -105,7 +105,7 @@ proptest! {
             prop_assert_eq!(bodies.len(), states.len() + brought);
             let JobRequest::Train(order) = asked.order else { panic!("another order") };
             prop_assert_eq!((order.round_in_phase, order.rounds_in_phase), (4, 6));
-            let there = order.unpack(&simulation, &mut shelf, &bodies).expect("is whole").members;
+            let there = order.unpack(&simulation, &mut cache, &bodies).expect("is whole").members;
             let (_, here) = members(&simulation, remote_job.jobs);
             let seen = |members: &[Member]| members.iter().map(self::seen).collect::<Vec<_>>();
             prop_assert_eq!(seen(&there), seen(&here));
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_parcel_or_an_error(mut bytes: Vec<u8>, frames in 0u8..4) {
+    fn any_bytes_are_a_packet_or_an_error(mut bytes: Vec<u8>, frames in 0u8..4) {
         if let Some(count) = bytes.get_mut(8..16) {
             count.fill(0);
             count[0] = frames;

@@ -8,7 +8,7 @@ use crate::federation::error::FederationError;
 use crate::federation::event::{Event, FrameOutcome};
 use crate::federation::rules::OnBadUpdate;
 use crate::federation::server::messages::Arrival;
-use crate::federation::server::round_book::{RoundSeat, StaleUpload};
+use crate::federation::server::round_book::{RoundParticipant, StaleUpload};
 use crate::policy::UploadMeta;
 use crate::quantity::{ParticipantId, Round, VirtualTime};
 
@@ -64,7 +64,7 @@ impl ServerMachine {
     /// Takes the end of a participant that was not computed, because it certainly is late.
     pub(super) fn untrained(
         &mut self,
-        (round, participant): RoundSeat,
+        (round, participant): RoundParticipant,
         charge: Option<Event>,
         effects: &mut Vec<Effect>,
     ) -> Result<(), FederationError> {
@@ -79,7 +79,7 @@ impl ServerMachine {
     /// Takes a frame that the server does not wait for any more.
     pub(super) fn take_late_frame(
         &mut self,
-        participant: RoundSeat,
+        participant: RoundParticipant,
         charge: Option<Event>,
         effects: &mut Vec<Effect>,
     ) {
@@ -125,7 +125,11 @@ impl ServerMachine {
     }
 
     /// Takes a participant of a closed round back.
-    pub(super) fn straggler_is_back(&mut self, participant: RoundSeat, effects: &mut Vec<Effect>) {
+    pub(super) fn straggler_is_back(
+        &mut self,
+        participant: RoundParticipant,
+        effects: &mut Vec<Effect>,
+    ) {
         self.book.straggler_is_back(participant);
         self.end_when_all_are_back(effects);
     }

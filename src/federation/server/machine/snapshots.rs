@@ -60,7 +60,7 @@ impl ServerMachine {
             policy: self.desk.saved().clone(),
             caches: self.caches.held(),
             unlifted: self.book.untransformed().to_vec(),
-            out: self.book.seats_out(),
+            out: self.book.participants_out(),
         }
     }
 }

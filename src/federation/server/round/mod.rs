@@ -146,7 +146,8 @@ impl OpenRound {
     /// Closes the round: later uploads are late. Returns the participants that are still out.
     pub fn close(&mut self) -> Vec<ParticipantId> {
         self.closed = true;
-        let out: Vec<ParticipantId> = self.seats_out().map(|participant| participant.id).collect();
+        let out: Vec<ParticipantId> =
+            self.participants_out().map(|participant| participant.id).collect();
         out.iter().for_each(|participant| self.skip(*participant));
         self.aggregation.seal();
         out
@@ -227,7 +228,7 @@ impl OpenRound {
             let (round, participant, charge) = (self.context.round, participant.id, Some(charge));
             ActorMessage::Server(ToServer::Lost { round, participant, charge })
         };
-        let mut parcels = VecDeque::new();
+        let mut frames = VecDeque::new();
         let direction = Direction::Down;
         for asset in &download.assets {
             if !caches.lacks(participant.client, asset.digest) {
@@ -238,13 +239,13 @@ impl OpenRound {
             let charge =
                 self.charge(participant, &asset.bytes, fate, copy, Some(asset.label.clone()));
             if !fate.arrives {
-                parcels.push_back(PendingFrame { fate, message: lost(charge) });
-                effects.push(Effect::Send(Transmission { direction, parcels }));
+                frames.push_back(PendingFrame { fate, message: lost(charge) });
+                effects.push(Effect::Send(Transmission { direction, frames }));
                 return false;
             }
             caches.keep(participant.client, asset.digest);
             let message = to_client(ToClient::Asset(AssetArrived { charge }));
-            parcels.push_back(PendingFrame { fate, message });
+            frames.push_back(PendingFrame { fate, message });
         }
         let fate = fate_of(&download.bytes);
         let copy = !sent.downs.insert(download.alike);
@@ -257,8 +258,8 @@ impl OpenRound {
             }
             false => lost(charge),
         };
-        parcels.push_back(PendingFrame { fate, message });
-        effects.push(Effect::Send(Transmission { direction, parcels }));
+        frames.push_back(PendingFrame { fate, message });
+        effects.push(Effect::Send(Transmission { direction, frames }));
         fate.arrives
     }
 
@@ -382,11 +383,11 @@ impl OpenRound {
     }
 
     /// Returns the participants that are out.
-    pub fn seats_out(&self) -> impl Iterator<Item = &Participant> {
-        self.seats_at(ParticipantStatus::Out)
+    pub fn participants_out(&self) -> impl Iterator<Item = &Participant> {
+        self.participants_at(ParticipantStatus::Out)
     }
 
-    fn seats_at(&self, wanted: ParticipantStatus) -> impl Iterator<Item = &Participant> {
+    fn participants_at(&self, wanted: ParticipantStatus) -> impl Iterator<Item = &Participant> {
         let pairs = self.participants.iter().zip(&self.status);
         pairs.filter(move |(_, status)| **status == wanted).map(|(participant, _)| participant)
     }
@@ -430,7 +431,7 @@ impl OpenRound {
 
     /// Returns the clients of participants that were aggregated.
     pub fn aggregated_clients(&self) -> impl Iterator<Item = ClientId> {
-        self.seats_at(ParticipantStatus::Aggregated).map(|participant| participant.client)
+        self.participants_at(ParticipantStatus::Aggregated).map(|participant| participant.client)
     }
 
     /// Participants that should have been aggregated and were not.

@@ -81,7 +81,7 @@ impl OpenRound {
     ) -> VirtualTime {
         let members = self.masking.as_ref().map_or(0, |masking| masking.members.len());
         let arrived: Vec<ParticipantId> = self
-            .seats_at(ParticipantStatus::Aggregated)
+            .participants_at(ParticipantStatus::Aggregated)
             .map(|participant| participant.id)
             .collect();
         let unmasking = unmask(&self.room(simulation, rules), members, &arrived, now);

@@ -43,7 +43,7 @@ impl OpenRound {
         }
         let plan = &simulation.training;
         let candidate = |participant: &&Participant| {
-            let samples = simulation.seat_samples(self.context.phase_name, participant);
+            let samples = simulation.participant_samples(self.context.phase_name, participant);
             let steps = samples.div_ceil(plan.batch.max(1)) as u64 * u64::from(plan.epochs);
             Candidate::new(participant, steps)
         };
