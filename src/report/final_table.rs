@@ -48,7 +48,7 @@ pub fn final_table(summary: &Summary) -> String {
     if summary.failed + summary.rejected > 0 {
         let _ = writeln!(
             text,
-            "dropped     {} sampled clients sent nothing, {} updates were rejected",
+            "dropped     {} participants sent nothing, {} updates were rejected",
             summary.failed, summary.rejected
         );
     }

@@ -69,13 +69,15 @@ fn sizes(clients: &BTreeMap<ClientId, ClientSampleCounts>) -> String {
         return "no client holds a sample".to_string();
     };
     let sum: u64 = samples.iter().sum();
-    let median = samples[samples.len() / 2];
+    let [low, high] = [(samples.len() - 1) / 2, samples.len() / 2].map(|at| samples[at]);
+    let between = if (low + high) % 2 == 1 { ".5" } else { "" };
+    let median = format!("{}{between}", grouped((low + high) / 2));
     format!(
         "{} clients with samples; {} samples in total; least {}, median {}, most {}",
         grouped(samples.len() as u64),
         grouped(sum),
         grouped(*least),
-        grouped(median),
+        median,
         grouped(*most)
     )
 }
@@ -101,7 +103,7 @@ mod tests {
         assert_eq!(rows[2], "0 20 2 class 4 (emu) (75 %) 5 15");
         assert_eq!(rows[3], "7 1 1 class 3 (100 %) 1 0");
         assert!(text.ends_with(
-            "2 clients with samples; 21 samples in total; least 1, median 20, most 20\n"
+            "2 clients with samples; 21 samples in total; least 1, median 10.5, most 20\n"
         ));
     }
 }

@@ -117,8 +117,8 @@ fn phases(plan: &Plan) -> String {
     }
     let mut text = table.render();
     text.push_str(
-        "bytes of one message to or from one client, 1 MB is 10^6 bytes; classes: new/seen; sampled: clients of \
-         all rounds of the task together;\nround and task total: both directions\n",
+        "bytes of one message to or from one client, 1 MB is 10^6 bytes; classes: new/seen; sampled: \
+         participants of all rounds of the task together, dummy and load clients among them;\nround and task total: both directions\n",
     );
     text.push_str(&share_of_backbone(plan));
     if rows.iter().any(|row| !row.protocol_up.is_empty()) {

@@ -132,11 +132,10 @@ impl Stopwatch {
                 direction,
                 outcome,
                 ..
-            } => {
-                if *direction == Direction::Up || *outcome == FrameOutcome::Lost {
-                    self.silent(*round, *participant, at);
-                }
+            } if *direction == Direction::Up || *outcome == FrameOutcome::Lost => {
+                self.silent(*round, *participant, at);
             }
+            Event::FrameCharged { kind: ParticipantKind::LoadClient, .. } => {}
             Event::FrameCharged { round, participant, direction, outcome, latency, .. } => {
                 let gone = matches!(outcome, FrameOutcome::Lost | FrameOutcome::Late);
                 if gone && *direction == Direction::Up {

@@ -254,7 +254,7 @@ pub(super) const KNOWN: &[Known] = {
             Lower,
             Planned(PlannedWork::ServerFlops),
         ),
-        of("failed", "sampled clients that sent nothing", Count, Lower, Summary("/failed")),
+        of("failed", "participants that sent nothing", Count, Lower, Summary("/failed")),
         of("rejected", "uploads rejected", Count, Lower, Summary("/rejected")),
         of("client_memory", "bytes that clients keep", Bytes, Lower, Summary("/memory/bytes")),
         of("virtual_s", "virtual time", Seconds, Lower, Summary("/virtual_s")),

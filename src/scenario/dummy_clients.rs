@@ -17,7 +17,7 @@ pub struct DummyClientsSection {
     #[key(default = DummyClientSplit::Even, source = "STSA's code: remainder-last")]
     #[serde(skip_serializing_if = "DummyClientSplit::is_even")]
     pub split: DummyClientSplit,
-    /// Names of the phases in which the parts act.
+    /// Names of the phases in which the parts act; `fedcast methods show NAME` lists a method's phases.
     #[key(default = vec!["statistics".to_owned()])]
     pub phases: Vec<String>,
 }

@@ -118,13 +118,7 @@ pub(super) fn over(base: Node, child: Node) -> Node {
 }
 
 fn joined(mut base: Table, written: Table) -> Table {
-    for (one, other) in ALTERNATIVES {
-        for (written_key, dropped) in [(one, other), (other, one)] {
-            if written.contains_key(written_key) {
-                base.remove(dropped);
-            }
-        }
-    }
+    written.keys().for_each(|key| drop_alternative(&mut base, key));
     for (key, TomlEntry { key: place, node }) in written {
         let node = match base.remove(&key) {
             Some(inherited) if same_meaning(&inherited.node, &node) => over(inherited.node, node),
@@ -133,6 +127,17 @@ fn joined(mut base: Table, written: Table) -> Table {
         base.insert(key, TomlEntry { key: place, node });
     }
     base
+}
+
+/// Removes the key of a table that says in another way what `written` will say.
+pub(super) fn drop_alternative(table: &mut Table, written: &str) {
+    for (one, other) in ALTERNATIVES {
+        match written {
+            _ if written == one => table.remove(other),
+            _ if written == other => table.remove(one),
+            _ => None,
+        };
+    }
 }
 
 /// Returns true if the keys of the base's table keep their meaning with what the child writes there.
@@ -208,6 +213,11 @@ mod tests {
             "participation.count = 5",
             "participation.fraction = 0.1",
             "participation.fraction = 0.1",
+        );
+        assert_result(
+            "participation = { count = 5, draw_every = \"task\" }",
+            "participation.fraction = 0.1",
+            "participation = { draw_every = \"task\", fraction = 0.1 }",
         );
         // Both together are reported later.
         let both = "participation = { count = 5, fraction = 0.1 }";

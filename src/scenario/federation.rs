@@ -26,7 +26,7 @@ pub struct FederationSection {
     pub idle_clients: u32,
     /// Number of load clients: they exchange frames of real size and never train.
     ///
-    /// They take part in every round and are not aggregated.
+    /// They take part in every round, which waits for them as for others, and are not aggregated.
     #[key(default = 0, at_most = 1e5)]
     #[serde(skip_serializing_if = "is_none")]
     pub load_clients: u32,

@@ -5,6 +5,7 @@
 
 use toml::de::{DeTable, DeValue};
 
+use super::extends::drop_alternative;
 use super::reader::{
     Node, ReadingReport, SourceText, Table, TextSpan, TomlEntry, TomlValue, ValueFault, requoted,
 };
@@ -115,7 +116,7 @@ pub(super) fn key_path(key: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Puts an entry at a path, creating tables as needed.
+/// Puts an entry at a path, creating tables as needed. It replaces a key that says the same in another way.
 pub(super) fn place(node: &mut Node, path: &[String], entry: TomlEntry) {
     let Some((first, rest)) = path.split_first() else { return };
     if node.as_table().is_none() {
@@ -124,6 +125,7 @@ pub(super) fn place(node: &mut Node, path: &[String], entry: TomlEntry) {
     }
     let TomlValue::Table(table) = &mut node.value else { return };
     if rest.is_empty() {
+        drop_alternative(table, first);
         table.insert(first.clone(), entry);
         return;
     }
@@ -132,4 +134,38 @@ pub(super) fn place(node: &mut Node, path: &[String], entry: TomlEntry) {
         node: Node { value: TomlValue::Table(Table::new()), span: entry.key },
     };
     place(&mut table.entry(first.clone()).or_insert_with(fresh).node, rest, entry);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(text: &str, overrides: &[&str]) -> toml::Value {
+        let mut report = ReadingReport::default();
+        let mut root = report.parse(SourceText::new("text", text));
+        for text in overrides {
+            Override::new(*text).apply(&mut root, &mut report);
+        }
+        assert!(report.is_clean(), "{overrides:?}");
+        root.to_toml().unwrap()
+    }
+
+    #[test]
+    fn an_override_replaces_what_says_the_same_in_another_way() {
+        let expected = |text: &str| text.parse::<toml::Table>().unwrap().into();
+        assert_eq!(
+            after(
+                "[participation]\ncount = 5\ndraw_every = \"task\"",
+                &["participation.fraction=0.1"]
+            ),
+            expected("participation = { fraction = 0.1, draw_every = \"task\" }")
+        );
+        let both = ["tasks.sizes=[2, 3]", "tasks.count=4"];
+        assert_eq!(after("tasks.count = 5", &both[..1]), expected("tasks.sizes = [2, 3]"));
+        assert_eq!(after("tasks.count = 5", &both), expected("tasks.count = 4"));
+        assert_eq!(
+            after("[federation.dummy_clients]\ncount = 2", &["federation.rounds=1"]),
+            expected("federation = { dummy_clients = { count = 2 }, rounds = 1 }")
+        );
+    }
 }

@@ -176,5 +176,6 @@ fn a_phase_that_does_not_exist_is_found_at_check() {
     let output = run_fedcast(folder.path(), &["check", &staged(), "--set", set]);
     assert_eq!(output.code, 3);
     assert!(output.err.contains("has no phase `statistic`"), "{}", output.err);
-    assert!(output.err.contains("its phases are statistics, train"), "{}", output.err);
+    let help = "its phases: federation.dummy_clients.phases = [\"statistics\", \"train\"]";
+    assert!(output.err.contains(help), "{}", output.err);
 }

@@ -86,8 +86,9 @@ fn figures_are_files_with_the_numbers_of_the_page() {
 fn the_page_lists_the_settings_of_its_arms() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    run(folder, "runs/a", HEAD, 1, &["--set", "federation.clients=3"]);
-    run(folder, "runs/b", HEAD, 1, &["--set", "federation.clients=4"]);
+    let crash = "faults=[{kind=\"crash\",when=\"while\",rate=0.1}]";
+    run(folder, "runs/a", HEAD, 1, &["--set", "federation.clients=3", "--set", crash]);
+    run(folder, "runs/b", HEAD, 1, &["--set", "federation={clients=4,load_clients=2,rounds=2}"]);
     let output = run_fedcast(folder, &["report", "runs", "-o", "page.html"]);
     assert_eq!(output.code, 0, "{}", output.err);
     let page = read(folder.join("page.html"));
@@ -107,6 +108,8 @@ fn the_page_lists_the_settings_of_its_arms() {
     assert_eq!(value("data.source"), "digits");
     assert!(value("weights").contains("(digest "), "{}", value("weights"));
     assert!(!settings.contains("round.deadline_s"));
+    assert_eq!(value("federation.load_clients"), "2 (some arms have none)");
+    assert_eq!(value("faults[1].rate"), "0.1 (some arms have none)");
 }
 
 #[test]

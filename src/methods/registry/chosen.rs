@@ -90,11 +90,14 @@ fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<RequirementEr
         [phases(0), phases(1)].iter().flatten().map(|phase| phase.name).collect();
     let named = &scenario.federation.dummy_clients.phases;
     let unknown = named.iter().find(|name| !known.contains(name.as_str()))?;
-    let known: Vec<&str> = known.into_iter().collect();
+    let known: Vec<String> = known.into_iter().map(|phase| format!("\"{phase}\"")).collect();
     Some(RequirementError {
         key: "federation.dummy_clients.phases",
         message: format!("`{}` has no phase `{unknown}`", scenario.method.name),
-        label: "no units there".into(),
-        help: format!("its phases are {}", known.join(", ")),
+        label: "no dummy clients there".into(),
+        help: format!(
+            "choose among its phases: federation.dummy_clients.phases = [{}]",
+            known.join(", ")
+        ),
     })
 }

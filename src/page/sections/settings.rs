@@ -1,5 +1,7 @@
 //! Settings of the runs: those that all arms share, and the values of the others.
 
+use std::collections::BTreeSet;
+
 use maud::html;
 
 use crate::page::PageSection;
@@ -8,7 +10,7 @@ use crate::page::html::HtmlTable;
 use crate::results::{Arm, RunRecord};
 
 /// Keys in the order of the table. A key that no run has is left out.
-const KEYS: [&str; 33] = [
+const KEYS: [&str; 42] = [
     "data.source",
     "data.subset",
     "tasks.count",
@@ -22,13 +24,18 @@ const KEYS: [&str; 33] = [
     "federation.clients",
     "federation.rounds",
     "federation.aggregation",
+    "federation.dummy_clients.count",
+    "federation.load_clients",
     "participation.kind",
     "participation.count",
     "participation.fraction",
     "participation.over_selection",
     "round.close",
     "round.deadline_s",
+    "round.quorum",
+    "round.late",
     "round.buffer_size",
+    "availability.kind",
     "client.epochs",
     "client.batch_size",
     "client.augment",
@@ -42,6 +49,10 @@ const KEYS: [&str; 33] = [
     "backbone.resolution",
     "links.preset",
     "time.preset",
+    "wire.down.codec",
+    "wire.up.codec",
+    "privacy.secure_aggregation",
+    "privacy.noise.scale",
 ];
 
 /// Most different values that are listed; more are counted.
@@ -72,9 +83,15 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
             }
         }
     };
-    for key in KEYS {
-        add(key, &|arm| arm.scenario.get(key).map(|value| value.trim_matches('"').to_owned()));
-    }
+    let value_of = |key: &str| {
+        let key = key.to_owned();
+        move |arm: &Arm| arm.scenario.get(&key).map(|value| value.trim_matches('"').to_owned())
+    };
+    KEYS.iter().for_each(|key| add(key, &value_of(key)));
+    let of_faults = |key: &&String| key.starts_with("faults[");
+    let faults: BTreeSet<&String> =
+        arms.iter().flat_map(|arm| arm.scenario.keys().filter(of_faults)).collect();
+    faults.iter().for_each(|key| add(key, &value_of(key)));
     let source = |of: fn(&RunRecord) -> Option<(&str, &str)>| {
         move |arm: &Arm| {
             let (name, digest) = of(arm.runs.first()?)?;
