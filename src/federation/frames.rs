@@ -99,13 +99,22 @@ fn send_asset(
     verify: bool,
     header: &FrameHeader,
 ) -> Result<SentAsset, WireError> {
-    let lossless = CodecPlan::default();
-    carry(&asset.body, &lossless, verify, header)?;
-    Ok(SentAsset {
+    carry(&asset.body, &CodecPlan::default(), verify, header)?;
+    Ok(sent_asset(asset))
+}
+
+/// Returns an asset as it was sent.
+pub(super) fn sent_asset(asset: &Asset) -> SentAsset {
+    SentAsset {
         label: format!("{}@{}", asset.name, asset.version),
         digest: asset.digest(),
-        bytes: size(&asset.body, &lossless),
-    })
+        bytes: size(&asset.body, &CodecPlan::default()),
+    }
+}
+
+/// Returns the size of a download whose body was received: codecs change values and no shape.
+pub(super) fn size_of_received(body: &Body, coding: &Coding) -> Arc<FrameBytes> {
+    size(body, &coding.down)
 }
 
 /// Returns an asset as a separate frame if its content is unknown: identified by its name.

@@ -90,6 +90,8 @@ pub struct SavedDownload {
     pub body: Body,
     /// Assets that it names.
     pub assets: Vec<Arc<Asset>>,
+    /// The first participant of its round that was sent the same.
+    pub alike: usize,
 }
 
 /// Returns the downloads of these participants, shared ones once.
@@ -101,7 +103,7 @@ pub(super) fn keep_downs(
     for ((round, participant), sent) in out {
         let down = *known.entry(Arc::as_ptr(sent)).or_insert_with(|| {
             let (body, assets) = (sent.message.body(), sent.message.assets.clone());
-            downloads.push(SavedDownload { body, assets });
+            downloads.push(SavedDownload { body, assets, alike: sent.alike });
             downloads.len() - 1
         });
         participants.push(PendingParticipant { round: *round, participant: *participant, down });

@@ -59,6 +59,7 @@ pub enum StudyError {
 fn others(more: usize) -> String {
     match more {
         0 => String::new(),
+        1 => ", as does 1 more cell".to_owned(),
         more => format!(", as do {more} more cells"),
     }
 }

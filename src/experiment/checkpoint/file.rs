@@ -1,7 +1,7 @@
 //! One checkpoint as a file.
 //!
 //! ```text
-//! magic and version   8   "FCCK", 1
+//! magic and version   8   "FCCK", 2
 //! length of the index 8
 //! index                   JSON: where in the run and in the journal, and what the frames are
 //! frames                  states and downloads, in the wire format, one after another
@@ -17,7 +17,7 @@ use crate::policy::Asset;
 use crate::quantity::{ClientId, ParticipantId, Round};
 use crate::wire::{self, Body, CodecPlan, FrameHeader, Kind};
 
-const MAGIC: [u8; 8] = *b"FCCK\x01\0\0\0";
+const MAGIC: [u8; 8] = *b"FCCK\x02\0\0\0";
 const CHECKSUM: usize = blake3::OUT_LEN;
 
 /// Position of a checkpoint in the journal of its run.
@@ -41,11 +41,17 @@ struct CheckpointIndex {
     round: Round,
     caches: Vec<(ClientId, Vec<u64>)>,
     clients: Vec<ClientId>,
-    downs: Vec<Vec<AssetName>>,
+    downs: Vec<DownloadIndex>,
     unlifted: Vec<(Round, ParticipantId)>,
     out: Vec<PendingParticipant>,
     /// Lengths of the frames: the server, the clients, and each download before its assets.
     frames: Vec<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct DownloadIndex {
+    assets: Vec<AssetName>,
+    alike: usize,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -75,13 +81,17 @@ pub fn encode(mark: &CheckpointMark, snapshot: &Snapshot) -> Result<Vec<u8>, Str
         version: asset.version,
         kind: asset.kind,
     };
+    let download = |saved: &SavedDownload| DownloadIndex {
+        assets: saved.assets.iter().map(name).collect(),
+        alike: saved.alike,
+    };
     let index = CheckpointIndex {
         mark: mark.clone(),
         place: snapshot.place,
         round: snapshot.round,
         caches: snapshot.caches.clone(),
         clients: snapshot.clients.iter().map(|(client, _)| *client).collect(),
-        downs: snapshot.downs.iter().map(|d| d.assets.iter().map(name).collect()).collect(),
+        downs: snapshot.downs.iter().map(download).collect(),
         unlifted: snapshot.unlifted.clone(),
         out: snapshot.out.clone(),
         frames: frames.iter().map(|frame| frame.len() as u64).collect(),
@@ -126,13 +136,13 @@ pub fn decode(file: &[u8]) -> Result<(CheckpointMark, Snapshot), String> {
     let clients = index.clients.into_iter().map(|client| Ok((client, body()?)));
     let clients: Result<_, String> = clients.collect();
     let clients = clients?;
-    let download = |names: Vec<AssetName>| {
+    let download = |DownloadIndex { assets, alike }: DownloadIndex| {
         let download = body()?;
         let asset = |AssetName { name, version, kind }| {
             Ok(Arc::new(Asset::new(&name, version, kind, body()?)))
         };
-        let assets: Result<_, String> = names.into_iter().map(asset).collect();
-        Ok(SavedDownload { body: download, assets: assets? })
+        let assets: Result<_, String> = assets.into_iter().map(asset).collect();
+        Ok(SavedDownload { body: download, assets: assets?, alike })
     };
     let downloads: Result<Vec<SavedDownload>, String> =
         index.downs.into_iter().map(download).collect();
@@ -188,7 +198,7 @@ mod tests {
             server: body(1.0),
             caches: vec![(ClientId(4), vec![u64::MAX])],
             clients: vec![(ClientId(1), body(2.0))],
-            downs: vec![SavedDownload { body: body(5.0), assets: vec![asset] }],
+            downs: vec![SavedDownload { body: body(5.0), assets: vec![asset], alike: 3 }],
             unlifted: vec![(Round(0), ParticipantId(0))],
             out: vec![participant],
         };
@@ -205,6 +215,7 @@ mod tests {
         assert_eq!(back.downs[0].assets[0].digest(), snapshot.downs[0].assets[0].digest());
         let rest = |s: &Snapshot| (s.place, s.round, s.entries, s.caches.clone());
         assert_eq!(rest(&back), rest(&snapshot));
+        assert_eq!(back.downs[0].alike, 3);
         assert_eq!((back.unlifted, back.out), (snapshot.unlifted, snapshot.out));
     }
 

@@ -11,14 +11,17 @@ use crate::federation::compute::{
 };
 use crate::federation::error::FederationError;
 use crate::federation::event::FrameBytes;
-use crate::federation::frames::{SentAsset, SentDownload, SentUpload};
+use crate::federation::frames::{
+    SentAsset, SentDownload, SentUpload, sent_asset, size_of_received,
+};
 use crate::federation::metric_value::Digest;
 use crate::federation::privacy::Masking;
 use crate::federation::simulation_context::SimulationContext;
-use crate::federation::snapshot::{Snapshot, SnapshotPlace};
+use crate::federation::snapshot::{SavedDownload, Snapshot, SnapshotPlace};
 use crate::learning::Tally;
 use crate::policy::{Failure, Message, Participant, RoundContext};
 use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
+use crate::scenario::AssetCache;
 use crate::wire::{Body, WireError};
 
 fn missing(what: String) -> FederationError {
@@ -50,6 +53,39 @@ impl RecordedRun {
         Ok(Arc::clone(self.downs[*place].get_or_init(|| Arc::new(message))))
     }
 
+    /// Returns the download of a participant that was out when the snapshot was taken.
+    fn saved_download(&self, round: Round, participant: ParticipantId) -> Option<&SavedDownload> {
+        let place = self.out.get(&(round, participant))?;
+        Some(&self.snapshot.as_ref()?.downs[*place])
+    }
+
+    /// Returns the assets of a download that were in transit when the snapshot was taken.
+    ///
+    /// `arrived` are those of the same download that were not. An asset that the client held is not sent again.
+    fn assets_in_transit(
+        &self,
+        (cache, context, client): (AssetCache, &RoundContext, ClientId),
+        download: &SavedDownload,
+        arrived: &[SentAsset],
+    ) -> Vec<SentAsset> {
+        let task = context.stage.task;
+        let held = |label: &str| {
+            let of_client = self.held_assets.get(&client).into_iter().flatten();
+            let mut before = of_client.filter(|((at, held), round)| {
+                let kept = match cache {
+                    AssetCache::None => false,
+                    AssetCache::Task => *at == task,
+                    AssetCache::Run => true,
+                };
+                kept && held == label && **round < context.round
+            });
+            before.next().is_some()
+        };
+        let came = |label: &str| arrived.iter().any(|asset| asset.label == label);
+        let assets = download.assets.iter().map(|asset| sent_asset(asset));
+        assets.filter(|asset| !came(&asset.label) && !held(&asset.label)).collect()
+    }
+
     /// Returns true if a refused upload was found to be bad only during aggregation.
     fn was_lifted(&self, round: Round, participant: ParticipantId) -> bool {
         if self.snapshot.is_some() {
@@ -77,13 +113,18 @@ impl ResultSource for RecordedRun {
     /// Downloads have their tensors only if a participant will train on them.
     fn downs(
         &self,
-        _: &SimulationContext,
+        simulation: &SimulationContext,
         context: &RoundContext,
-        participants: &[Participant],
+        all: &[Participant],
     ) -> Result<Vec<Arc<SentDownload>>, FederationError> {
-        let (round, participants) = (context.round, participants.len());
-        let participants = || (0..participants as u32).map(ParticipantId);
+        let round = context.round;
+        let participants = || (0..all.len() as u32).map(ParticipantId);
         let past = |participant| self.participants.get(&(round, participant));
+        let in_transit: BTreeMap<ParticipantId, &SavedDownload> = participants()
+            .filter(|participant| past(*participant).is_none_or(|past| past.download.is_none()))
+            .filter_map(|participant| Some((participant, self.saved_download(round, participant)?)))
+            .collect();
+        let size_of = |saved: &SavedDownload| size_of_received(&saved.body, &simulation.coding);
         // Copies are of the first download of their size.
         let mut first: BTreeMap<u64, usize> = BTreeMap::new();
         for participant in participants() {
@@ -91,6 +132,11 @@ impl ResultSource for RecordedRun {
                 past(participant).and_then(|p| p.download.as_ref())
             {
                 first.entry(bytes.frame()).or_insert(participant.index());
+            }
+            if let Some(saved) = in_transit.get(&participant)
+                && saved.alike == participant.index()
+            {
+                first.entry(size_of(saved).frame()).or_insert(participant.index());
             }
         }
         let mut named: BTreeMap<&str, u64> = BTreeMap::new();
@@ -106,9 +152,15 @@ impl ResultSource for RecordedRun {
         participants()
             .map(|participant| {
                 let down = past(participant).and_then(|p| p.download.as_ref());
-                let bytes = down.map_or_else(Arc::<FrameBytes>::default, |d| Arc::clone(&d.bytes));
+                let in_transit = in_transit.get(&participant);
+                let bytes = match (down, in_transit) {
+                    (Some(down), _) => Arc::clone(&down.bytes),
+                    (None, Some(saved)) => size_of(saved),
+                    (None, None) => Arc::<FrameBytes>::default(),
+                };
                 let original = first.get(&bytes.frame()).copied();
                 let alike = original.filter(|_| down.is_some_and(|down| down.copy));
+                let alike = alike.or(in_transit.map(|saved| saved.alike));
                 let sent = past(participant).into_iter().flat_map(|p| p.assets.iter().enumerate());
                 let sent = sent.map(|(place, (label, frame))| {
                     let own = identity(round, participant, place);
@@ -119,7 +171,13 @@ impl ResultSource for RecordedRun {
                         bytes: Arc::clone(&frame.bytes),
                     }
                 });
-                let assets = sent.collect();
+                let mut assets: Vec<SentAsset> = sent.collect();
+                if let Some(saved) = in_transit {
+                    let receiver =
+                        (simulation.rules.cache, context, all[participant.index()].client);
+                    let more = self.assets_in_transit(receiver, saved, &assets);
+                    assets.extend(more);
+                }
                 let message = self.message(round, participant)?;
                 let alike = alike.unwrap_or(participant.index());
                 Ok(Arc::new(SentDownload { message, bytes, assets, alike }))

@@ -123,6 +123,23 @@ fn late_participants_still_count_in_state_and_frames() {
     }
 }
 
+/// Rounds end while downloads are in transit; some participants of the round have theirs.
+#[test]
+fn late_downloads_keep_their_size() {
+    let links = LinkRules { server_down: 1e4, ..LinkRules::MOBILE };
+    for (seconds, load) in [(0.1, 0), (0.5, 0), (1.0, 0), (0.5, 2)] {
+        let deadline = Some(VirtualTime::from_seconds(seconds));
+        let closing = ClosingRules { deadline, ..ClosingRules::default() };
+        let rules = Rules { closing, links: links.clone(), load, ..slow() };
+        assert!(both(&format!("downloads later than {seconds} s"), &rules) > 0);
+        for cache in [AssetCache::None, AssetCache::Task, AssetCache::Run] {
+            resumes("assets in transit", &Rules { cache, ..rules.clone() }, |rules| {
+                setup::<Visits>(rules, Mischief::Asset)
+            });
+        }
+    }
+}
+
 #[test]
 fn late_updates_and_buffers() {
     let late = LatePolicy::Aggregate(Staleness { power: 1.0, most: u32::MAX });
