@@ -1,5 +1,6 @@
 //! A classifier answers as it stands: scores are its logits over the rows in scope.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
@@ -38,6 +39,10 @@ impl Predictor for Classifier {
         scope: &Scope,
     ) -> Result<Tensor, PolicyError> {
         scores_of(self, &Classifier::batch_features(self, batch, device)?, scope)
+    }
+
+    fn head_rows(&self) -> Option<Range<usize>> {
+        Some(self.rows())
     }
 
     fn to_device(&self, ctx: &RunContext) -> Result<Option<Arc<dyn Predictor>>, PolicyError> {

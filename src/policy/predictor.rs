@@ -59,6 +59,11 @@ pub trait Predictor: Send + Sync {
         FrozenPart::Nothing
     }
 
+    /// Returns the rows that its head has; `None` if it has all.
+    fn head_rows(&self) -> Option<Range<usize>> {
+        None
+    }
+
     /// Returns true if answers depend on queries, the features of the unprompted backbone.
     ///
     /// Batches that carry them ([`RunContext::with_queries`]) spare it a pass through the backbone.

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lab_has_the_rate_of_its_round_and_the_backbone_of_its_place() {
+    fn a_context_has_the_rate_of_its_round_and_the_backbone_of_its_place() {
         let training = TrainingPlan { round_schedule: Schedule::Cosine, ..TrainingPlan::default() };
         let ctx = RunContext { training, ..run_context() };
         let later = ctx.at_round(5, 10).training;

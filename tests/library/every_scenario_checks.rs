@@ -469,6 +469,16 @@ fn overrides() -> impl Strategy<Value = Vec<String>> {
     keys.prop_map(|sets| sets.concat())
 }
 
+#[test]
+fn synthetic_data_read_back() {
+    for owners in ["", "clients=4", "clients=4,client_shift=2.5,classes_per_client=3"] {
+        let data = format!("data={{source=\"synthetic\",synthetic={{{owners}}}}}");
+        let sets = [data, "backbone={kind=\"pixels\"}".to_owned()];
+        let scenario = read(BASE, "/folder", &sets).unwrap_or_else(|e| panic!("{e}")).scenario;
+        assert_eq!(reread(&scenario, &AnyMethod), scenario, "{owners}");
+    }
+}
+
 proptest! {
     #[test]
     fn effective_then_read_is_the_identity(overrides in overrides()) {

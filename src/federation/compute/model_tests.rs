@@ -83,6 +83,11 @@ impl ComparisonRequest {
                     let OwnModel { exchange, sent, own, .. } = &model;
                     let facts = exchange.facts();
                     let predictor = simulation.method.local_model(&facts, sent, own, ctx)?;
+                    // A head that grows with its client's tasks has no answer for classes of others.
+                    let knows_all = |predictor: &Arc<dyn Predictor>| {
+                        predictor.head_rows().is_none_or(|rows| rows.end >= seen)
+                    };
+                    let predictor = predictor.filter(knows_all);
                     let of = |predictor| {
                         let subject = Subject { client: model.participant.client, shard: &shard };
                         bias::portrait(&simulation, ctx, predictor, subject, &blocks, seen)

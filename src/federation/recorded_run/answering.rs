@@ -140,6 +140,8 @@ impl ResultSource for RecordedRun {
             }
         }
         let mut named: BTreeMap<&str, u64> = BTreeMap::new();
+        // Assets of two names may have one content, which is sent once.
+        let mut sized: BTreeMap<u64, u64> = BTreeMap::new();
         let assets = participants().flat_map(|participant| {
             let assets = past(participant).into_iter().flat_map(|p| p.assets.iter().enumerate());
             assets.map(move |(place, asset)| (identity(round, participant, place), asset))
@@ -147,6 +149,7 @@ impl ResultSource for RecordedRun {
         for (digest, (label, frame)) in assets {
             if !frame.copy {
                 named.entry(label.as_str()).or_insert(digest);
+                sized.entry(frame.bytes.frame()).or_insert(digest);
             }
         }
         participants()
@@ -164,7 +167,8 @@ impl ResultSource for RecordedRun {
                 let sent = past(participant).into_iter().flat_map(|p| p.assets.iter().enumerate());
                 let sent = sent.map(|(place, (label, frame))| {
                     let own = identity(round, participant, place);
-                    let shared = named.get(label.as_str()).copied().filter(|_| frame.copy);
+                    let shared = named.get(label.as_str()).or(sized.get(&frame.bytes.frame()));
+                    let shared = shared.copied().filter(|_| frame.copy);
                     SentAsset {
                         label: label.clone(),
                         digest: shared.unwrap_or(own),

@@ -32,7 +32,7 @@ pub struct RecordedRun {
     tasks: BTreeMap<TaskId, Digest>,
     tested_tasks: BTreeMap<TaskId, Tally>,
     tested_rounds: BTreeMap<Round, Tally>,
-    /// Labels of the assets that reached clients, with the task and the round of the first time in each task.
+    /// Assets that reached clients, by task and label, each with the round of the first time.
     held_assets: BTreeMap<ClientId, BTreeMap<(TaskId, String), Round>>,
     snapshot: Option<Snapshot>,
     /// The snapshot's participants and states, to be found quickly.

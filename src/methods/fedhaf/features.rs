@@ -1,5 +1,6 @@
 //! Frozen features of batches and shards, and the model that answers from them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
@@ -86,6 +87,10 @@ impl Predictor for FedHafModel {
     fn features(&self, pixels: &Tensor) -> Result<Tensor, PolicyError> {
         let frozen = self.backbone.frozen(pixels, FrozenPart::Whole)?;
         Ok(self.network.adjust(&frozen, None)?)
+    }
+
+    fn head_rows(&self) -> Option<Range<usize>> {
+        Some(self.network.rows())
     }
 
     fn scores(&self, pixels: &Tensor, scope: &Scope) -> Result<Tensor, PolicyError> {

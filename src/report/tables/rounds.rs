@@ -298,13 +298,6 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     .into_iter()
                     .for_each(|row| lost.iter().for_each(|s| row.settle(*s)));
             }
-            // If a masked sum cannot be opened, no upload of it counts, late or not.
-            Event::SecureSumOpened { round, opened: false, .. } => {
-                if let Some(row) = self.row(*round) {
-                    (0..row.participants)
-                        .for_each(|participant| row.settle(ParticipantId(participant)));
-                }
-            }
             Event::RoundClosed { round, aggregated, .. } => {
                 if let Some(row) = self.row(*round) {
                     row.closed = Some(entry.at);

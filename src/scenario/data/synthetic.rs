@@ -32,11 +32,17 @@ pub struct SyntheticSection {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub classes_per_client: Option<u32>,
     /// Expected distance between the same class at two natural owners, in standard deviations of a class.
+    // Where it is zero it may have no meaning, and an effective scenario has to read back.
     #[key(when = clients.is_some(), default = 0.0, at_least = 0.0)]
+    #[serde(skip_serializing_if = "is_zero")]
     pub client_shift: f64,
     /// Seed of means and samples; `--seed` does not change it, because it belongs to the data set.
     #[key(default = 0)]
     pub seed: u64,
+}
+
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 impl SyntheticSection {
