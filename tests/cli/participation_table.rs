@@ -32,16 +32,51 @@ const TROUBLE: &[&str] = &[
     "record.evaluate=\"task\"",
 ];
 
+/// Six clients whose uploads are added in secret, until a deadline that some of them miss.
+const SECRET: &[&str] = &[
+    "--set",
+    "method={name=\"fedavg\"}",
+    "--set",
+    "federation={clients=6,rounds=3}",
+    "--set",
+    "links.loss_rate=0.03",
+    "--set",
+    "privacy.secure_aggregation=true",
+    "--set",
+    "record.evaluate=\"task\"",
+    "--set",
+];
+
 #[test]
 fn sums_of_clients_are_those_of_rounds() {
-    sums_agree(TROUBLE);
-    sums_agree(&[TROUBLE, &["--set", "federation.load_clients=4"]].concat());
+    let outcomes = ["aggregated", "late", "lost"];
+    sums_agree(TROUBLE, 0, &outcomes);
+    let loaded = [TROUBLE, &["--set", "federation.load_clients=4"]].concat();
+    sums_agree(&loaded, 0, &outcomes);
 }
 
-fn sums_agree(settings: &[&str]) {
+#[test]
+fn sums_of_clients_agree_at_deadlines_in_secret() {
+    let slow = [SECRET, &["round={close=\"deadline\",deadline_s=2}"]].concat();
+    sums_agree(&slow, 0, &["aggregated", "late", "lost", "unopened"]);
+    // The round closes while keys are exchanged, and no update is ever asked for.
+    let at_once = [SECRET, &["round={close=\"deadline\",deadline_s=0.15}"]].concat();
+    let run = sums_agree(&at_once, 7, &["lost", "unused"]);
+    let bytes = rows(&run.path().join("run/bytes.csv"));
+    let late = |row: &&BTreeMap<String, String>| row["outcome"] == "late";
+    assert!(bytes.iter().filter(late).any(|row| row["kind"] == "secure_aggregation"));
+    assert!(bytes.iter().filter(late).all(|row| row["direction"] == "up"));
+    for row in rows(&run.path().join("run/participation.csv")) {
+        // Keys are neither a model nor an update.
+        assert_eq!((row["received_s"].as_str(), row["arrived_s"].as_str()), ("", ""), "{row:?}");
+    }
+}
+
+/// Runs the tiny scenario and holds its tables against each other; returns the folder of the run.
+fn sums_agree(settings: &[&str], code: i32, expected: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let output = tiny_run(folder.path(), settings);
-    assert_eq!(output.code, 0, "{}", output.err);
+    assert_eq!(output.code, code, "{}", output.err);
     let run = folder.path().join("run");
     let all = rows(&run.join("participation.csv"));
     let of_clients = |column: &str| -> BTreeMap<u64, u64> {
@@ -72,8 +107,8 @@ fn sums_agree(settings: &[&str]) {
     let frames = bytes.iter().filter(|row| row["outcome"] == "late" && row["kind"] == "control");
     assert_eq!(late, frames.map(|row| number(row, "frames")).sum::<u64>());
     let outcomes: Vec<&str> = all.iter().map(|row| row["outcome"].as_str()).collect();
-    for outcome in ["aggregated", "late", "lost"] {
-        assert!(outcomes.contains(&outcome), "{outcome}: {outcomes:?}");
+    for outcome in expected {
+        assert!(outcomes.contains(outcome), "{outcome}: {outcomes:?}");
     }
     assert!(
         all.iter()
@@ -89,4 +124,5 @@ fn sums_agree(settings: &[&str]) {
     assert_eq!(replayed.code, 0, "{}", replayed.err);
     let file = |of: &str| read(folder.path().join(of).join("participation.csv"));
     assert_eq!(file("run"), file("again"));
+    folder
 }

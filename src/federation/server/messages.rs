@@ -46,6 +46,8 @@ pub(crate) enum ToServer {
     Restarted(PolicyStep<()>),
     /// A frame of the engine's own arrives; its charge is to be recorded.
     Charged(Event),
+    /// A frame of the exchange of keys before a round arrives, at the server or at a client.
+    KeysArrived { round: Round, charge: Event },
     /// The members of secure aggregation know each other, or there are too few.
     Introduced(Round, KeyExchange),
     /// All uploads of the round are merged.
@@ -68,7 +70,7 @@ impl ToServer {
             ToServer::Loaded { charge, .. }
             | ToServer::Lost { charge, .. }
             | ToServer::Untrained { charge, .. } => charge.as_mut(),
-            ToServer::Charged(charge) => Some(charge),
+            ToServer::Charged(charge) | ToServer::KeysArrived { charge, .. } => Some(charge),
             _ => None,
         }
     }

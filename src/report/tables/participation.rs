@@ -119,6 +119,14 @@ impl ParticipantRow {
         }
     }
 
+    /// Takes that the sum of the round was not opened; an upload that is still to come is no part of it. After an
+    /// upload only frames of secure aggregation are lost.
+    fn stays_unopened(&mut self) {
+        if self.arrived.is_some() && matches!(self.outcome, None | Some(UpdateOutcome::Lost)) {
+            self.outcome = Some(UpdateOutcome::Unopened);
+        }
+    }
+
     /// Returns true if no further event changes the row; a skipped client still sends its frame.
     fn settled(&self) -> bool {
         match &self.outcome {
@@ -134,8 +142,9 @@ impl ParticipantRow {
         };
         self.load |= *kind == ParticipantKind::LoadClient;
         self.sent += sent;
+        // Frames of secure aggregation carry neither the model nor an update.
         let arrives = matches!(outcome, FrameOutcome::Delivered | FrameOutcome::Late);
-        let delivered = arrives.then_some(at);
+        let delivered = (arrives && !bytes.is_protocol()).then_some(at);
         match direction {
             Direction::Down => {
                 self.down += bytes.frame();
@@ -301,7 +310,7 @@ impl<W: Write + Send> EventSink for ParticipationTable<W> {
                 if let Some(place) = self.place(*round, *client, *participant) {
                     place.charge(entry.at, &entry.event);
                     match outcome {
-                        _ if bytes.is_protocol() => {}
+                        FrameOutcome::Late if bytes.is_protocol() => {}
                         FrameOutcome::Late => place.became(UpdateOutcome::Late),
                         FrameOutcome::Lost => place.became(UpdateOutcome::Lost),
                         _ => {}
@@ -347,7 +356,7 @@ impl<W: Write + Send> EventSink for ParticipationTable<W> {
             }
             Event::SecureSumOpened { round, opened: false, .. } => {
                 let places = self.round(*round).into_iter().flat_map(|r| r.places.values_mut());
-                places.for_each(|place| place.became(UpdateOutcome::Unopened));
+                places.for_each(ParticipantRow::stays_unopened);
             }
             Event::RoundClosed { round, missing, .. } => {
                 self.round(*round).into_iter().for_each(|r| r.close(missing));

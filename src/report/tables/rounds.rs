@@ -270,8 +270,15 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
             Event::FrameCharged { round, participant, outcome, direction, bytes, .. } => {
                 if let Some(row) = self.row(*round) {
                     row.traffic.take(&entry.event)?;
-                    let gone = matches!(outcome, FrameOutcome::Late | FrameOutcome::Lost);
-                    if gone || (*direction == Direction::Up && !bytes.is_protocol()) {
+                    // After a late frame of secure aggregation others of its participant may come.
+                    let is_last = match bytes.is_protocol() {
+                        true => *outcome == FrameOutcome::Lost,
+                        false => {
+                            *direction == Direction::Up
+                                || matches!(outcome, FrameOutcome::Late | FrameOutcome::Lost)
+                        }
+                    };
+                    if is_last {
                         row.settle(*participant);
                     }
                 }

@@ -5,7 +5,7 @@ use crate::federation::aggregation::RejectedUpload;
 use crate::federation::closing::LatePolicy;
 use crate::federation::effect::Effect;
 use crate::federation::error::FederationError;
-use crate::federation::event::{Event, FrameOutcome};
+use crate::federation::event::{Direction, Event, FrameOutcome};
 use crate::federation::rules::OnBadUpdate;
 use crate::federation::server::messages::Arrival;
 use crate::federation::server::round_book::{RoundParticipant, StaleUpload};
@@ -195,6 +195,12 @@ impl ServerMachine {
     pub(super) fn give_up_stale(&mut self, effects: &mut Vec<Effect>) {
         let charges = self.book.end_phase().into_iter();
         effects.extend(charges.map(|charge| Effect::Record(late(charge), None)));
+    }
+
+    /// Returns the charge of a frame of the exchange of keys: one to a server that has closed the round is late.
+    pub(super) fn keys_arrived(&self, round: Round, charge: Event) -> Event {
+        let is_up = matches!(charge, Event::FrameCharged { direction: Direction::Up, .. });
+        if is_up && !self.book.waits_for(round) { self.missed(charge) } else { charge }
     }
 
     /// Returns the charge of a frame that the server does not wait for any more.

@@ -150,6 +150,10 @@ impl ServerMachine {
                 effects.push(Effect::Record(charge, None));
                 Ok(())
             }
+            ToServer::KeysArrived { round, charge } => {
+                effects.push(Effect::Record(self.keys_arrived(round, charge), None));
+                Ok(())
+            }
             ToServer::Introduced(round, introduction) => {
                 self.introduced(round, introduction, effects);
                 self.close_when_complete(now, effects);

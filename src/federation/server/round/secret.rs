@@ -146,13 +146,13 @@ impl OpenRound {
             copy: *copy,
             asset: None,
         };
-        let message = match !fate.arrives && missed == Missed::EndsTheSeat {
-            true => ToServer::Lost {
-                round: self.context.round,
-                participant: *participant,
-                charge: Some(charge),
-            },
-            false => ToServer::Charged(charge),
+        let round = self.context.round;
+        let message = match (missed, fate.arrives) {
+            (Missed::EndsTheSeat, true) => ToServer::KeysArrived { round, charge },
+            (Missed::EndsTheSeat, false) => {
+                ToServer::Lost { round, participant: *participant, charge: Some(charge) }
+            }
+            (Missed::IsOnlyCharged, _) => ToServer::Charged(charge),
         };
         Effect::deliver_to_server(*at, EventClass::Delivery, message)
     }
