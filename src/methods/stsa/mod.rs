@@ -271,6 +271,7 @@ pub(super) fn entry() -> MethodEntry {
                  Aggregation, arXiv 2506.01327",
         state: "server: the sums and the head; client: nothing",
         on_features: true,
+        lends_features: false,
         ..MethodEntry::of("stsa", StsaConfig::exact)
     }
 }
@@ -283,6 +284,7 @@ pub(super) fn estimating_entry() -> MethodEntry {
         source: entry().source,
         state: entry().state,
         on_features: true,
+        lends_features: false,
         ..MethodEntry::of("stsa-e", StsaConfig::estimated)
     }
 }

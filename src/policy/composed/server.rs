@@ -10,7 +10,7 @@ use crate::policy::{
     Server, Stage, each_changed,
 };
 use crate::quantity::TaskId;
-use crate::wire::{Body, WireError};
+use crate::wire::{Body, BodyShape, WireError};
 
 pub(super) struct ComposedServer {
     method: Composed,
@@ -51,9 +51,13 @@ impl ComposedServer {
         let frozen = self.method.freeze(&*self.first, &self.ctx)?;
         let (found, announced) = (frozen.asset.body.sketch(), &self.method.profile.features);
         if found.sections != announced.sections {
+            let tensors = |body: &BodyShape| -> usize {
+                body.sections.iter().map(|section| section.tensors.len()).sum()
+            };
             return Err(PolicyError::Unsupported(format!(
-                "the first method announced features of the shape {:?} and gives {:?}",
-                announced.sections, found.sections
+                "the first method announced features of {} tensors and gives {}, or others",
+                tensors(announced),
+                tensors(&found)
             )));
         }
         // A separate unit: methods choose the step themselves.
