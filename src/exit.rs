@@ -21,8 +21,8 @@ pub enum Exit {
     CellsFailed = 5,
     /// Data or weights are missing, truncated or of the wrong shape.
     Inputs = 6,
-    /// Training gave no usable result: no update was ever aggregated, or a bad one ended the run because of
-    /// `federation.on_bad_update = "abort"`.
+    /// Training gave no usable result: no update was ever aggregated, a bad one ended the run because of
+    /// `federation.on_bad_update = "abort"`, or a number of the server is not finite.
     Training = 7,
     /// A verified replay found a different event or number, or an exported model differs.
     Diverged = 10,
@@ -67,7 +67,7 @@ Exit codes:
     4  nothing to do: the run is there already
     5  cells of a study failed; the others are done
     6  data or weights missing, truncated or wrong
-    7  training gave nothing to use: no update was ever aggregated, or a bad one ended the run
+    7  training gave nothing to use: no update was ever aggregated, or bad numbers ended the run
    10  replay, export or fork diverged
    11  comparison regressed
    12  recording incomplete or damaged

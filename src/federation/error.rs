@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::exit::{CommandError, Exit};
 use crate::policy::PolicyError;
-use crate::quantity::{ClientId, ParticipantId, Round};
+use crate::quantity::{ClientId, ParticipantId, Round, VirtualTime};
 use crate::wire::WireError;
 
 /// Reason why an entry could not be taken; it stops the run cleanly.
@@ -83,6 +83,18 @@ pub enum FederationError {
     /// The rules ask for something impossible.
     #[error("{0}")]
     Impossible(String),
+    /// No client is left for a round that opens.
+    #[error(
+        "after {at} no client that can be sampled in {round} is ever available\n  help: {help}"
+    )]
+    NeverAvailable {
+        /// Time of the opening.
+        at: VirtualTime,
+        /// The round, from 0.
+        round: Round,
+        /// Advice.
+        help: &'static str,
+    },
     /// The recorded past lacks a result that is needed.
     #[error("{0}")]
     Unrecorded(String),
@@ -127,8 +139,11 @@ impl CommandError for FederationError {
             | FederationError::Device(_)
             | FederationError::Memory(_) => Exit::Device,
             FederationError::Data(_) => Exit::Inputs,
-            FederationError::Impossible(_) => Exit::Scenario,
+            FederationError::Impossible(_) | FederationError::NeverAvailable { .. } => {
+                Exit::Scenario
+            }
             FederationError::BadUpdate { .. } | FederationError::Download { .. } => Exit::Training,
+            FederationError::Policy { source, .. } if source.is_not_finite() => Exit::Training,
             FederationError::Sink(SinkError::Stop(_))
             | FederationError::Policy { .. }
             | FederationError::Panicked { .. }

@@ -42,6 +42,16 @@ pub enum PolicyError {
 }
 
 impl PolicyError {
+    /// Returns true if a number was not finite: training diverged.
+    pub fn is_not_finite(&self) -> bool {
+        matches!(
+            self,
+            PolicyError::NonFinite(_)
+                | PolicyError::Regression(_)
+                | PolicyError::Gaussian(GaussianError::Invalid(_))
+        )
+    }
+
     /// Returns true if the memory of the device was full.
     pub fn is_out_of_memory(&self) -> bool {
         match self {

@@ -235,3 +235,17 @@ fn uploads_that_their_codec_cannot_carry_are_refused_and_never_aggregated() {
     assert!(output.err.contains("update of client 0 rejected: tensor `head."), "{}", output.err);
     assert!(output.out.contains("no update was ever aggregated"), "{}", output.out);
 }
+
+/// A server whose own training diverges ends as one that gets nothing to use.
+#[test]
+fn a_generator_that_diverges_is_7() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = "method={name=\"target\",latent=8,generator_width=8,synthetic_batch=8,\
+                  generator_batch=8,synthesis_rounds=3,generator_steps=4,crop_padding=1,flip=0,\
+                  epoch_end=\"samples\",warmup=1,student_steps=2,generator_lr=1e30}";
+    let network = "backbone={kind=\"resnet18\",width=8}";
+    let output = tiny_with(folder.path(), &["--set", target, "--set", network]);
+    assert_eq!(output.code, 7, "{}", output.err);
+    let why = "loss of the generator (step 1) is not finite; lower the learning rate";
+    assert!(output.err.contains(why), "{}", output.err);
+}
