@@ -45,8 +45,21 @@ impl DummyClientSplit {
 }
 
 impl DummyClientsSection {
-    /// Returns true if shards stay whole everywhere.
+    /// Returns true if shards stay whole everywhere, and nothing else is set.
     pub(super) fn is_off(&self) -> bool {
-        self.count == 1
+        *self == DummyClientsSection::whole_shards()
+    }
+
+    /// Returns the section of shards that stay whole.
+    fn whole_shards() -> DummyClientsSection {
+        let phases = vec!["statistics".to_owned()];
+        DummyClientsSection { count: 1, split: DummyClientSplit::Even, phases }
+    }
+
+    /// Forgets settings of parts that there are not, which make no difference between runs.
+    pub(super) fn forget_unused(&mut self) {
+        if self.count == 1 {
+            *self = DummyClientsSection::whole_shards();
+        }
     }
 }

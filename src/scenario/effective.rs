@@ -34,6 +34,7 @@ impl Scenario {
         let mut content = self.clone();
         content.name.clear();
         content.devices.workers = Workers::Auto;
+        content.federation.dummy_clients.forget_unused();
         content.record.histograms = true;
         content.record.single_task = None;
         content.record.parquet = false;

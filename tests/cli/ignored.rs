@@ -1,6 +1,10 @@
 //! Promise: a key that a method never looks at is said before anything is computed, and under the results.
 
 use std::fs;
+use std::path::Path;
+
+use fedcast::methods::Registry;
+use fedcast::scenario::{Override, Scenario};
 
 use crate::command::{CommandOutput, read, run_fedcast, tiny};
 
@@ -163,55 +167,49 @@ fn robust_means_equal_to_the_plain_one_are_reported() {
     assert_eq!(robust(&["federation.aggregation=\"median\""]), "");
 }
 
+/// Settings without an effect, and what is said of them.
+const IDLE: &[(&str, &str)] = &[
+    ("participation.fraction=1.0", "participation.fraction = 1 has no effect: it samples all of 3"),
+    ("participation.count=3", "participation.count = 3 has no effect"),
+    (
+        "client.round_schedule={kind=\"multi-step\",milestones=[1,5]}",
+        "client.round_schedule has no effect: a task has 1 round, counted from 0, and milestones 1, 5",
+    ),
+    ("client.round_schedule.kind=\"cosine\"", "client.round_schedule has no effect: a task has 1"),
+    (
+        "client.epoch_schedule=\"cosine\"",
+        "client.epoch_schedule has no effect: a round has 1 epoch",
+    ),
+    ("record.checkpoint.every=50", "record.checkpoint.every = 50 is never reached: the run has 2"),
+    (
+        "faults=[{kind=\"crash\",rounds=[2,3]}]",
+        "faults.rounds: the run has 2 rounds, and nothing happens in rounds 3",
+    ),
+    ("time={slowness=2.0}", "time.slowness has no effect: time.ms_per_sample is 0"),
+    (
+        "privacy.threshold=0.9",
+        "privacy.threshold has no effect: privacy.secure_aggregation is false",
+    ),
+    ("privacy.bits=20", "privacy.bits has no effect"),
+    ("seed.class_order=5", "seed.class_order has no effect: tasks.order is \"native\""),
+    (
+        "federation.dummy_clients.split=\"remainder-last\"",
+        "federation.dummy_clients.split has no effect",
+    ),
+    ("record.bias=\"round\"", "record.bias has no effect: `federated-bias` is not among"),
+    (
+        "faults=[{kind=\"malicious\",how=\"scaled\",factor=1.0}]",
+        "faults has no effect: an update scaled by factor = 1",
+    ),
+    (
+        "availability={kind=\"by-data\",min_fraction=1.0}",
+        "availability.kind has no effect: with these numbers every client is always on",
+    ),
+];
+
 #[test]
 fn settings_without_effect_are_reported() {
-    for (set, must) in [
-        (
-            "participation.fraction=1.0",
-            "participation.fraction = 1 has no effect: it samples all of 3",
-        ),
-        ("participation.count=3", "participation.count = 3 has no effect"),
-        (
-            "client.round_schedule={kind=\"multi-step\",milestones=[1,5]}",
-            "client.round_schedule has no effect: a task has 1 round, counted from 0, and milestones 1, 5",
-        ),
-        (
-            "client.round_schedule.kind=\"cosine\"",
-            "client.round_schedule has no effect: a task has 1",
-        ),
-        (
-            "client.epoch_schedule=\"cosine\"",
-            "client.epoch_schedule has no effect: a round has 1 epoch",
-        ),
-        (
-            "record.checkpoint.every=50",
-            "record.checkpoint.every = 50 is never reached: the run has 2",
-        ),
-        (
-            "faults=[{kind=\"crash\",rounds=[2,3]}]",
-            "faults.rounds: the run has 2 rounds, and nothing happens in rounds 3",
-        ),
-        ("time={slowness=2.0}", "time.slowness has no effect: time.ms_per_sample is 0"),
-        (
-            "privacy.threshold=0.9",
-            "privacy.threshold has no effect: privacy.secure_aggregation is false",
-        ),
-        ("privacy.bits=20", "privacy.bits has no effect"),
-        ("seed.class_order=5", "seed.class_order has no effect: tasks.order is \"native\""),
-        (
-            "federation.dummy_clients.split=\"remainder-last\"",
-            "federation.dummy_clients.split has no effect",
-        ),
-        ("record.bias=\"round\"", "record.bias has no effect: `federated-bias` is not among"),
-        (
-            "faults=[{kind=\"malicious\",how=\"scaled\",factor=1.0}]",
-            "faults has no effect: an update scaled by factor = 1",
-        ),
-        (
-            "availability={kind=\"by-data\",min_fraction=1.0}",
-            "availability.kind has no effect: with these numbers every client is always on",
-        ),
-    ] {
+    for (set, must) in IDLE {
         let output = checked(&[HEAD, set]);
         assert_eq!(output.code, 0, "{set}: {}", output.err);
         assert!(output.err.contains(must), "{set}: {must}\n{}", output.err);
@@ -277,4 +275,26 @@ fn open_ends_of_a_trace_are_reported() {
     assert_eq!((output.code, &*output.err), (0, ""));
     let output = traced(whole, &["availability.repeat_s=60.0"]);
     assert!(output.err.contains("1 line of the trace at or after repeat_s = 60"), "{}", output.err);
+}
+
+/// A resumed run reads its effective scenario, which says the same.
+#[test]
+fn effective_scenarios_keep_what_is_ignored() {
+    let methods = Registry::builtin();
+    for (set, must) in IDLE {
+        let overrides = [HEAD, set].map(Override::new);
+        let scenario = Scenario::load(&tiny(), &overrides, &methods).unwrap().scenario;
+        let text = scenario.to_effective_toml();
+        let read = Scenario::from_toml(&text, "tiny", Path::new("/"), &[], &methods).unwrap();
+        assert!(scenario.ignored().iter().any(|ignored| ignored.contains(must)), "{set}");
+        assert_eq!(read.scenario.ignored(), scenario.ignored(), "{set}");
+        assert_eq!(read.scenario.hash(), scenario.hash(), "{set}");
+    }
+    let hash = |set| Scenario::load(&tiny(), &[HEAD, set].map(Override::new), &methods).unwrap();
+    let unused = hash("federation.dummy_clients.split=\"remainder-last\"").scenario.hash();
+    assert_eq!(unused, hash("federation.dummy_clients={count=1}").scenario.hash());
+    assert_ne!(
+        unused,
+        hash("federation.dummy_clients={count=2,phases=[\"train\"]}").scenario.hash()
+    );
 }
