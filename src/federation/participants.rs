@@ -145,7 +145,8 @@ impl SimulationContext {
 
     /// Returns the participants of load clients, after all others, in a round that has any other.
     ///
-    /// Each comes with the place of the participant whose download it gets: its holder's, or the first.
+    /// Each comes with the place of the participant whose download it gets: its holder's, or the first. Where no message
+    /// crosses a link, there are none.
     pub fn load_participants(
         &self,
         phase: &str,
@@ -153,7 +154,8 @@ impl SimulationContext {
         stage: &Stage,
     ) -> Vec<(Participant, usize)> {
         let mut load: Vec<(Participant, usize)> = Vec::new();
-        for client in self.rules.load_clients().take_while(|_| !participants.is_empty()) {
+        let has_load = self.charged && !participants.is_empty();
+        for client in self.rules.load_clients().take_while(|_| has_load) {
             let holder = self.rules.holder(client);
             let like = participants
                 .iter()

@@ -92,6 +92,7 @@ fn sums_agree(settings: &[&str], code: i32, expected: &[&str]) -> tempfile::Temp
     };
     assert_eq!(of_clients("participants_aggregated"), of_rounds("aggregated"));
     assert_eq!(of_clients("sampled"), of_rounds("sampled"));
+    assert_eq!(of_clients("participants"), of_rounds("participants"));
     // Bytes of everything, wherever a frame came in after its round.
     let bytes = rows(&run.join("bytes.csv"));
     let way = |row: &&BTreeMap<String, String>, way: &str| row["direction"] == way;
@@ -125,4 +126,38 @@ fn sums_agree(settings: &[&str], code: i32, expected: &[&str]) -> tempfile::Temp
     let file = |of: &str| read(folder.path().join(of).join("participation.csv"));
     assert_eq!(file("run"), file("again"));
     folder
+}
+
+/// Load clients load links; where no message crosses a link, there are none.
+#[test]
+fn upper_bounds_have_no_load_clients() {
+    for method in ["joint", "oracle"] {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = |load: u32| {
+            [
+                format!("method={{name=\"{method}\"}}"),
+                "tasks={count=1}".to_owned(),
+                format!("federation={{clients=1,rounds=2,load_clients={load}}}"),
+            ]
+        };
+        let run = |out: &str, load: u32| {
+            let tiny = crate::command::tiny();
+            let settings = settings(load);
+            let mut arguments = vec!["run", tiny.to_str().unwrap(), "-o", out];
+            arguments.extend(settings.iter().flat_map(|set| ["--set", set]));
+            let output = run_fedcast(folder.path(), &arguments);
+            assert_eq!(output.code, 0, "{}", output.err);
+            output.err
+        };
+        run("alone", 0);
+        let said = run("loaded", 3);
+        let note = format!("federation.load_clients = 3 has no effect for `{method}`: no message");
+        assert!(said.contains(&note), "{said}");
+        let table = |of: &str, name: &str| read(folder.path().join(of).join(name));
+        for name in ["participation.csv", "rounds.csv", "events.jsonl"] {
+            assert_eq!(table("alone", name), table("loaded", name), "{method}: {name}");
+        }
+        let rounds = rows(&folder.path().join("loaded/rounds.csv"));
+        assert!(rounds.iter().all(|row| row["participants"] == "1"), "{rounds:?}");
+    }
 }

@@ -53,6 +53,13 @@ impl ChosenMethod for Chosen {
         let method = self.0.build(&facts);
         let tasks = scenario.tasks.count() as usize;
         let mut ignored = Uses::of(&*method, tasks, scenario.federation.rounds).ignored(scenario);
+        let load = scenario.federation.load_clients;
+        if load > 0 && !method.profile().uses_network {
+            let (key, name) = ("federation.load_clients", &scenario.method.name);
+            let why = "no message crosses a link";
+            let message = format!("{key} = {load} has no effect for `{name}`: {why}");
+            ignored.push(Ignored::new(key, message));
+        }
         let facts = ModelFacts { tasks: tasks.clamp(1, 2), ..facts };
         let build = |form| {
             let facts = ModelFacts { form, ..facts.clone() };
@@ -92,7 +99,7 @@ fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<RequirementEr
     let unknown = named.iter().find(|name| !known.contains(name.as_str()))?;
     let known: Vec<String> = known.into_iter().map(|phase| format!("\"{phase}\"")).collect();
     Some(RequirementError {
-        key: "federation.dummy_clients.phases",
+        key: "federation.dummy_clients.phases".into(),
         message: format!("`{}` has no phase `{unknown}`", scenario.method.name),
         label: "no dummy clients there".into(),
         help: format!(
