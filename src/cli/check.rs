@@ -10,7 +10,7 @@ use super::stderr::print_styled;
 use super::{Exit, OutputFormat, given, print, print_json};
 use crate::data::DataError;
 use crate::document::Document;
-use crate::experiment::assemble::divide;
+use crate::experiment::assemble::{AssembleError, divide};
 use crate::methods::Registry;
 use crate::scenario::reader::Diagnostic;
 use crate::scenario::{Loaded, Override, Scenario, ScenarioError};
@@ -139,19 +139,16 @@ fn checked_scenario(
     let loaded = Scenario::load(file, overrides, methods)?;
     match divide(&loaded.scenario) {
         Ok(()) => Ok(loaded),
-        Err(error) => Err(undivided(&loaded, &error)),
+        Err(error) => Err(undivided(&loaded, error)),
     }
 }
 
-/// Returns the error of a partition that cannot be drawn, located at `[partition]`.
-pub(super) fn undivided(loaded: &Loaded, error: &DataError) -> ScenarioError {
-    let text = error.to_string();
-    let (message, help) = match error {
-        DataError::Infeasible { advice, .. } | DataError::Unfit { advice, .. } => {
-            (text.strip_suffix(advice.as_str()).unwrap_or(&text), advice.as_str())
-        }
-        _ => (text.as_str(), "check [data] and [partition]"),
-    };
-    let message = message.trim_end_matches([' ', '.', ';']);
-    loaded.error_at("partition", message, "cannot be drawn", help)
+/// Returns the error of data that cannot be divided, located at the key that it is about.
+///
+/// Without a key it is located at `[partition]`.
+fn undivided(loaded: &Loaded, error: DataError) -> ScenarioError {
+    AssembleError::from(error).place(loaded).unwrap_or_else(|error| {
+        let help = "check [data] and [partition]";
+        loaded.error_at("partition", &error.to_string(), "cannot be drawn", help)
+    })
 }

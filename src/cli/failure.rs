@@ -11,8 +11,11 @@ use super::printed::{DOCUMENT_FORMAT, Versioned};
 use super::stderr::{print_status, print_styled, without_os_codes};
 use crate::document::Document;
 use crate::exit::CommandError;
-use crate::scenario::ScenarioError;
+use crate::experiment::RunError;
+use crate::experiment::assemble::AssembleError;
+use crate::federation::FederationError;
 use crate::scenario::reader::Diagnostic;
+use crate::scenario::{Loaded, ScenarioError};
 
 /// Error that ends a command.
 #[derive(Debug, Error)]
@@ -79,6 +82,27 @@ impl CliError {
             error = at.source();
         }
         None
+    }
+}
+
+/// Returns an error of a run that is put together, at the key of the scenario that it is about.
+pub(super) fn placed(loaded: &Loaded, error: AssembleError) -> CliError {
+    match error.place(loaded) {
+        Ok(error) => error.into(),
+        Err(error) => error.into(),
+    }
+}
+
+/// Returns an error of a run, at the key of the scenario that it is about.
+pub(super) fn placed_run(loaded: &Loaded, error: RunError) -> CliError {
+    match error {
+        RunError::Assemble(error) => placed(loaded, error),
+        RunError::Federation(FederationError::NeverAvailable { at, round, help }) => {
+            let what =
+                format!("after {at} no client that can be sampled in {round} is ever available");
+            loaded.error_at("availability", &what, "all clients are gone", help).into()
+        }
+        other => other.into(),
     }
 }
 

@@ -7,18 +7,18 @@ use clap::Args;
 use serde::Serialize;
 
 use super::estimate::Estimator;
-use super::failure::CliError;
+use super::failure::{CliError, placed, placed_run};
 use super::run::Overrides;
 use super::stderr::print_status;
 use super::{Exit, OutputFormat, print_json, print_text};
 use crate::document::Document;
-use crate::experiment::assemble::{assemble, blueprint, load};
+use crate::experiment::assemble::{assemble, blueprint};
 use crate::experiment::estimate::Estimate;
 use crate::experiment::plan::{self, Faults, Plan};
 use crate::experiment::{Holding, holdings};
 use crate::methods::Registry;
 use crate::report::{estimate_lines, partition_table, plan_table};
-use crate::scenario::Scenario;
+use crate::scenario::{Loaded, Override, Scenario};
 
 /// Predict bytes, virtual time and jobs of a scenario, without data, weights or training
 #[derive(Debug, Args)]
@@ -104,18 +104,21 @@ struct PlannedHolding<'a> {
 
 /// Plans the scenario.
 pub fn execute(args: &PlanArgs, methods: &Registry) -> Result<Exit, CliError> {
-    let scenario = load(&args.file, &args.overrides.all(), methods)?;
+    let overrides: Vec<Override> = args.overrides.all().iter().map(Override::new).collect();
+    let loaded = Scenario::load(&args.file, &overrides, methods)?;
+    let scenario = &loaded.scenario;
     if args.partition {
-        return partition(args, &scenario, methods);
+        return partition(args, &loaded, methods);
     }
-    let blueprint = blueprint(&scenario, methods)?;
+    let blueprint = blueprint(scenario, methods).map_err(|error| placed(&loaded, error))?;
     for note in &blueprint.notes {
         print_status(&format!("note: {note}"));
     }
-    let plan = plan::plan(&blueprint, if args.faults { Faults::On } else { Faults::Off })?;
+    let faults = if args.faults { Faults::On } else { Faults::Off };
+    let plan = plan::plan(&blueprint, faults).map_err(|error| placed_run(&loaded, error))?;
     let estimate = match args.estimate {
         true => Estimator::new(Some(TRIAL), args.measure_again).estimate(
-            &scenario,
+            scenario,
             &plan,
             methods,
             args.workers,
@@ -133,8 +136,9 @@ pub fn execute(args: &PlanArgs, methods: &Registry) -> Result<Exit, CliError> {
 }
 
 /// Prints the samples of every client by class.
-fn partition(args: &PlanArgs, scenario: &Scenario, methods: &Registry) -> Result<Exit, CliError> {
-    let assembly = assemble(scenario, methods, Some(1))?;
+fn partition(args: &PlanArgs, loaded: &Loaded, methods: &Registry) -> Result<Exit, CliError> {
+    let assembly = assemble(&loaded.scenario, methods, Some(1));
+    let assembly = assembly.map_err(|error| placed(loaded, error))?;
     let names = assembly.class_names;
     let Some(all) = holdings(&assembly.setup) else {
         let what = "clients are new in every round (participation.population = \"fresh\"): \

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::estimate::estimate_line;
-use super::failure::{CliError, color};
+use super::failure::{CliError, color, placed, placed_run};
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::run_document::print_document;
@@ -24,7 +24,7 @@ use crate::fetch::Settings;
 use crate::methods::Registry;
 use crate::report::words::workers_word;
 use crate::report::{self, Executed, Progress, final_table};
-use crate::scenario::{Override, Scenario, ScenarioError};
+use crate::scenario::{Loaded, Override, Scenario, ScenarioError};
 
 /// Run a scenario: train the federation, record every event, print the results
 #[derive(Debug, Args)]
@@ -105,13 +105,13 @@ fn load(
     overrides: &Overrides,
     methods: &Registry,
     quiet: bool,
-) -> Result<Scenario, ScenarioError> {
+) -> Result<Loaded, ScenarioError> {
     let overrides: Vec<Override> = overrides.all().iter().map(Override::new).collect();
     let loaded = Scenario::load(file, &overrides, methods)?;
     if !quiet {
         loaded.notes().iter().for_each(|note| print_styled(&note.render_note(color())));
     }
-    Ok(loaded.scenario)
+    Ok(loaded)
 }
 
 /// Runs the scenario, alone or with other ranks.
@@ -120,10 +120,11 @@ pub fn execute(args: &RunArgs, methods: &Registry) -> Result<Exit, CliError> {
 }
 
 fn begin(args: &RunArgs, methods: &Registry, ranks: Option<Ranks>) -> Result<Exit, CliError> {
-    let mut scenario = load(&args.file, &args.overrides, methods, args.quiet)?;
+    let loaded = load(&args.file, &args.overrides, methods, args.quiet)?;
+    let mut scenario = loaded.scenario.clone();
     if args.fetch {
         // An impossible partition is reported before weights are fetched.
-        divide(&scenario)?;
+        divide(&scenario).map_err(|error| placed(&loaded, error.into()))?;
         let settings = Settings { progress: !args.quiet, ..Settings::from_env() };
         for name in scenario.names() {
             fetch::fetch_one(&name, &settings, args.quiet)?;
@@ -144,7 +145,8 @@ fn begin(args: &RunArgs, methods: &Registry, ranks: Option<Ranks>) -> Result<Exi
     let (workers, out) = (args.workers, args.out.clone());
     let options = RunOptions { workers, ranks, out, force: args.force, provenance };
     show_loading(!args.quiet);
-    let run = Run::prepare(&scenario, methods, &options)?;
+    let run = Run::prepare(&scenario, methods, &options);
+    let run = run.map_err(|error| placed_run(&loaded, error))?;
     drive(interruptible(), run, &scenario, 0, methods, args.quiet, args.format)
 }
 

@@ -47,18 +47,28 @@ impl Auxiliary {
         (parts, server): (usize, bool),
         seed: u64,
     ) -> Result<Auxiliary, DataError> {
-        let shards = parts + usize::from(server);
-        if parts == 0 || split.len() < shards {
-            return Err(DataError::unfit(
-                format!("{} auxiliary samples cannot be dealt in {shards} shards", split.len()),
-                "set a smaller data.auxiliary.parts, or use more data",
-            ));
-        }
+        Auxiliary::check_shards(split.len(), (parts, server))?;
         let all: Vec<u32> = (0..split.len() as u32).collect();
         let unlabelled = Split::chosen(split, all.clone(), vec![0; all.len()], classes)?;
         let mut order = all;
         shuffle(&mut StreamKey::new(seed, Domain::HoldOut).step(ORDER).rng(), &mut order);
         Ok(Auxiliary { split: Arc::new(unlabelled), order: order.into(), parts, server })
+    }
+
+    /// Checks that every shard gets a sample, from `samples` samples in all.
+    ///
+    /// # Errors
+    /// Fewer samples than shards.
+    pub fn check_shards(samples: usize, (parts, server): (usize, bool)) -> Result<(), DataError> {
+        let shards = parts + usize::from(server);
+        if parts > 0 && samples >= shards {
+            return Ok(());
+        }
+        Err(DataError::unfit_at(
+            "data.auxiliary.parts",
+            format!("{samples} auxiliary samples cannot be dealt in {shards} shards"),
+            "set a smaller `data.auxiliary.parts`, or use more auxiliary samples",
+        ))
     }
 
     /// Returns the size of every shard, from `samples` samples in all.

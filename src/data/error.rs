@@ -53,6 +53,8 @@ pub enum DataError {
         what: String,
         /// Advice.
         advice: String,
+        /// Key of the scenario that it is about, if it is about one.
+        key: Option<&'static str>,
     },
     /// No acceptable partition was drawn.
     #[error(
@@ -202,7 +204,31 @@ impl DataError {
     }
 
     pub(crate) fn unfit(what: impl Into<String>, advice: impl Into<String>) -> DataError {
-        DataError::Unfit { what: what.into(), advice: advice.into() }
+        DataError::Unfit { what: what.into(), advice: advice.into(), key: None }
+    }
+
+    /// Returns the error for a request that a key of the scenario makes.
+    pub(crate) fn unfit_at(
+        key: &'static str,
+        what: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> DataError {
+        DataError::Unfit { what: what.into(), advice: advice.into(), key: Some(key) }
+    }
+
+    /// Returns the key of the scenario that the error is about, if there is one, with message and advice.
+    pub fn at_key(&self) -> Option<(&'static str, String, &str)> {
+        match self {
+            DataError::Unfit { what, advice, key: Some(key) } => {
+                Some((key, shortened(what), advice))
+            }
+            DataError::Infeasible { advice, .. } => {
+                let text = self.to_string();
+                let message = text.strip_suffix(advice.as_str()).unwrap_or(&text);
+                Some(("partition", message.trim_end_matches([' ', '.']).to_owned(), advice))
+            }
+            _ => None,
+        }
     }
 }
 

@@ -22,7 +22,8 @@ use super::recorder::Recorder;
 use super::run_directory::{RunDirectory, names};
 use super::run_error::RunError;
 use crate::federation::{
-    Digests, EndReason, EventSink, Interrupt, ProfileSink, Setup, Workforce, simulate,
+    Digests, EndReason, EventSink, Interrupt, ProfileSink, Setup, Workforce, check_availability,
+    simulate,
 };
 use crate::files::Disk;
 use crate::learning::{FeatureCache, StepCount};
@@ -183,6 +184,7 @@ impl Run {
     ) -> Result<Run, RunError> {
         let crew = ComputeResources { workers: options.workers, ranks: options.ranks.clone() };
         let assembly = assemble_by(scenario, methods, &crew)?;
+        check_availability(&assembly.setup)?;
         let path = options.out.clone().unwrap_or_else(|| default_directory(scenario));
         let directory = RunDirectory::claim_on(disk, &path, &scenario.hash(), options.force)?;
         let manifest = manifest(scenario, &assembly, options.provenance.clone());

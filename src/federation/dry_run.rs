@@ -44,6 +44,16 @@ pub fn dry_run(
     participants: impl Fn(PlannedParticipant<'_>) + Send + Sync + 'static,
     sink: Box<dyn EventSink>,
 ) -> Result<RunEnd, FederationError> {
+    dry_run_of(terms, ClientData::Counts(counts), participants, sink)
+}
+
+/// Walks through a run of clients with these data, without computing it.
+pub(super) fn dry_run_of(
+    terms: RunSpec,
+    data: ClientData,
+    participants: impl Fn(PlannedParticipant<'_>) + Send + Sync + 'static,
+    sink: Box<dyn EventSink>,
+) -> Result<RunEnd, FederationError> {
     let rules = Rules {
         curve: Curve::Never,
         bias: None,
@@ -54,8 +64,7 @@ pub fn dry_run(
         confusion: false,
         ..terms.rules
     };
-    let simulation =
-        Arc::new(SimulationContext::of(RunSpec { rules, ..terms }, ClientData::Counts(counts))?);
+    let simulation = Arc::new(SimulationContext::of(RunSpec { rules, ..terms }, data)?);
     let layouts = DryRun { on_participant: participants, participants: Mutex::default() };
     let supplier = Supplier::Source(Arc::new(layouts));
     let server = ServerMachine::new(Arc::clone(&simulation), supplier.clone(), None);

@@ -36,6 +36,7 @@ pub mod event;
 mod event_loop;
 mod exchange;
 mod faults;
+mod foresight;
 mod frames;
 mod gather;
 mod guard;
@@ -88,6 +89,7 @@ pub use event_loop::RunEnd;
 pub use faults::{
     CrashTime, Fault, FaultKind, FaultRules, Forgery, MOST_FAULTS, Restart, Spoilage, Victim,
 };
+pub use foresight::check_availability;
 pub use frames::Coding;
 pub use interrupt::Interrupt;
 pub use journal::{Digests, Journal};

@@ -88,6 +88,26 @@ impl Setup {
         }
     }
 
+    /// Returns the definition of the run, and the data of its clients.
+    pub(super) fn terms_and_data(&self) -> (RunSpec, ClientData) {
+        let terms = RunSpec {
+            rules: self.rules.clone(),
+            name: self.name.clone(),
+            method: Arc::clone(&self.method),
+            task_sequence: Arc::clone(&self.ctx.task_sequence),
+            training: self.ctx.training.clone(),
+            facts: self.facts.clone(),
+            coding: self.coding.clone(),
+            charged: self.charged,
+        };
+        let samples = Samples {
+            dataset: Arc::clone(&self.ctx.dataset),
+            shards: self.shards.clone(),
+            test_transform: Arc::clone(&self.test_transform),
+        };
+        (terms, ClientData::Samples(samples))
+    }
+
     /// Returns the supplier of the run's results.
     pub(super) fn supplier(&self) -> Supplier {
         match &self.recorded {
@@ -113,21 +133,7 @@ impl SimulationContext {
 
     /// Returns the context of a run whose settings never change.
     pub fn new(setup: &Setup) -> Result<SimulationContext, FederationError> {
-        let terms = RunSpec {
-            rules: setup.rules.clone(),
-            name: setup.name.clone(),
-            method: Arc::clone(&setup.method),
-            task_sequence: Arc::clone(&setup.ctx.task_sequence),
-            training: setup.ctx.training.clone(),
-            facts: setup.facts.clone(),
-            coding: setup.coding.clone(),
-            charged: setup.charged,
-        };
-        let samples = Samples {
-            dataset: Arc::clone(&setup.ctx.dataset),
-            shards: setup.shards.clone(),
-            test_transform: Arc::clone(&setup.test_transform),
-        };
-        SimulationContext::of(terms, ClientData::Samples(samples))
+        let (terms, data) = setup.terms_and_data();
+        SimulationContext::of(terms, data)
     }
 }

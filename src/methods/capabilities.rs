@@ -1,5 +1,6 @@
 //! Requests of a scenario for services that its method does not allow, found before anything runs.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use crate::model::backbone_config;
@@ -22,7 +23,7 @@ pub(super) fn facts(scenario: &Scenario) -> ModelFacts {
 /// Request of a scenario, with the messages for a method that refuses it.
 struct CapabilityRequest {
     service: Capability,
-    key: &'static str,
+    key: Cow<'static, str>,
     /// Text of the refusal; `{}` is the method's name.
     refused: &'static str,
     label: &'static str,
@@ -42,7 +43,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
     if scenario.privacy.secure_aggregation {
         wishes.push(CapabilityRequest {
             service: Capability::SecureAggregation,
-            key: "privacy.secure_aggregation",
+            key: "privacy.secure_aggregation".into(),
             refused: "the uploads of `{}` cannot be summed by secure aggregation",
             label: "its uploads are not plain sums",
             help: "set `privacy.secure_aggregation = false`",
@@ -58,7 +59,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
             (Capability::LateUpdates, "late uploads of `{}` cannot be aggregated");
         wishes.push(CapabilityRequest {
             service,
-            key,
+            key: key.into(),
             refused,
             label: OTHER,
             help,
@@ -68,7 +69,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
     if !scenario.tasks.arrival.is_global() {
         wishes.push(CapabilityRequest {
             service: Capability::MixedTasks,
-            key: "tasks.arrival",
+            key: "tasks.arrival".into(),
             refused: "clients of `{}` cannot work on different tasks in one round",
             label: OTHER,
             help: "set `arrival = \"global\"`",
@@ -78,7 +79,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
     if !scenario.federation.aggregation.is_mean() {
         wishes.push(CapabilityRequest {
             service: Capability::RobustAggregation,
-            key: "federation.aggregation",
+            key: "federation.aggregation".into(),
             refused: "uploads of `{}` cannot be aggregated robustly",
             label: OTHER,
             help: "set `aggregation = \"mean\"`",
@@ -86,10 +87,10 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
         });
     }
     let lies = |kind: &FaultKind| matches!(kind, FaultKind::Malicious { .. });
-    if scenario.faults.iter().any(|fault| lies(&fault.kind)) {
+    if let Some(key) = scenario.fault_key("kind", |fault| lies(&fault.kind)) {
         wishes.push(CapabilityRequest {
             service: Capability::MaliciousClients,
-            key: "faults",
+            key: key.into(),
             refused: "clients of `{}` have no update to forge",
             label: OTHER,
             help: "remove the fault `malicious`",
@@ -147,7 +148,7 @@ fn noise_violations(
     let unknown = noise.on.iter().filter(|word| !names.contains(*word));
     let known: Vec<&str> = names.iter().map(String::as_str).collect();
     let violation = |word: &String| RequirementError {
-        key: "privacy.noise.on",
+        key: "privacy.noise.on".into(),
         message: format!("no upload of `{}` holds `{word}`", scenario.method.name),
         label: "nothing to add noise to".to_owned(),
         help: format!("there are {}", known.join(", ")),

@@ -301,9 +301,10 @@ mod tests {
         let loaded = Scenario::from_toml(text, "s", Path::new("."), &[], &Registry::builtin());
         let mut scenario = loaded.unwrap().scenario;
         let site = Requirement::one_site("joint training", "another way");
-        let mut refused = |kind: PartitionKind| -> Vec<&str> {
+        let mut refused = |kind: PartitionKind| -> Vec<String> {
             scenario.partition.kind = kind;
-            site.violations(&scenario).into_iter().map(|violation| violation.key).collect()
+            let violations = site.violations(&scenario).into_iter();
+            violations.map(|violation| violation.key.into_owned()).collect()
         };
         assert_eq!(
             refused(PartitionKind::Natural { leftover: Leftover::Drop }),

@@ -36,8 +36,8 @@ pub trait ChosenMethod: Any + Send + Sync {
 /// Requirement of a method that a scenario violates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequirementError {
-    /// Key that the error is about, for example `federation.clients`.
-    pub key: &'static str,
+    /// Key that the error is about, for example `federation.clients` or `faults.0.kind`.
+    pub key: Cow<'static, str>,
     /// Problem, in one sentence.
     pub message: String,
     /// Label at the caret.
@@ -49,13 +49,13 @@ pub struct RequirementError {
 impl RequirementError {
     /// Creates an error at a key, with a message, a label for the caret, and help.
     pub fn new(
-        key: &'static str,
+        key: impl Into<Cow<'static, str>>,
         message: impl Into<String>,
         label: impl Into<String>,
         help: impl Into<String>,
     ) -> RequirementError {
         let (message, label, help) = (message.into(), label.into(), help.into());
-        RequirementError { key, message, label, help }
+        RequirementError { key: key.into(), message, label, help }
     }
 }
 

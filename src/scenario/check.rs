@@ -4,7 +4,7 @@ mod idle;
 mod rows;
 mod text;
 
-use super::contradiction::Together;
+use super::contradiction::{Contradiction, Together};
 use super::reader::{Node, ReadingReport, ValueFault};
 use super::{
     AssetCache, AvailabilityPattern, BackboneSection, Close, Codec, CohortSize, Compute, Crop,
@@ -26,8 +26,7 @@ pub(super) struct Checker<'a> {
 impl Checker<'_> {
     /// Reports an error at the first of `keys` that is written.
     pub(super) fn reject(&mut self, keys: &[&str], message: &str, label: &str, help: &str) {
-        let written = keys.iter().find_map(|key| self.root.at(key));
-        let node = written.map_or(self.root, |entry| &entry.node);
+        let node = keys.iter().find_map(|key| self.root.find(key)).unwrap_or(self.root);
         self.report.fault(ValueFault::new(node, message, label).help(help));
     }
 }
@@ -50,15 +49,17 @@ impl Scenario {
         self.check_faults(&mut checker);
         for found in self.together().contradictions() {
             let (keys, label, help) = found.place();
-            checker.reject(keys, found.why(), label, help);
+            let restart = (found == Contradiction::SecureRestart).then(|| self.restart()).flatten();
+            let keys: Vec<&str> =
+                restart.as_deref().into_iter().chain(keys.iter().copied()).collect();
+            checker.reject(&keys, found.why(), label, help);
         }
     }
 
     fn together(&self) -> Together {
-        let restarts = |fault: &FaultSection| matches!(fault.kind, FaultKind::ServerRestart { .. });
         Together {
             secure: self.privacy.secure_aggregation,
-            restarts: self.faults.iter().any(restarts),
+            restarts: self.restart().is_some(),
             late: self.round.aggregates_late(),
             mixed: !self.tasks.arrival.is_global(),
             robust: !self.federation.aggregation.is_mean(),
@@ -66,10 +67,21 @@ impl Scenario {
         }
     }
 
+    /// Returns the place of the first restart of the server.
+    fn restart(&self) -> Option<String> {
+        self.fault_key("kind", |fault| matches!(fault.kind, FaultKind::ServerRestart { .. }))
+    }
+
+    /// Returns the place of a key of the first entry of `[[faults]]` of which this holds.
+    pub fn fault_key(&self, key: &str, holds: impl Fn(&FaultSection) -> bool) -> Option<String> {
+        let place = self.faults.iter().position(holds)?;
+        Some(format!("faults.{place}.{key}"))
+    }
+
     fn check_faults(&self, checker: &mut Checker<'_>) {
         if self.faults.len() > MOST_FAULTS {
             checker.reject(
-                &["faults"],
+                &[&format!("faults.{MOST_FAULTS}"), "faults"],
                 &format!(
                     "too many entries of [[faults]]: {}, expected at most {MOST_FAULTS}",
                     self.faults.len()
@@ -79,10 +91,15 @@ impl Scenario {
             );
         }
         let clients = self.federation.clients;
-        let named = self.faults.iter().flat_map(|fault| &fault.clients);
-        if let Some(client) = named.copied().find(|client| *client >= clients) {
+        let named = (0..).zip(&self.faults).flat_map(|(entry, fault)| {
+            (0..).zip(&fault.clients).map(move |(at, client)| (entry, at, *client))
+        });
+        let mut named = named.map(|(entry, at, client): (usize, usize, u32)| {
+            (format!("faults.{entry}.clients.{at}"), client)
+        });
+        if let Some((place, client)) = named.find(|(_, client)| *client >= clients) {
             checker.reject(
-                &["faults"],
+                &[&place, "faults"],
                 &format!("a fault is for client {client}, but there are only {clients} clients, counted from 0"),
                 "no such client",
                 "name other clients, or raise `federation.clients`",

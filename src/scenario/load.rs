@@ -13,9 +13,9 @@ use super::reader::{
 use super::{
     AnyMethod, AvailabilitySection, BackboneSection, CacheSection, Changed, ClientSection, Close,
     DataSection, DevicesSection, ExpectedSection, FaultSection, FederationSection, Ignored,
-    LinksSection, MethodCatalogue, MethodSection, Override, ParticipationSection, PartitionSection,
-    Preset, PrivacySection, RecordSection, RequirementError, RoundSection, SCHEMA, Scenario,
-    ScenarioError, SeedsSection, TasksSection, TimeSection, WireSection,
+    LinksSection, MethodCatalogue, MethodSection, NominalSizes, Override, ParticipationSection,
+    PartitionSection, Preset, PrivacySection, RecordSection, RequirementError, RoundSection,
+    SCHEMA, Scenario, ScenarioError, SeedsSection, TasksSection, TimeSection, WireSection,
 };
 use crate::fetch::Name;
 use crate::files::{FileKind, cleaned, read_text};
@@ -42,8 +42,8 @@ impl Loaded {
     pub fn notes(&self) -> Vec<Diagnostic> {
         let mut report = self.report.clone();
         let mut say = |Ignored { key, message }: Ignored, label| {
-            if let Some(written) = self.root.at(&key) {
-                report.fault(ValueFault::new(&written.node, message, label));
+            if let Some(written) = self.root.find(&key) {
+                report.fault(ValueFault::new(written, message, label));
             }
         };
         self.scenario.without_effect().into_iter().for_each(|ignored| say(ignored, "not used"));
@@ -168,6 +168,19 @@ impl Scenario {
         let mut ignored = self.method.ignored(self);
         ignored.extend(self.idle());
         ignored
+    }
+
+    /// Returns requirements of the method that are violated with data of this number of classes.
+    ///
+    /// None where the number is known without the data, since then they were checked with the scenario.
+    pub fn violations_with_classes(&self, classes: usize) -> Vec<RequirementError> {
+        let Ok(classes) = u32::try_from(classes) else { return Vec::new() };
+        if self.data.classes().is_some() {
+            return Vec::new();
+        }
+        let mut known = self.clone();
+        known.data.nominal = Some(NominalSizes { classes, train: classes, test: classes });
+        self.method.violations(&known)
     }
 
     /// Returns every key that a scenario file may have, with default and meaning, except those of methods.
@@ -330,7 +343,7 @@ fn read(
         scenario.check(&root, &mut report);
         for RequirementError { key, message, label, help } in scenario.method.violations(&scenario)
         {
-            report.fault(ValueFault::new(root.nearest(key), message, label).help(help));
+            report.fault(ValueFault::new(root.nearest(&key), message, label).help(help));
         }
     }
     if report.is_clean() {

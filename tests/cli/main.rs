@@ -56,6 +56,7 @@ mod profile;
 mod readme;
 mod recomputed;
 mod reference;
+mod refusals;
 mod replay;
 mod report;
 mod restart;

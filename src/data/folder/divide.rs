@@ -99,6 +99,7 @@ fn undivided(root: &Path) -> DataError {
             advice: "draw a part to test on (data.test_fraction = 0.2: of every class a fifth), or name the published \
                      lists in data.split"
                 .to_owned(),
+            key: None,
         },
     }
 }

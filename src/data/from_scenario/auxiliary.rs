@@ -18,19 +18,19 @@ impl AuxiliaryFacts {
     ) -> Result<Option<AuxiliaryFacts>, DataError> {
         let Some(section) = &scenario.data.auxiliary else { return Ok(None) };
         let samples = match section.as_data(&scenario.data) {
-            Some(_) if section.samples.is_some() => section.samples.map(|samples| samples as usize),
-            Some(other) if other.source != DataSource::Digits && is_at_hand(&other) => {
+            Some(other)
+                if section.samples.is_none()
+                    && other.source != DataSource::Digits
+                    && is_at_hand(&other) =>
+            {
                 Some(Dataset::listed(&other)?.train.len())
             }
-            Some(other) => whole_class_sizes(&other).map(|sizes| sizes.iter().sum()),
             None if auxiliary.is_some() => auxiliary,
-            None => {
-                let of = |sizes: Vec<usize>| sizes.into_iter().map(|size| section.of_class(size));
-                whole_class_sizes(&scenario.data).map(|sizes| of(sizes).sum())
-            }
+            _ => nominal_samples(scenario, section),
         };
         let unknown = || {
-            DataError::unfit(
+            DataError::unfit_at(
+                "data.auxiliary",
                 "the number of auxiliary samples is not known without opening them",
                 "set data.auxiliary.samples for plans",
             )
@@ -38,10 +38,20 @@ impl AuxiliaryFacts {
         AuxiliaryFacts::of(scenario, section, samples.ok_or_else(unknown)?).map(Some)
     }
 
+    /// Checks that every shard has a sample, where the number of samples is known without opening the data.
+    ///
+    /// # Errors
+    /// See [`AuxiliaryFacts::of`].
+    pub fn check(scenario: &Scenario) -> Result<(), DataError> {
+        let Some(section) = &scenario.data.auxiliary else { return Ok(()) };
+        let known = nominal_samples(scenario, section);
+        known.map_or(Ok(()), |samples| AuxiliaryFacts::of(scenario, section, samples).map(drop))
+    }
+
     /// Returns the facts for `samples` auxiliary samples in all.
     ///
     /// # Errors
-    /// When the number of shards is not given.
+    /// When the number of shards is not given, or shards are more than samples.
     pub fn of(
         scenario: &Scenario,
         section: &AuxiliarySection,
@@ -52,8 +62,21 @@ impl AuxiliaryFacts {
         let side = data.side().filter(|_| data.is_square() && data.source != DataSource::Play);
         let image = side.map(|side| [data.channels() as usize, side as usize, side as usize]);
         let shards = shards(scenario, section)?;
+        Auxiliary::check_shards(samples, shards)?;
         let samples = Auxiliary::samples_of_a_shard(samples, shards);
         Ok(AuxiliaryFacts { samples, image, server: section.server })
+    }
+}
+
+/// Returns the number of auxiliary samples as far as it is known without opening the data.
+fn nominal_samples(scenario: &Scenario, section: &AuxiliarySection) -> Option<usize> {
+    match section.as_data(&scenario.data) {
+        Some(_) if section.samples.is_some() => section.samples.map(|samples| samples as usize),
+        Some(other) => whole_class_sizes(&other).map(|sizes| sizes.iter().sum()),
+        None => {
+            let of = |sizes: Vec<usize>| sizes.into_iter().map(|size| section.of_class(size));
+            whole_class_sizes(&scenario.data).map(|sizes| of(sizes).sum())
+        }
     }
 }
 
@@ -68,7 +91,8 @@ pub(crate) fn shards(
     let fixed = scenario.participation.population == Population::Fixed;
     let clients = fixed.then_some(scenario.federation.clients);
     let unsaid = || {
-        DataError::unfit(
+        DataError::unfit_at(
+            "data.auxiliary.parts",
             "clients are new in every round, and the number of auxiliary shards is not set",
             "set data.auxiliary.parts",
         )

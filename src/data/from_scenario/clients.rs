@@ -29,7 +29,8 @@ impl Partitioner {
                 reserved_beta: picks_beta,
             } => PartitionRule::Extended { beta, reserve_beta: picks_beta, picks },
             PartitionKind::Slices { .. } => {
-                return Err(DataError::unfit(
+                return Err(DataError::unfit_at(
+                    "partition.kind",
                     "slices need clients with their own tasks",
                     "set tasks.arrival = \"client-tasks\", or choose another partition",
                 ));
@@ -37,13 +38,15 @@ impl Partitioner {
             // To plan with while the data are not there, see `NaturalClients::from_scenario`.
             PartitionKind::Natural { .. } => PartitionRule::Iid,
             PartitionKind::File { .. } => {
-                return Err(DataError::unfit(
+                return Err(DataError::unfit_at(
+                    "partition.file",
                     "a file assigns samples to clients, and the data are missing",
                     "check data.path",
                 ));
             }
             PartitionKind::Ratios { .. } => {
-                return Err(DataError::unfit(
+                return Err(DataError::unfit_at(
+                    "partition.kind",
                     "these shards are drawn by client, for clients that take part once",
                     "set participation.population = \"fresh\"",
                 ));
@@ -99,7 +102,8 @@ impl FreshClients {
             | PartitionKind::File { .. }
             | PartitionKind::Quantity { .. }
             | PartitionKind::Extended { .. } => {
-                return Err(DataError::unfit(
+                return Err(DataError::unfit_at(
+                    "partition.kind",
                     "fresh clients are drawn one by one, but this partition divides a task among all",
                     "use partition.kind = \"dirichlet\", \"iid\" or \"ratios\" with a fresh population",
                 ));

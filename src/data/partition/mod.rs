@@ -182,7 +182,13 @@ impl Partitioner {
 
     /// Refuses what can be refused without drawing.
     fn check(&self, view: &TaskView, sizes: &[usize]) -> Result<(), DataError> {
-        let refuse = |what: String, advice: &str| Err(DataError::unfit(what, advice));
+        let refuse = |what: String, advice: &str| {
+            let key = match self.kind {
+                PartitionRule::Quantity { .. } => "partition.classes_per_client",
+                _ => "partition",
+            };
+            Err(DataError::unfit_at(key, what, advice))
+        };
         if self.clients == 0 {
             return refuse("a partition among 0 clients".into(), "give at least one client data");
         }

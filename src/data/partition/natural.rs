@@ -36,7 +36,8 @@ impl NaturalClients {
         rest: Leftover,
     ) -> Result<NaturalClients, DataError> {
         let owners = split.owners().ok_or_else(|| {
-            DataError::unfit(
+            DataError::unfit_at(
+                "partition.kind",
                 "these data have no owners of samples",
                 "divide them: partition.kind = \"iid\", \"dirichlet\" or \"lda\"",
             )
@@ -44,7 +45,8 @@ impl NaturalClients {
         let mut held: BTreeMap<u32, u32> = BTreeMap::new();
         owners.iter().for_each(|owner| *held.entry(*owner).or_default() += 1);
         if held.len() < clients as usize {
-            return Err(DataError::unfit(
+            return Err(DataError::unfit_at(
+                "federation.clients",
                 format!("there are {clients} clients, and the data belong to {}", held.len()),
                 format!("set federation.clients to at most {}", held.len()),
             ));
@@ -65,7 +67,8 @@ impl NaturalClients {
             }
         }
         if let Some(least) = sizes.iter().min().filter(|least| **least < min_samples) {
-            return Err(DataError::unfit(
+            return Err(DataError::unfit_at(
+                "partition.min_samples",
                 format!("one of {clients} clients would hold {least} samples of {min_samples}"),
                 "set fewer federation.clients, partition.leftover = \"merge\" or a smaller partition.min_samples",
             ));
@@ -92,7 +95,8 @@ impl NaturalClients {
         });
         let client_of: Vec<Option<u32>> = client_of.collect();
         if let Some(client) = held.iter().position(|held| *held < min_samples) {
-            return Err(DataError::unfit(
+            return Err(DataError::unfit_at(
+                "partition.min_samples",
                 format!("client {client} holds {} samples of {min_samples}", held[client]),
                 "give it more in partition.file, or set a smaller partition.min_samples",
             ));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::error::AssembleError;
 use crate::data::{
-    ClientTask, ClientTasks, DataError, Dataset, FreshClients, NaturalClients, Partitioner,
-    TaskSequence, TaskView, is_at_hand, nominal_class_sizes,
+    AuxiliaryFacts, ClientTask, ClientTasks, DataError, Dataset, FreshClients, NaturalClients,
+    Partitioner, TaskSequence, TaskView, is_at_hand, nominal_class_sizes,
 };
 use crate::federation::{LabelCountSource, by_row};
 use crate::policy::ClassCounts;
@@ -101,8 +101,9 @@ pub fn assumed(scenario: &Scenario, listed: Option<&ListedDataset>) -> Option<St
 /// Draws the partition of a scenario from its class sizes, if these are known without its data.
 ///
 /// # Errors
-/// When a task has too few samples for its clients.
+/// When a task has too few samples for its clients, or auxiliary samples are too few for their shards.
 pub fn divide(scenario: &Scenario) -> Result<(), DataError> {
+    AuxiliaryFacts::check(scenario)?;
     let drawn = !matches!(
         scenario.partition.kind,
         PartitionKind::File { .. } | PartitionKind::Natural { .. } | PartitionKind::Slices { .. }
@@ -126,7 +127,8 @@ pub fn class_sizes(
         return Ok(data.class_sizes());
     }
     nominal_class_sizes(&scenario.data).ok_or_else(|| {
-        AssembleError::unsupported(
+        AssembleError::unsupported_at(
+            "data.path",
             "the data are missing, so class sizes are unknown",
             "check data.path, or set data.nominal = { classes = .., train = .., test = .. } for plans",
         )
@@ -136,6 +138,15 @@ pub fn class_sizes(
 /// Returns classes and tasks of a data set of `classes` classes.
 pub fn curriculum(scenario: &Scenario, classes: usize) -> Result<TaskSequence, DataError> {
     TaskSequence::from_scenario(scenario, classes)
+}
+
+/// Checks requirements of the method that depend on the number of classes in the data.
+///
+/// # Errors
+/// The first requirement that is not met.
+pub fn meets_requirements(scenario: &Scenario, classes: usize) -> Result<(), AssembleError> {
+    let first = scenario.violations_with_classes(classes).into_iter().next();
+    first.map_or(Ok(()), |violation| Err(AssembleError::Requirement(violation)))
 }
 
 impl Holders {

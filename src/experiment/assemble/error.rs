@@ -7,7 +7,7 @@ use crate::exit::{CommandError, Exit};
 use crate::experiment::ranks::RanksError;
 use crate::fetch::FetchError;
 use crate::model::{DeviceError, ModelError};
-use crate::scenario::ScenarioError;
+use crate::scenario::{Loaded, RequirementError, ScenarioError};
 use crate::wire::WireError;
 
 /// Reason why a run cannot be assembled.
@@ -23,7 +23,12 @@ pub enum AssembleError {
         message: String,
         /// Advice.
         help: String,
+        /// Key of the scenario that it is about, if it is about one.
+        key: Option<String>,
     },
+    /// A requirement of the method that shows only once the number of classes is known.
+    #[error("{}\n  help: {}", .0.message, .0.help)]
+    Requirement(RequirementError),
     /// A codec that cannot carry what the scenario says.
     #[error("[wire]: {0}")]
     Wire(#[from] WireError),
@@ -55,14 +60,43 @@ impl AssembleError {
         message: impl Into<String>,
         help: impl Into<String>,
     ) -> AssembleError {
-        AssembleError::Unsupported { message: message.into(), help: help.into() }
+        AssembleError::Unsupported { message: message.into(), help: help.into(), key: None }
+    }
+
+    pub(in crate::experiment) fn unsupported_at(
+        key: impl Into<String>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> AssembleError {
+        let key = Some(key.into());
+        AssembleError::Unsupported { message: message.into(), help: help.into(), key }
+    }
+
+    /// Returns the error at the key of the scenario that it is about.
+    ///
+    /// # Errors
+    /// The error as it is, where it is about none.
+    pub fn place(self, loaded: &Loaded) -> Result<ScenarioError, AssembleError> {
+        let placed = match &self {
+            AssembleError::Requirement(RequirementError { key, message, label, help }) => {
+                Some(loaded.error_at(key, message, label, help))
+            }
+            AssembleError::Unsupported { message, help, key: Some(key) } => {
+                Some(loaded.error_at(key, message, "not with these data", help))
+            }
+            AssembleError::Data(error) => error.at_key().map(|(key, message, help)| {
+                loaded.error_at(key, &message, "not with these data", help)
+            }),
+            _ => None,
+        };
+        placed.ok_or(self)
     }
 }
 
 impl CommandError for AssembleError {
     fn exit_code(&self) -> Exit {
         match self {
-            AssembleError::Unsupported { .. } => Exit::Scenario,
+            AssembleError::Unsupported { .. } | AssembleError::Requirement(_) => Exit::Scenario,
             AssembleError::Scenario(error) => error.exit_code(),
             AssembleError::Wire(error) => error.exit_code(),
             AssembleError::Data(error) => error.exit_code(),

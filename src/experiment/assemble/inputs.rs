@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use candle_core::Device;
 
-use super::blueprint::{Holders, curriculum, divide, holders_of};
+use super::blueprint::{Holders, curriculum, divide, holders_of, meets_requirements};
 use super::error::AssembleError;
 use super::workforce::{ClientSize, pack, received_values, workforce};
 use super::{terms, weight_sets};
@@ -94,6 +94,7 @@ pub fn assemble(
     let class_names = ClassNames::of_dataset(&dataset);
     let config = backbone.config();
     let task_sequence = Arc::new(curriculum(scenario, dataset.classes())?);
+    meets_requirements(scenario, dataset.classes())?;
     let dataset = Arc::new(task_sequence.dataset(dataset)?);
     let auxiliary = auxiliary(scenario, auxiliary_samples.as_ref(), task_sequence.classes())?;
     let transforms = Transforms::from_scenario(&scenario.data, Some(config.input()[0]));
@@ -266,7 +267,8 @@ fn fits(
         BackboneConfig::Vit(_) => format!(", or backbone.resolution to what [{key}] gives"),
         _ => String::new(),
     };
-    Err(AssembleError::unsupported(
+    Err(AssembleError::unsupported_at(
+        key,
         format!("[{key}] gives {height}x{width} pixels, the backbone reads {image}x{image}"),
         format!("set {key}.resize = {image}{otherwise}"),
     ))

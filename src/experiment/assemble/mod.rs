@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 pub use blueprint::{
     Holders, ListedDataset, assumed, at_hand, class_sizes, curriculum, divide, holders_of,
+    meets_requirements,
 };
 pub use error::AssembleError;
 pub use inputs::{Assembly, assemble, assemble_by};
@@ -77,6 +78,7 @@ pub fn blueprint(scenario: &Scenario, methods: &Registry) -> Result<Blueprint, A
     };
     let class_sizes = class_sizes(scenario, data.as_ref())?;
     let task_sequence = Arc::new(curriculum(scenario, class_sizes.len())?);
+    meets_requirements(scenario, class_sizes.len())?;
     let class_sizes = task_sequence.class_sizes(class_sizes);
     let auxiliary = AuxiliaryFacts::from_scenario(scenario, auxiliary_samples)?;
     let clients = scenario.federation.clients;

@@ -7,7 +7,7 @@ use super::tally::{Listener, PlanTally};
 use super::{Held, Plan, PlannedBackbone};
 use crate::experiment::RunError;
 use crate::experiment::assemble::Holders;
-use crate::federation::{FaultRules, PlannedParticipant, RunSpec, dry_run};
+use crate::federation::{FaultRules, FederationError, PlannedParticipant, RunSpec, dry_run};
 use crate::policy::MemoryFootprint;
 use crate::scenario::HeldOut;
 
@@ -39,6 +39,10 @@ pub enum Faults {
     On,
 }
 
+/// Advice for a plan without the faults of its run.
+const WITH_FAULTS: &str = "plan with `--faults`, which move the times of rounds as in the run, let clients stay longer, \
+                           or run fewer rounds";
+
 /// Walks through the run.
 ///
 /// # Errors
@@ -56,7 +60,15 @@ pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
     let planned = move |participant: PlannedParticipant<'_>| {
         seen.lock().participant(&participant);
     };
-    dry_run(sized, counts, planned, Box::new(Listener(Arc::clone(&tally))))?;
+    let has_faults = sized.rules.faults != terms.rules.faults;
+    dry_run(sized, counts, planned, Box::new(Listener(Arc::clone(&tally)))).map_err(|error| {
+        match error {
+            FederationError::NeverAvailable { at, round, .. } if has_faults => {
+                FederationError::NeverAvailable { at, round, help: WITH_FAULTS }
+            }
+            other => other,
+        }
+    })?;
     let inference_flops = tally.lock().inference_flops();
     let (one_client, total, phases) = tally.lock().finish();
     let backbone = &facts.backbone;

@@ -51,6 +51,12 @@ impl AvailabilityRules {
         self.pattern == AvailabilityPattern::Always && self.all_clients_stay()
     }
 
+    /// Returns true if clients may be away for good from some time on.
+    pub fn may_end(&self) -> bool {
+        let is_recorded = matches!(self.pattern, AvailabilityPattern::Trace { .. });
+        is_recorded || !self.stay.is_always(f64::INFINITY)
+    }
+
     /// Returns true if no client joins later or leaves permanently.
     pub fn all_clients_stay(&self) -> bool {
         self.join.is_always(0.0) && self.stay.is_always(f64::INFINITY)

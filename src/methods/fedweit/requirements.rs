@@ -6,12 +6,24 @@ use crate::scenario::{RequirementError, Scenario, TaskSizes};
 /// Requires tasks of one size: rows of a head that is split are those of any task by their place in it.
 pub(super) fn equal_tasks() -> Requirement {
     let violation = |scenario: &Scenario| {
-        let TaskSizes::Explicit(sizes) = &scenario.tasks.split else { return None };
-        sizes.windows(2).any(|pair| pair[0] != pair[1]).then(|| {
-            let message = "tasks share the rows of a head that is split, so that all have as many";
-            let help = "set sizes that are equal, or `method.train = \"network\"`";
-            RequirementError::new("tasks.sizes", message, "sizes differ", help)
-        })
+        let message = "tasks share the rows of a head that is split, so that all have as many";
+        let differ = |sizes: &[u32]| sizes.windows(2).any(|pair| pair[0] != pair[1]);
+        match &scenario.tasks.split {
+            TaskSizes::Explicit(sizes) => differ(sizes).then(|| {
+                let help = "set sizes that are equal, or `method.train = \"network\"`";
+                RequirementError::new("tasks.sizes", message, "sizes differ", help)
+            }),
+            TaskSizes::Even(_) => {
+                let classes = scenario.data.classes()?;
+                let sizes = scenario.tasks.sizes(classes).filter(|sizes| differ(sizes))?;
+                let last = sizes.last()?;
+                let label = format!("{} classes each leave {last} for the last", sizes[0]);
+                let help = format!(
+                    "set a number of tasks that divides {classes}, or `method.train = \"network\"`"
+                );
+                Some(RequirementError::new("tasks.count", message, label, help))
+            }
+        }
     };
     Requirement::new(violation).summarized("tasks of one size, with `train = \"head\"`")
 }

@@ -141,7 +141,9 @@ impl Uses {
             "faults.rounds: the run has {all} rounds, and nothing happens in rounds {}",
             late.join(", ")
         );
-        (!late.is_empty()).then(|| Ignored::new("faults", message))
+        let key = scenario
+            .fault_key("rounds", |fault| fault.rounds.iter().any(|round| u64::from(*round) > all));
+        key.map(|key| Ignored::new(key, message))
     }
 }
 

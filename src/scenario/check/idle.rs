@@ -149,8 +149,9 @@ impl Scenario {
     /// Notes malicious updates that equal honest ones.
     fn idle_faults(&self, idle: &mut Vec<Ignored>) {
         let honest = |kind: &FaultKind| matches!(kind, FaultKind::Malicious { how: Forgery::Scaled { factor } } if *factor == 1.0);
-        if self.faults.iter().any(|fault| honest(&fault.kind)) {
-            say(idle, "faults", "an update scaled by factor = 1 is unchanged");
+        if let Some(key) = self.fault_key("factor", |fault| honest(&fault.kind)) {
+            let message = "faults has no effect: an update scaled by factor = 1 is unchanged";
+            idle.push(Ignored::new(key, message));
         }
     }
 

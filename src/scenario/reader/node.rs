@@ -168,11 +168,22 @@ impl Node {
         }
     }
 
+    /// Returns the value at a dotted path that may go through lists, as in `faults.0.clients`.
+    pub fn find(&self, path: &str) -> Option<&Node> {
+        let (first, rest) = path.split_once('.').map_or((path, None), |(f, r)| (f, Some(r)));
+        let node = match &self.value {
+            TomlValue::Table(table) => &table.get(first)?.node,
+            TomlValue::Array(items) => items.get(first.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
+        rest.map_or(Some(node), |rest| node.find(rest))
+    }
+
     /// Returns the value at a dotted path, or the nearest table around it that is written.
     pub fn nearest(&self, mut path: &str) -> &Node {
         loop {
-            match (self.at(path), path.rsplit_once('.')) {
-                (Some(entry), _) => return &entry.node,
+            match (self.find(path), path.rsplit_once('.')) {
+                (Some(node), _) => return node,
                 (None, Some((outer, _))) => path = outer,
                 (None, None) => return self,
             }

@@ -214,7 +214,8 @@ impl<T: Readable, const N: usize> Readable for [T; N] {
         let found = items.len();
         <[T; N]>::try_from(items).map_err(|_| {
             let message = format!("{{key}} must be a list of {N}, each {}", T::WHAT);
-            ValueFault::new(node, message, format!("this has {found}"))
+            let help = format!("write {N} values, separated by commas");
+            ValueFault::new(node, message, format!("this has {found}")).help(help)
         })
     }
 

@@ -51,6 +51,7 @@ fn refuse_cars(root: &Path) -> Result<(), DataError> {
             "write them as a list, in this folder and where SciPy is, and name it: data.split = {{ list = \"cars.json\" }} (a \
              path from the scenario)\n  {CARS}"
         ),
+        key: None,
     })
 }
 
@@ -72,5 +73,6 @@ fn refuse_matlab(root: &Path) -> Result<(), DataError> {
                  { train = \"train.txt\", test = \"test.txt\" } (scipy.io.loadmat reads the file), or sort the images \
                  into train/CLASS/ and test/CLASS/"
             .to_owned(),
+        key: None,
     })
 }

@@ -34,10 +34,8 @@ impl ServerMachine {
                 return Ok(());
             }
             Cohort::Never => {
-                return Err(FederationError::Impossible(format!(
-                    "after {now} no client that can be sampled in {round} is ever available\n  \
-                     help: let clients stay longer, or run fewer rounds"
-                )));
+                let help = "let clients stay longer, or run fewer rounds";
+                return Err(FederationError::NeverAvailable { at: now, round, help });
             }
         };
         let context = Arc::new(self.schedule.open_round(&self.simulation, now, &cohort));
