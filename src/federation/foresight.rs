@@ -33,7 +33,7 @@ pub fn check_availability(setup: &Setup) -> Result<(), FederationError> {
     let uncertain = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&uncertain);
     let look = move |participant: PlannedParticipant<'_>| {
-        if participant.down_at_most || participant.up_size == UploadSize::FromValues {
+        if participant.down_at_most || participant.upload_size == UploadSize::FromValues {
             seen.store(true, Ordering::Relaxed);
         }
     };

@@ -39,9 +39,9 @@ const MEANS: &str = "whose uploads are averaged, such as `fedavg`";
 /// Returns the services that a scenario asks for.
 fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
     const OTHER: &str = "not with this method";
-    let mut wishes = Vec::new();
+    let mut requests = Vec::new();
     if scenario.privacy.secure_aggregation {
-        wishes.push(CapabilityRequest {
+        requests.push(CapabilityRequest {
             service: Capability::SecureAggregation,
             key: "privacy.secure_aggregation".into(),
             refused: "the uploads of `{}` cannot be summed by secure aggregation",
@@ -57,7 +57,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
         };
         let (service, refused) =
             (Capability::LateUpdates, "late uploads of `{}` cannot be aggregated");
-        wishes.push(CapabilityRequest {
+        requests.push(CapabilityRequest {
             service,
             key: key.into(),
             refused,
@@ -67,7 +67,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
         });
     }
     if !scenario.tasks.arrival.is_global() {
-        wishes.push(CapabilityRequest {
+        requests.push(CapabilityRequest {
             service: Capability::MixedTasks,
             key: "tasks.arrival".into(),
             refused: "clients of `{}` cannot work on different tasks in one round",
@@ -77,7 +77,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
         });
     }
     if !scenario.federation.aggregation.is_mean() {
-        wishes.push(CapabilityRequest {
+        requests.push(CapabilityRequest {
             service: Capability::RobustAggregation,
             key: "federation.aggregation".into(),
             refused: "uploads of `{}` cannot be aggregated robustly",
@@ -88,7 +88,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
     }
     let lies = |kind: &FaultKind| matches!(kind, FaultKind::Malicious { .. });
     if let Some(key) = scenario.fault_key("kind", |fault| lies(&fault.kind)) {
-        wishes.push(CapabilityRequest {
+        requests.push(CapabilityRequest {
             service: Capability::MaliciousClients,
             key: key.into(),
             refused: "clients of `{}` have no update to forge",
@@ -97,7 +97,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
             instead: MEANS,
         });
     }
-    wishes
+    requests
 }
 
 /// Returns true if a scenario asks for anything that a method may refuse.
