@@ -528,7 +528,8 @@ fn typos_point_at_their_place_and_nothing_runs() {
             "[[extra]]\nlabel = \"clients=2, method=long\"\nset = { federation.rounds = 1 }\n\n[run]",
             ["a.study.toml:16:1", "another cell has the label `clients=2, method=long`"],
         ),
-        ("base.toml", "bse.toml", ["bse.toml", "cannot read the scenario"]),
+        ("base.toml", "bse.toml", ["a.study.toml:2:8", "cannot read the scenario "]),
+        ("base.toml", "bse.toml", ["/bse.toml: No such file", "`base` is relative to the folder"]),
         (
             "baseline = { method = \"fedavg\" }",
             "baseline = { method = \"x\" }",
