@@ -114,7 +114,7 @@ fn checked_study<'a>(
     };
     let directory = StudyDirectory::new(study.default_directory());
     let (cells, invalid) = prepare(&study, &directory, &overrides(&study, &args.set)?, methods);
-    if let Some(error) = first_errors(invalid) {
+    if let Some(error) = first_errors(&study, invalid) {
         return Ok(refused(file, &error, human));
     }
     let mut notes: Vec<Diagnostic> = Vec::new();
