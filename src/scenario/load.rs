@@ -327,6 +327,9 @@ fn read(
         scenario.infer(&root, &mut report);
     }
     if report.is_clean() {
+        scenario.choose_phases(&root);
+    }
+    if report.is_clean() {
         scenario.check(&root, &mut report);
         for RequirementError { key, message, label, help } in scenario.method.violations(&scenario)
         {
