@@ -69,8 +69,10 @@ pub fn execute(args: &ReportArgs, methods: &Registry) -> Result<Exit, CliError> 
         }
     }
     let out = args.out.clone().unwrap_or_else(|| default_file(&args.folders));
-    if out.is_dir() {
-        let what = format!("{} is a folder\n  help: name a file with -o", out.display());
+    // A device would be replaced by a file.
+    if out.exists() && !out.is_file() {
+        let kind = if out.is_dir() { "a folder" } else { "no regular file" };
+        let what = format!("{} is {kind}\n  help: name a file with -o", out.display());
         return Err(CliError::Usage(what));
     }
     write_atomically(&out, render(&content).as_bytes())?;

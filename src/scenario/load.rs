@@ -314,7 +314,7 @@ fn read(
     }
     for (key, error) in misnamed {
         let text = error.to_string();
-        let (message, help) = text.split_once("\n  ").unwrap_or((&text, ""));
+        let (message, help) = reader::message_and_help(&text);
         let fault = ValueFault::new(root.nearest(&key), message, "no such name");
         report.fault(fault.help(help));
     }

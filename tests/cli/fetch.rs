@@ -527,6 +527,10 @@ fn scenarios_find_what_was_fetched_or_say_how() {
     );
     let wrong = execute(&[&["check"], &named[..], &["data.path=\"fetched:imagenet-q\""]].concat());
     assert!(wrong.code == 3 && wrong.err.contains("did you mean `imagenet-"), "{}", wrong.err);
+    assert!(wrong.err.contains("= help: `fedcast fetch --list` shows"), "{}", wrong.err);
+    let vit = ["--set", "backbone={kind=\"vit\",weights=\"hf:nobody/vit\"}"];
+    let wrong = execute(&[&["check"], &vit[..]].concat());
+    assert!(wrong.err.contains("= help: fetch it: fedcast fetch hf:nobody/vit, or state"));
 
     let study = "schema = 2\nbase = \"pixels.toml\"\nreplicates = 2\n";
     fs::write(folder.join("pixels.study.toml"), study).unwrap();

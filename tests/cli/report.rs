@@ -304,12 +304,16 @@ fn what_cannot_be_shown_is_wrong_usage() {
     let at = folder.path();
     run(at, "a", HEAD, 1, &[]);
     run(at, "b", STSA, 1, &[]);
+    #[cfg(unix)]
+    let _listens = std::os::unix::net::UnixListener::bind(at.join("socket")).unwrap();
     for (arguments, must) in [
         (vec!["nowhere"], "no run at or below nowhere"),
         (vec!["a", "b", "--baseline", "method=sta"], "has no value `sta`, only fedavg, stsa"),
         (vec!["a", "b", "--baseline", "color=red"], "no axis `color`"),
         (vec!["a", "b", "--baseline", "method"], "write AXIS=VALUE"),
         (vec!["a", "-o", "b"], "is a folder"),
+        #[cfg(unix)]
+        (vec!["a", "-o", "socket"], "socket is no regular file"),
     ] {
         let output = run_fedcast(at, &[&["report"], arguments.as_slice()].concat());
         assert_eq!(output.code, 2, "{arguments:?} {}", output.err);
