@@ -85,7 +85,7 @@ pub fn execute(args: &CheckArgs, methods: &Registry) -> Result<Exit, CliError> {
             }
         };
         let mut notes = loaded.notes();
-        notes.extend(absent_inputs(&loaded));
+        notes.extend(loaded.absent_inputs());
         if human {
             print(&format!("{}: valid\n", file.display()))?;
             show(&notes);
@@ -133,15 +133,6 @@ fn checked_study<'a>(
     }
     let errors = Vec::new();
     Ok(Checked { file, valid: true, hash: None, runs: Some(cells.len()), errors, notes })
-}
-
-/// Returns notes on data and weights that this machine lacks, at the keys that name them.
-fn absent_inputs(loaded: &Loaded) -> Vec<Diagnostic> {
-    let note = |input: AbsentInput| {
-        let AbsentInput { key, message, help } = input;
-        loaded.error_at(&key, &message, "not on this machine", &help).diagnostics()
-    };
-    loaded.scenario.absent_inputs().into_iter().flat_map(note).collect()
 }
 
 fn show(notes: &[Diagnostic]) {

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::files::may_be_named;
-use super::{Scenario, method_files};
+use super::reader::{Diagnostic, message_and_help};
+use super::{Loaded, Scenario, method_files};
 use crate::fetch::{FetchError, Name, Settings};
 
 /// Input of a scenario that is not on this machine.
@@ -49,11 +50,21 @@ impl Scenario {
     }
 }
 
+impl Loaded {
+    /// Returns a note on each of [`Scenario::absent_inputs`], at the key that names it.
+    pub fn absent_inputs(&self) -> Vec<Diagnostic> {
+        let note = |AbsentInput { key, message, help }: AbsentInput| {
+            self.error_at(&key, &message, "not on this machine", &help).diagnostics()
+        };
+        self.scenario.absent_inputs().into_iter().flat_map(note).collect()
+    }
+}
+
 impl AbsentInput {
     /// Returns the input of a name that was not found.
     fn of(key: &str, error: &FetchError) -> AbsentInput {
         let text = error.to_string();
-        let (message, help) = text.split_once("\n  help: ").unwrap_or((&text, ""));
+        let (message, help) = message_and_help(&text);
         AbsentInput { key: key.to_owned(), message: message.to_owned(), help: help.to_owned() }
     }
 
