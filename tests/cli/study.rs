@@ -596,10 +596,15 @@ fn an_error_of_one_cell_names_the_cell_and_its_seed() {
         assert!(output.err.starts_with(named), "{}", output.err);
         assert_eq!(output.err.matches("error: ").count(), 1, "{}", output.err);
     }
+    let plan = run_fedcast(folder.path(), &["study", "a.study.toml", "--plan"]);
+    assert!(plan.out.contains("\nclients=2, method=long, seed 4:\nerror: "), "{}", plan.out);
     let json = run_fedcast(folder.path(), &["study", "a.study.toml", "--format", "json"]);
     let document: serde_json::Value = serde_json::from_str(&json.err).unwrap();
     let message = document["error"]["diagnostics"][0]["message"].as_str().unwrap();
     assert!(message.starts_with("cell clients=2, method=long, seed 4: "), "{message}");
+    fs::remove_file(folder.path().join("base.toml")).unwrap();
+    let plan = run_fedcast(folder.path(), &["study", "a.study.toml", "--plan"]);
+    assert!(plan.out.contains("\nall 4 runs:\nerror: cannot read"), "{}", plan.out);
 }
 
 #[test]
