@@ -110,10 +110,10 @@ fn take_part(case: &Federation) {
         carrying.wait();
         return;
     }
-    let mate = |rank| RemoteRank { rank: Rank(rank), workers: 1, done: Arc::default() };
-    let mates: Vec<RemoteRank> = (1..size).map(mate).collect();
-    let done: Vec<Arc<AtomicU64>> = mates.iter().map(|mate| Arc::clone(&mate.done)).collect();
-    setup.fleet = Some(RemoteRanks { line, mates, on_loss: Box::new(|loss| panic!("{loss:?}")) });
+    let rank = |rank| RemoteRank { rank: Rank(rank), workers: 1, done: Arc::default() };
+    let ranks: Vec<RemoteRank> = (1..size).map(rank).collect();
+    let done: Vec<Arc<AtomicU64>> = ranks.iter().map(|rank| Arc::clone(&rank.done)).collect();
+    setup.fleet = Some(RemoteRanks { line, ranks, on_loss: Box::new(|loss| panic!("{loss:?}")) });
     let (start, worked) = (Instant::now(), figures::processor_time());
     simulate(setup, Records::new(), Box::new(()), Interrupt::default()).expect("ends well");
     let (seconds, worked) = (start.elapsed(), figures::processor_time() - worked);

@@ -119,31 +119,31 @@ pub fn execute(args: &NewArgs, methods: &Registry) -> Result<Exit, CliError> {
     may_write(&file, args.force)?;
     let study = (!args.study.is_empty()).then(|| file.with_extension("study.toml"));
     study.iter().try_for_each(|study| may_write(study, args.force))?;
-    let mut wishes = match args.file.is_none() && args.says_nothing() && on_terminal {
+    let mut draft = match args.file.is_none() && args.says_nothing() && on_terminal {
         true => questions::ask(methods)?,
         false => ScenarioAnswers::of(args),
     };
     if let (None, Some(first)) = (&args.method, args.study.first()) {
-        wishes.method.clone_from(first);
+        draft.method.clone_from(first);
     }
-    methods.find(&wishes.method).map_err(|unknown| CliError::Usage(unknown.to_string()))?;
-    sources::are_usable(&wishes.data)?;
-    sources::are_weights_of(&wishes)?;
+    methods.find(&draft.method).map_err(|unknown| CliError::Usage(unknown.to_string()))?;
+    sources::are_usable(&draft.data)?;
+    sources::are_weights_of(&draft)?;
     if let (None, Some(weights), NewBackbone::Vit) =
-        (&wishes.architecture, &wishes.weights, wishes.backbone)
+        (&draft.architecture, &draft.weights, draft.backbone)
     {
-        wishes.architecture = look::architecture_of(weights)?;
+        draft.architecture = look::architecture_of(weights)?;
     }
     let place = std::path::absolute(&file).map_err(|error| cannot(&file, &error))?;
     let folder = place.parent().unwrap_or(Path::new("/"));
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     // A scenario that is known not to run is not written.
-    let Fitted { text, loaded } = fitted(&wishes, folder, &name, methods)?;
-    may_divide(&wishes, &loaded.scenario, folder, methods)?;
-    let arms = arms(&args.study, &wishes, &text, folder, methods)?;
+    let Fitted { text, loaded } = fitted(&draft, folder, &name, methods)?;
+    may_divide(&draft, &loaded.scenario, folder, methods)?;
+    let arms = arms(&args.study, &draft, &text, folder, methods)?;
     Disk::default().replace(&file, text.as_bytes()).map_err(|error| cannot(&file, &error))?;
     let shown = file.display();
-    let fetches = absent::commands(&wishes.data, &loaded.scenario);
+    let fetches = absent::commands(&draft.data, &loaded.scenario);
     if let Some(study) = &study {
         let scenario = file.file_name().unwrap_or_default().to_string_lossy();
         let text = study_file::text(&scenario, &name, &arms, args.seeds.unwrap_or(SEEDS));
@@ -173,7 +173,7 @@ const SEEDS: u32 = 3;
 /// Fails if there is no such method, or no valid scenario with it.
 fn arms(
     names: &[String],
-    wishes: &ScenarioAnswers,
+    draft: &ScenarioAnswers,
     base: &str,
     folder: &Path,
     methods: &Registry,
@@ -187,7 +187,7 @@ fn arms(
         if arms.iter().any(|(known, _)| known == name) {
             return Err(CliError::Usage(format!("--study: `{name}` is there twice")));
         }
-        let of_method = ScenarioAnswers { method: name.clone(), ..wishes.clone() };
+        let of_method = ScenarioAnswers { method: name.clone(), ..draft.clone() };
         let Fitted { text, .. } = fitted(&of_method, folder, name, methods)?;
         let mut changes = study_file::changes(&base, &parse(&text));
         // The base may have another method, whose keys are not this one's.
@@ -228,14 +228,14 @@ struct Fitted {
 /// # Errors
 /// Returns the error of the scenario without additions if none makes it valid.
 fn fitted(
-    wishes: &ScenarioAnswers,
+    draft: &ScenarioAnswers,
     folder: &Path,
     name: &str,
     methods: &Registry,
 ) -> Result<Fitted, ScenarioError> {
     let mut first = None;
     for needs in candidates() {
-        let text = ScenarioAnswers { needs, ..wishes.clone() }.text(folder);
+        let text = ScenarioAnswers { needs, ..draft.clone() }.text(folder);
         match Scenario::from_toml(&text, name, folder, &[], methods) {
             Ok(loaded) => return Ok(Fitted { text, loaded }),
             Err(error) => _ = first.get_or_insert(error),
@@ -249,7 +249,7 @@ fn fitted(
 /// # Errors
 /// Fails if a task has too few samples for its clients.
 fn may_divide(
-    wishes: &ScenarioAnswers,
+    draft: &ScenarioAnswers,
     scenario: &Scenario,
     folder: &Path,
     methods: &Registry,
@@ -261,7 +261,7 @@ fn may_divide(
             *advice = advice.replace(key, option);
         }
         if !advice.contains("`--")
-            && let Some(options) = options_that_divide(wishes, folder, methods)
+            && let Some(options) = options_that_divide(draft, folder, methods)
         {
             *advice = format!("`{options}` divides every task (tried)");
         }
@@ -274,18 +274,18 @@ const DRAWS: u32 = 50;
 
 /// Searches for fewer clients with a more even partition that can be drawn.
 fn options_that_divide(
-    wishes: &ScenarioAnswers,
+    draft: &ScenarioAnswers,
     folder: &Path,
     methods: &Registry,
 ) -> Option<String> {
-    let halved = std::iter::successors(Some(wishes.clients), |clients| Some(clients / 2));
+    let halved = std::iter::successors(Some(draft.clients), |clients| Some(clients / 2));
     let counts = halved.take_while(|clients| *clients > 0);
-    let even = [1.0, 5.0, 20.0, 100.0].into_iter().filter(|beta| *beta > wishes.beta);
+    let even = [1.0, 5.0, 20.0, 100.0].into_iter().filter(|beta| *beta > draft.beta);
     let pairs = counts.flat_map(|clients| even.clone().map(move |beta| (clients, beta)));
     let works = |(clients, beta): &(u32, f64)| {
-        let cohort_size = wishes.cohort_size.map(|cohort_size| cohort_size.min(*clients));
+        let cohort_size = draft.cohort_size.map(|cohort_size| cohort_size.min(*clients));
         let tried =
-            ScenarioAnswers { clients: *clients, beta: *beta, cohort_size, ..wishes.clone() };
+            ScenarioAnswers { clients: *clients, beta: *beta, cohort_size, ..draft.clone() };
         let Ok(Fitted { mut loaded, .. }) = fitted(&tried, folder, "new", methods) else {
             return false;
         };
@@ -307,9 +307,9 @@ mod tests {
     use template::SampleSource;
 
     /// A file in `/somewhere`.
-    fn file(wishes: &ScenarioAnswers, methods: &Registry) -> Fitted {
-        let fitted = fitted(wishes, Path::new("/somewhere"), "new", methods);
-        fitted.unwrap_or_else(|error| panic!("{wishes:?}\n{error}"))
+    fn file(draft: &ScenarioAnswers, methods: &Registry) -> Fitted {
+        let fitted = fitted(draft, Path::new("/somewhere"), "new", methods);
+        fitted.unwrap_or_else(|error| panic!("{draft:?}\n{error}"))
     }
 
     #[test]
@@ -318,8 +318,8 @@ mod tests {
         for entry in methods.all() {
             for (data, tasks) in [("digits", 5), ("digits", 2), ("cifar100", 10)] {
                 let (method, data) = (entry.name.to_owned(), SampleSource::of(data));
-                let wishes = ScenarioAnswers { method, data, tasks, ..ScenarioAnswers::default() };
-                let Fitted { text, loaded } = file(&wishes, &methods);
+                let draft = ScenarioAnswers { method, data, tasks, ..ScenarioAnswers::default() };
+                let Fitted { text, loaded } = file(&draft, &methods);
                 assert_eq!(loaded.scenario.method.name, entry.name);
                 let planned = blueprint(&loaded.scenario, &methods).map(|_| ());
                 planned.unwrap_or_else(|error| panic!("{text}\n{error}"));
@@ -332,9 +332,8 @@ mod tests {
     fn only_what_a_method_needs_is_added() {
         let methods = Registry::builtin();
         let text = |method: &str| {
-            let wishes =
-                ScenarioAnswers { method: method.to_owned(), ..ScenarioAnswers::default() };
-            file(&wishes, &methods).text
+            let draft = ScenarioAnswers { method: method.to_owned(), ..ScenarioAnswers::default() };
+            file(&draft, &methods).text
         };
         let added = ["optimizer", "pool", "auxiliary"];
         let of = |method: &str| added.map(|word| text(method).contains(word));
@@ -349,9 +348,9 @@ mod tests {
     fn a_partition_that_cannot_be_is_refused_with_an_option_that_works() {
         let methods = Registry::builtin();
         let with = |clients: u32, beta: f64| {
-            let wishes = ScenarioAnswers { clients, beta, ..ScenarioAnswers::default() };
-            let scenario = file(&wishes, &methods).loaded.scenario;
-            may_divide(&wishes, &scenario, Path::new("/somewhere"), &methods)
+            let draft = ScenarioAnswers { clients, beta, ..ScenarioAnswers::default() };
+            let scenario = file(&draft, &methods).loaded.scenario;
+            may_divide(&draft, &scenario, Path::new("/somewhere"), &methods)
         };
         // Neither alone would do.
         let both = with(150, 0.05).unwrap_err().to_string();

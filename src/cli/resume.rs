@@ -53,8 +53,8 @@ pub struct ResumeArgs {
 pub fn execute(args: &ResumeArgs, methods: &Registry) -> Result<Exit, CliError> {
     args.ranks.with_ranks(args.workers, methods, |ranks| {
         given::run_directory(&args.run)?;
-        let crew = ComputeResources { workers: args.workers, ranks };
-        go_on(&args.run, methods, crew, args.force, args.quiet, args.format)
+        let resources = ComputeResources { workers: args.workers, ranks };
+        go_on(&args.run, methods, resources, args.force, args.quiet, args.format)
     })
 }
 
@@ -62,13 +62,13 @@ pub fn execute(args: &ResumeArgs, methods: &Registry) -> Result<Exit, CliError> 
 pub(super) fn go_on(
     path: &Path,
     methods: &Registry,
-    crew: ComputeResources,
+    resources: ComputeResources,
     force: bool,
     quiet: bool,
     format: OutputFormat,
 ) -> Result<Exit, CliError> {
     show_loading(!quiet);
-    let resumed = experiment::resume(path, methods, crew, force)?;
+    let resumed = experiment::resume(path, methods, resources, force)?;
     let Resumed { run, scenario, notices, replayed } = resumed;
     for notice in notices {
         print_status(&notice);

@@ -169,8 +169,8 @@ fn take_up(
         _ if args.force => Ok(None),
         DirectoryState::Unfinished(_) if args.resume => {
             restore_scenario(path, scenario)?;
-            let crew = ComputeResources { workers: args.workers, ranks: ranks.clone() };
-            resume::go_on(path, methods, crew, false, args.quiet, args.format).map(Some)
+            let resources = ComputeResources { workers: args.workers, ranks: ranks.clone() };
+            resume::go_on(path, methods, resources, false, args.quiet, args.format).map(Some)
         }
         DirectoryState::Done if args.resume => {
             // Removes files of a process that was killed while it began to replace the run; a failure is harmless.
@@ -199,12 +199,12 @@ pub(super) fn drive(
     if !quiet {
         let word = workers_word(workers);
         let others: usize = run.ranks().iter().skip(1).map(|rank| rank.workers).sum();
-        let company = match run.ranks().len() {
+        let roster = match run.ranks().len() {
             0 | 1 => String::new(),
             ranks => format!(", {others} more on {} other ranks", ranks - 1),
         };
         print_status(&format!(
-            "{}: {workers} {word}{company}, into {}",
+            "{}: {workers} {word}{roster}, into {}",
             scenario.name,
             into.display()
         ));

@@ -93,7 +93,7 @@ struct Session<'a> {
     /// One flag per cell: true if `--only` and the shard select it.
     wanted: Vec<bool>,
     outcomes: Outcomes,
-    crew: ProcessPool,
+    pool: ProcessPool,
     methods: &'a Registry,
 }
 
@@ -112,8 +112,8 @@ pub fn execute(args: &StudyArgs, methods: &Registry) -> Result<Exit, CliError> {
     let wanted: Vec<bool> = cells.iter().map(|prepared| is_wanted(&prepared.cell)).collect();
     invalid.retain(|invalid| is_wanted(&invalid.cell));
     let outcomes = Outcomes::read(&study, &cells, &directory, methods);
-    let crew = ProcessPool::of(&study, &cells, args.jobs);
-    let session = Session { args, study, directory, cells, wanted, outcomes, crew, methods };
+    let pool = ProcessPool::of(&study, &cells, args.jobs);
+    let session = Session { args, study, directory, cells, wanted, outcomes, pool, methods };
     if args.plan {
         return session.plan(&invalid);
     }
@@ -151,11 +151,11 @@ fn shard(args: &StudyArgs, study: &Study) -> Result<Option<Shard>, StudyError> {
 
 impl Session<'_> {
     fn plan(&self, invalid: &[Invalid]) -> Result<Exit, CliError> {
-        let Session { study, cells, wanted, outcomes, crew, methods, .. } = self;
+        let Session { study, cells, wanted, outcomes, pool, methods, .. } = self;
         let both = cells.iter().zip(&outcomes.all).zip(wanted);
         let chosen: Vec<_> = both.filter(|(_, wanted)| **wanted).map(|(both, _)| both).collect();
         let mut estimator = Estimator::new(self.args.estimate.then_some(TRIAL), false);
-        let workers = crew.workers.and_then(|workers| u32::try_from(workers).ok());
+        let workers = pool.workers.and_then(|workers| u32::try_from(workers).ok());
         let mut estimate = |scenario: &Scenario, plan: &Plan| {
             estimator.estimate(scenario, plan, methods, workers).ok().flatten()
         };
@@ -165,7 +165,7 @@ impl Session<'_> {
             invalid,
             &outcomes.pace(),
             &mut estimate,
-            crew.jobs,
+            pool.jobs,
             methods,
         );
         match self.args.format {
@@ -184,7 +184,7 @@ impl Session<'_> {
         let wanted = self.wanted.iter().filter(|wanted| **wanted).count();
         if !self.args.quiet {
             let (left, at) = (queue.cells.len(), self.directory.path().display());
-            let jobs = self.crew.jobs.min(left);
+            let jobs = self.pool.jobs.min(left);
             match left {
                 0 => print_status(&format!(
                     "{}: none of {wanted} runs in {at} is left to run",
@@ -198,9 +198,9 @@ impl Session<'_> {
         }
         // Written before anything runs, so that an unwritable directory is an error at once.
         tables::write(&self.study, &self.directory, &self.outcomes)?;
-        on_interrupt(self.crew.stop.clone());
+        on_interrupt(self.pool.stop.clone());
         let over = wanted - queue.cells.len();
-        let jobs = self.crew.jobs;
+        let jobs = self.pool.jobs;
         let pace = self.outcomes.pace();
         let (study, directory, outcomes) = (&self.study, &self.directory, &mut self.outcomes);
         let counts = (over, wanted);
@@ -208,7 +208,7 @@ impl Session<'_> {
             StudyProgress::new(study, &queue, directory, jobs, pace, counts, self.args.quiet);
         let mut written = Instant::now();
         let mut trouble = None;
-        let halt = self.crew.execute(&queue.cells, directory, |news| {
+        let halt = self.pool.execute(&queue.cells, directory, |news| {
             progress.show(news);
             // Read while other cells run, so that little is left to do at the end.
             if let StudyEvent::Ended(prepared, ..) = news {

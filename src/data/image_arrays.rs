@@ -171,9 +171,9 @@ mod tests {
         assert_eq!(data.train.owners().unwrap(), [1, 0]);
         assert_eq!(data.train.image_shape(), Some([1, 2, 2]));
         assert_eq!((data.train.sample_bytes().unwrap(), data.train.has_pixels()), (16, true));
-        let normalise = Normalization::Explicit { mean: vec![1.0], deviation: vec![2.0] };
+        let normalization = Normalization::Explicit { mean: vec![1.0], deviation: vec![2.0] };
         let steps = vec![Step::Flip { probability: 1.0 }];
-        let mirrored = Transform { steps, normalise, channels: Some(3) };
+        let mirrored = Transform { steps, normalization, channels: Some(3) };
         let stacked = data.train.pixels(&mirrored, &[1, 0]).unwrap();
         assert_eq!(stacked.shape, [2, 3, 2, 2]);
         assert_eq!(stacked.pixels[..4], [1.0, 1.0, 0.0, 1.0]);

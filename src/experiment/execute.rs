@@ -69,8 +69,8 @@ fn level(workers: &Workforce) -> Level {
     }
 }
 
-fn ranks(company: Option<&RankRoster>) -> Vec<RankEntry> {
-    company.map(|company| company.ranks.clone()).unwrap_or_default()
+fn ranks(roster: Option<&RankRoster>) -> Vec<RankEntry> {
+    roster.map(|roster| roster.ranks.clone()).unwrap_or_default()
 }
 
 /// Returns the type of activations, or on a CPU of the factors of products, as scenarios write it.
@@ -94,7 +94,7 @@ fn checkpoints(directory: &RunDirectory, scenario: &Scenario) -> Option<Checkpoi
 /// Returns the manifest of a run that begins now.
 pub(super) fn manifest(
     scenario: &Scenario,
-    Assembly { setup, data, class_names, backbone, company }: &Assembly,
+    Assembly { setup, data, class_names, backbone, roster }: &Assembly,
     provenance: Provenance,
 ) -> Manifest {
     Manifest {
@@ -123,7 +123,7 @@ pub(super) fn manifest(
         machine: Machine::here(),
         provenance,
         cost: Cost::started_now(),
-        ranks: ranks(company.as_ref()),
+        ranks: ranks(roster.as_ref()),
         lost_ranks: Vec::new(),
         forked: None,
         resumed: 0,
@@ -137,7 +137,7 @@ pub struct Run {
     directory: RunDirectory,
     manifest: Manifest,
     setup: Setup,
-    company: Option<RankRoster>,
+    roster: Option<RankRoster>,
     checkpoints: Option<Checkpoints>,
     models: Option<Models>,
     begin: Begin,
@@ -181,8 +181,8 @@ impl Run {
         methods: &Registry,
         options: &RunOptions,
     ) -> Result<Run, RunError> {
-        let crew = ComputeResources { workers: options.workers, ranks: options.ranks.clone() };
-        let assembly = assemble_by(scenario, methods, &crew)?;
+        let resources = ComputeResources { workers: options.workers, ranks: options.ranks.clone() };
+        let assembly = assemble_by(scenario, methods, &resources)?;
         let path = options.out.clone().unwrap_or_else(|| default_directory(scenario));
         let directory = RunDirectory::claim_on(disk, &path, &scenario.hash(), options.force)?;
         let manifest = manifest(scenario, &assembly, options.provenance.clone());
@@ -197,12 +197,12 @@ impl Run {
         directory: RunDirectory,
         manifest: Manifest,
         scenario: &Scenario,
-        Assembly { setup, company, .. }: Assembly,
+        Assembly { setup, roster, .. }: Assembly,
         begin: Begin,
     ) -> Run {
         let checkpoints = checkpoints(&directory, scenario);
         let models = Models::of(&directory, &scenario.record, &setup, &manifest);
-        Run { directory, manifest, setup, company, checkpoints, models, begin }
+        Run { directory, manifest, setup, roster, checkpoints, models, begin }
     }
 
     /// Returns a run that is resumed or started again in its directory.
@@ -219,7 +219,7 @@ impl Run {
         let manifest = Manifest {
             level: level(&assembly.setup.workers),
             workers: assembly.setup.workers.count(),
-            ranks: ranks(assembly.company.as_ref()),
+            ranks: ranks(assembly.roster.as_ref()),
             resumed: manifest.resumed + 1,
             ..manifest.reopened()
         };
@@ -280,7 +280,7 @@ impl Run {
         interrupt: Interrupt,
         afterwards: impl FnOnce(&RunDirectory, &Finished) -> Result<(), DirectoryError>,
     ) -> Result<(Finished, RunDirectory), RunError> {
-        let Run { directory, mut manifest, setup, company, checkpoints, models, begin } = self;
+        let Run { directory, mut manifest, setup, roster, checkpoints, models, begin } = self;
         let checkpoints =
             checkpoints.map(|checkpoints| (checkpoints, manifest.scenario.hash.clone()));
         let began = Instant::now();
@@ -288,9 +288,9 @@ impl Run {
         let end = simulate(setup, Box::new(recorder.clone()), profile, interrupt);
         let (events, digests) = recorder.written();
         manifest.cost = manifest.cost.ended(began.elapsed());
-        if let Some(company) = company {
-            manifest.ranks = company.at_work();
-            manifest.lost_ranks.extend(company.lost());
+        if let Some(roster) = roster {
+            manifest.ranks = roster.at_work();
+            manifest.lost_ranks.extend(roster.lost());
         }
         let ended = end.map_err(RunError::from).and_then(|end| {
             let finished = Finished { reason: end.reason, digests };

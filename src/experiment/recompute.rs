@@ -17,7 +17,7 @@ pub(super) fn recompute(
     task: TaskId,
     asked: Interrupt,
 ) -> Result<Option<Snapshot>, FederationError> {
-    setup.recorded = from.map(|intact| Arc::new(intact.past));
+    setup.recorded = from.map(|intact| Arc::new(intact.recorded));
     (setup.rules.snapshots, setup.rules.models) = (Cadence::Tasks, false);
     setup.rules.confusion = false;
     let (found, stop) = (Arc::new(Mutex::new(None)), Interrupt::default());

@@ -118,10 +118,10 @@ pub struct Resumed {
 pub fn resume(
     path: &Path,
     methods: &Registry,
-    crew: impl Into<ComputeResources>,
+    resources: impl Into<ComputeResources>,
     force: bool,
 ) -> Result<Resumed, ResumeError> {
-    resume_on(&Disk::default(), path, methods, crew, force)
+    resume_on(&Disk::default(), path, methods, resources, force)
 }
 
 /// [`resume`] with a disk that may die on the way.
@@ -132,7 +132,7 @@ pub fn resume_on(
     disk: &Disk,
     path: &Path,
     methods: &Registry,
-    crew: impl Into<ComputeResources>,
+    resources: impl Into<ComputeResources>,
     force: bool,
 ) -> Result<Resumed, ResumeError> {
     read_manifest(path)?;
@@ -153,14 +153,16 @@ pub fn resume_on(
     if !force {
         same_program(&manifest)?;
     }
-    let mut assembly = assemble_by(&scenario, methods, &crew.into())?;
+    let mut assembly = assemble_by(&scenario, methods, &resources.into())?;
     same_inputs(&manifest.data, &assembly.data)?;
     same_inputs(&manifest.backbone, &assembly.backbone)?;
     assembly.setup.before = before(path, &manifest, &assembly.setup, methods)?;
     let (begin, notices, replayed) = match find(path, &manifest, u32::MAX)? {
-        ResumeSearch { intact: Some(Intact { mark, past, place, .. }), mut notices, .. } => {
+        ResumeSearch {
+            intact: Some(Intact { mark, recorded, place, .. }), mut notices, ..
+        } => {
             notices.push(format!("resuming after {place}, entry {}", mark.entries));
-            assembly.setup.recorded = Some(Arc::new(past));
+            assembly.setup.recorded = Some(Arc::new(recorded));
             let replayed = mark.entries;
             (Begin::After(mark), notices, replayed)
         }
@@ -211,7 +213,7 @@ pub(super) fn same_inputs(then: &Option<Source>, now: &Source) -> Result<(), Res
 /// A checkpoint that can be used.
 pub(super) struct Intact {
     pub mark: CheckpointMark,
-    pub past: RecordedRun,
+    pub recorded: RecordedRun,
     /// Place, in words.
     pub place: String,
 }
@@ -254,10 +256,13 @@ fn find_in(
     let mut notices = Vec::new();
     for file in files {
         match open(path, &file, manifest) {
-            Ok((mark, snapshot, past)) if snapshot.round.0 <= round => {
+            Ok((mark, snapshot, recorded)) if snapshot.round.0 <= round => {
                 let place = snapshot.place.to_string();
-                let past = past.until(snapshot);
-                return Ok(ResumeSearch { intact: Some(Intact { mark, past, place }), notices });
+                let recorded = recorded.until(snapshot);
+                return Ok(ResumeSearch {
+                    intact: Some(Intact { mark, recorded, place }),
+                    notices,
+                });
             }
             Ok(_) => {}
             Err(why) => {
@@ -285,10 +290,10 @@ fn open(path: &Path, file: &Path, manifest: &Manifest) -> Result<Opened, String>
     if there < mark.position {
         return Err("the journal ends before it".into());
     }
-    let mut past = RecordedRun::default();
+    let mut recorded = RecordedRun::default();
     while reader.entries() < mark.entries {
         match reader.next_entry() {
-            Ok(Some(entry)) => past.read(&entry)?,
+            Ok(Some(entry)) => recorded.read(&entry)?,
             Ok(None) => return Err("the journal ends before it".into()),
             Err(error) => return Err(error.to_string()),
         }
@@ -296,5 +301,5 @@ fn open(path: &Path, file: &Path, manifest: &Manifest) -> Result<Opened, String>
     if reader.digests() != mark.digests {
         return Err("the journal before it is of another run".into());
     }
-    Ok((mark, snapshot, past))
+    Ok((mark, snapshot, recorded))
 }

@@ -180,8 +180,8 @@ pub fn verify(
         }
     }
     let scenario = load(&path.join(names::SCENARIO), &options.places, methods)?;
-    let crew = ComputeResources { workers: options.workers, ranks: options.ranks };
-    let mut assembly = assemble_by(&scenario, methods, &crew)?;
+    let resources = ComputeResources { workers: options.workers, ranks: options.ranks };
+    let mut assembly = assemble_by(&scenario, methods, &resources)?;
     assembly.setup.rules.snapshots = Cadence::Never;
     assembly.setup.rules.models = false;
     assembly.setup.rules.confusion = false;
@@ -200,10 +200,10 @@ pub fn verify(
         }
         notices = found.notices;
         match found.intact {
-            Some(Intact { mark, past, place }) => {
+            Some(Intact { mark, recorded, place }) => {
                 notices.push(format!("computing from after {place}"));
                 replayed = mark.entries;
-                assembly.setup.recorded = Some(Arc::new(past));
+                assembly.setup.recorded = Some(Arc::new(recorded));
             }
             None if forked => return Err(ResumeError::NoFork(path.to_path_buf()).into()),
             None => notices.push(format!(

@@ -82,10 +82,11 @@ pub fn what_if(
     let changed = changed(path, &recorded, overrides, methods)?;
     same_learning(&recorded, &changed)?;
     let mut reader = JournalReader::open(&path.join(names::EVENTS))?;
-    let (mut past, mut decisions, mut stale) = (RecordedRun::default(), VecDeque::new(), false);
+    let (mut recorded_run, mut decisions, mut stale) =
+        (RecordedRun::default(), VecDeque::new(), false);
     let mut trained = Trained::new();
     while let Some(entry) = reader.next_entry()? {
-        past.read(&entry).map_err(FederationError::Unrecorded)?;
+        recorded_run.read(&entry).map_err(FederationError::Unrecorded)?;
         stale |= matches!(entry.event, Event::UpdateStale { .. });
         note(&mut trained, &entry.event);
         if matches!(&entry.event, Event::RunEnded { reason } if *reason != EndReason::Done) {
@@ -99,7 +100,7 @@ pub fn what_if(
     }
     let mut setup = assemble(&changed, methods, Some(1))?.setup;
     setup.rules.snapshots = Cadence::Never;
-    setup.recorded = Some(Arc::new(past));
+    setup.recorded = Some(Arc::new(recorded_run));
     let stateful = !setup.method.profile().stateless;
     let replayed = Arc::new(Mutex::new(WhatIfReplay {
         decisions,

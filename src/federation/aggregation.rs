@@ -206,7 +206,7 @@ impl AggregationTree {
     }
 
     /// Lifts an upload of an earlier round. Runs on a worker.
-    pub fn lift_late(&self, place: LatePlace, upload: Upload) {
+    pub fn transform_late(&self, place: LatePlace, upload: Upload) {
         let part = self.part(upload);
         self.tree().late[place.0] = AggregationNode::Known(part);
         self.finish();

@@ -15,13 +15,13 @@ use super::compute::{
 use super::error::FederationError;
 use super::event::{Direction, FrameBytes};
 use super::event_loop::RunEnd;
-use super::faults::{Spoilage, spoilt_sketch};
-use super::frames::{SentDownload, SentUpload, sketch_asset};
+use super::faults::{Spoilage, spoilt_shape};
+use super::frames::{SentDownload, SentUpload, announced_asset};
 use super::interrupt::Interrupt;
 use super::privacy::Masking;
 use super::rules::{Curve, OnBadUpdate, Rules};
 use super::server::ServerMachine;
-use super::simulate::walk;
+use super::simulate::run_loop;
 use super::simulation_context::{RunSpec, SimulationContext};
 use super::sink::EventSink;
 use super::snapshot::Cadence;
@@ -60,7 +60,7 @@ pub fn dry_run(
     let supplier = Supplier::Source(Arc::new(layouts));
     let server = ServerMachine::new(Arc::clone(&simulation), supplier.clone(), None);
     let devices = WorkerPool::start(Vec::new(), None, Box::new(()), None)?;
-    walk(simulation, supplier, server, devices, sink, Interrupt::default())
+    run_loop(simulation, supplier, server, devices, sink, Interrupt::default())
 }
 
 /// A participant of a round that opens.
@@ -74,7 +74,7 @@ pub struct PlannedParticipant<'a> {
     /// Sample passes of its work.
     pub passes: f64,
     /// Rule for the size of its upload: known before training or not.
-    pub up_size: UploadSize,
+    pub upload_size: UploadSize,
     /// True if its download may be smaller.
     ///
     /// See [`MessageSpec::is_upper_bound`](crate::policy::MessageSpec::is_upper_bound).
@@ -133,7 +133,7 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
         let mut last: Option<(Arc<CompiledSpec>, Arc<SentDownload>)> = None;
         for participant in participants {
             let exchange = simulation.exchange(context, participant);
-            let (samples, up_size) = (exchange.samples(), exchange.upload.layout.size);
+            let (samples, upload_size) = (exchange.samples(), exchange.upload.layout.size);
             let passes = simulation.passes_over(context, participant, samples);
             let down_at_most = exchange.download.layout.is_upper_bound;
             (self.on_participant)(PlannedParticipant {
@@ -141,14 +141,14 @@ impl<F: Fn(PlannedParticipant<'_>) + Send + Sync> ResultSource for DryRun<F> {
                 participant,
                 samples,
                 passes,
-                up_size,
+                upload_size,
                 down_at_most,
             });
             let bytes = Arc::clone(exchange.upload.bytes(&simulation.coding.up));
             uploads.push(DryRunUpload { samples, bytes });
             let sent = match last.take() {
                 Some((known, sent)) if Arc::ptr_eq(&known, &exchange.download) => sent,
-                _ => Arc::new(sketched(&exchange.download, simulation, participant)),
+                _ => Arc::new(shaped(&exchange.download, simulation, participant)),
             };
             downloads.push(Arc::clone(&sent));
             last = Some((exchange.download, sent));
@@ -208,12 +208,12 @@ fn spoilt_size(
     how: Spoilage,
 ) -> Arc<FrameBytes> {
     let exchange = simulation.exchange(context, participant);
-    let sketch = spoilt_sketch(exchange.upload.body().clone(), how);
-    Arc::new(FrameBytes::from(&FrameSize::of_sketch(&sketch, &simulation.coding.up)))
+    let shape = spoilt_shape(exchange.upload.body().clone(), how);
+    Arc::new(FrameBytes::from(&FrameSize::of_shape(&shape, &simulation.coding.up)))
 }
 
 /// Returns a download of which only the layout is known.
-fn sketched(
+fn shaped(
     download: &CompiledSpec,
     simulation: &SimulationContext,
     participant: &Participant,
@@ -221,7 +221,7 @@ fn sketched(
     SentDownload {
         message: Arc::default(),
         bytes: Arc::clone(download.bytes(&simulation.coding.down)),
-        assets: download.layout.assets.iter().map(sketch_asset).collect(),
+        assets: download.layout.assets.iter().map(announced_asset).collect(),
         alike: participant.id.index(),
     }
 }

@@ -324,7 +324,7 @@ impl EventLoop {
             return Ok(());
         }
         let began = Instant::now();
-        let ServerSnapshot { place, round, policy, caches, unlifted, mut out } = server;
+        let ServerSnapshot { place, round, policy, caches, untransformed, mut out } = server;
         let mut clients = Vec::new();
         if !self.simulation.stateless {
             for (id, kept) in self.clients.keep(out.keys().copied().collect()).await? {
@@ -343,7 +343,7 @@ impl EventLoop {
             caches,
             clients,
             downs: downloads,
-            unlifted,
+            untransformed,
             out,
         };
         self.send_to_recorder(SaveSnapshot(snapshot)).await??;

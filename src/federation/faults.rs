@@ -222,8 +222,8 @@ pub fn spoil(mut body: Body, how: Spoilage, rng: &mut ChaCha8Rng) -> Body {
 }
 
 /// Returns the shapes of an upload with the fault.
-pub fn spoilt_sketch(mut sketch: BodyShape, how: Spoilage) -> BodyShape {
-    let mut tensors = sketch.sections.iter_mut().flat_map(|section| &mut section.tensors);
+pub fn spoilt_shape(mut shape: BodyShape, how: Spoilage) -> BodyShape {
+    let mut tensors = shape.sections.iter_mut().flat_map(|section| &mut section.tensors);
     let fewer = |tensor: &TensorShape| {
         let number = matches!(tensor.dtype, Dtype::F32 | Dtype::F64);
         tensor.shape.iter().product::<usize>().checked_sub(1).filter(|_| number)
@@ -234,7 +234,7 @@ pub fn spoilt_sketch(mut sketch: BodyShape, how: Spoilage) -> BodyShape {
     {
         tensor.shape = vec![fewer];
     }
-    sketch
+    shape
 }
 
 fn with_number(tensor: &NamedTensor, number: f64, rng: &mut ChaCha8Rng) -> Option<NamedTensor> {
@@ -341,14 +341,14 @@ mod tests {
         let mut rng = StreamKey::new(1, Domain::Fault).rng();
         for how in [Spoilage::NotANumber, Spoilage::Infinite] {
             let spoilt = spoil(body(), how, &mut rng);
-            assert_eq!(spoilt.sketch(), body().sketch());
+            assert_eq!(spoilt.shape(), body().shape());
             assert_eq!(&**spoilt.first_not_finite().expect("one is").name(), "head");
         }
         let spoilt = spoil(body(), Spoilage::WrongShape, &mut rng);
-        assert!(spoilt.is_finite() && !spoilt.fills(&body().sketch()));
+        assert!(spoilt.is_finite() && !spoilt.fills(&body().shape()));
         for how in [Spoilage::NotANumber, Spoilage::WrongShape] {
             let spoilt = spoil(body(), how, &mut rng);
-            assert_eq!(spoilt.sketch(), spoilt_sketch(body().sketch(), how));
+            assert_eq!(spoilt.shape(), spoilt_shape(body().shape(), how));
         }
     }
 

@@ -118,11 +118,11 @@ pub(super) fn size_of_received(body: &Body, coding: &Coding) -> Arc<FrameBytes> 
 }
 
 /// Returns an asset as a separate frame if its content is unknown: identified by its name.
-pub fn sketch_asset(asset: &AssetSpec) -> SentAsset {
+pub fn announced_asset(asset: &AssetSpec) -> SentAsset {
     let label = format!("{}@{}", asset.name, asset.version);
     let hash = blake3::hash(label.as_bytes());
     let digest = *hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
-    let size = FrameSize::of_sketch(&asset.body, &CodecPlan::default());
+    let size = FrameSize::of_shape(&asset.body, &CodecPlan::default());
     SentAsset {
         digest: u64::from_le_bytes(digest),
         bytes: Arc::new(FrameBytes::from(&size)),
@@ -221,7 +221,7 @@ pub fn shape_fault(body: &Body, upload: &CompiledSpec) -> Option<String> {
 
 /// Returns the first tensor that differs, or the first one that is missing or too many.
 fn difference(body: &Body, wanted: &wire::BodyShape) -> String {
-    let got = body.sketch();
+    let got = body.shape();
     let flat = |sections: &[wire::SectionShape]| -> Vec<String> {
         let tensors = sections.iter().flat_map(|s| s.tensors.iter().map(move |t| (s.kind, t)));
         tensors.map(|(kind, t)| format!("{kind}/{} {:?} {:?}", t.name, t.shape, t.dtype)).collect()

@@ -58,7 +58,7 @@ impl SemaphoreState {
 
 /// A job inside; it leaves when this is dropped.
 pub(super) struct MemoryPermit {
-    door: Arc<MemorySemaphore>,
+    semaphore: Arc<MemorySemaphore>,
     bytes: u64,
     /// Kind and members of a job that is measured.
     measured: Option<(JobKind, u64)>,
@@ -66,49 +66,50 @@ pub(super) struct MemoryPermit {
 
 thread_local! {
     /// The door of the GPU that this thread works on.
-    static DOOR: RefCell<Option<Arc<MemorySemaphore>>> = const { RefCell::new(None) };
+    static SEMAPHORE: RefCell<Option<Arc<MemorySemaphore>>> = const { RefCell::new(None) };
 }
 
 /// Binds this thread to the memory semaphore of its GPU.
-pub(super) fn work_behind(door: Option<Arc<MemorySemaphore>>) {
-    DOOR.set(door);
+pub(super) fn work_behind(semaphore: Option<Arc<MemorySemaphore>>) {
+    SEMAPHORE.set(semaphore);
 }
 
 /// Waits until there is room for a job of `members` members on the GPU of this thread.
 pub(super) fn acquire(kind: JobKind, members: usize) -> Option<MemoryPermit> {
-    let door = DOOR.with_borrow(Clone::clone)?;
-    Some(count_as(JobKind::Idle, || door.enter(kind, members as u64)))
+    let semaphore = SEMAPHORE.with_borrow(Clone::clone)?;
+    Some(count_as(JobKind::Idle, || semaphore.acquire(kind, members as u64)))
 }
 
 /// Waits until no other job computes on the GPU of this thread.
 pub(super) fn acquire_exclusive() -> Option<MemoryPermit> {
-    let door = DOOR.with_borrow(Clone::clone)?;
-    Some(count_as(JobKind::Idle, || door.enter_alone()))
+    let semaphore = SEMAPHORE.with_borrow(Clone::clone)?;
+    Some(count_as(JobKind::Idle, || semaphore.acquire_exclusive()))
 }
 
 impl MemorySemaphore {
     /// Returns the semaphore of each context's GPU, shared by the contexts on it; `None` on the CPU.
     pub fn of(contexts: &[RunContext]) -> Vec<Option<Arc<MemorySemaphore>>> {
-        let mut doors: Vec<(DeviceLocation, Arc<MemorySemaphore>)> = Vec::new();
-        let door = |ctx: &RunContext| {
+        let mut semaphores: Vec<(DeviceLocation, Arc<MemorySemaphore>)> = Vec::new();
+        let semaphore = |ctx: &RunContext| {
             let memory = GpuMemory::of(&ctx.device)?;
             let here = ctx.device.location();
-            if let Some((_, door)) = doors.iter().find(|(location, _)| *location == here) {
-                return Some(Arc::clone(door));
+            if let Some((_, semaphore)) = semaphores.iter().find(|(location, _)| *location == here)
+            {
+                return Some(Arc::clone(semaphore));
             }
             let start = Mutex::new(0);
             let new = Arc::new(MemorySemaphore::new(Box::new(Measured { memory, start })));
-            doors.push((here, Arc::clone(&new)));
+            semaphores.push((here, Arc::clone(&new)));
             Some(new)
         };
-        contexts.iter().map(door).collect()
+        contexts.iter().map(semaphore).collect()
     }
 
     fn new(gauge: Box<dyn Gauge>) -> MemorySemaphore {
         MemorySemaphore { gauge, state: Mutex::default(), left: Condvar::new() }
     }
 
-    fn enter(self: &Arc<Self>, kind: JobKind, members: u64) -> MemoryPermit {
+    fn acquire(self: &Arc<Self>, kind: JobKind, members: u64) -> MemoryPermit {
         let bytes = |state: &SemaphoreState| Some(state.each.get(&kind)?.saturating_mul(members));
         let mut state = self.wait_until(|state| state.has_room(bytes(state)));
         let bytes = bytes(&state);
@@ -121,14 +122,14 @@ impl MemorySemaphore {
             state.free = self.gauge.begin().unwrap_or(0);
         }
         let measured = bytes.is_none().then_some((kind, members));
-        MemoryPermit { door: Arc::clone(self), bytes: bytes.unwrap_or(0), measured }
+        MemoryPermit { semaphore: Arc::clone(self), bytes: bytes.unwrap_or(0), measured }
     }
 
-    fn enter_alone(self: &Arc<Self>) -> MemoryPermit {
+    fn acquire_exclusive(self: &Arc<Self>) -> MemoryPermit {
         let mut state = self.wait_until(|state| state.running == 0);
         state.running = 1;
         state.alone = true;
-        MemoryPermit { door: Arc::clone(self), bytes: 0, measured: None }
+        MemoryPermit { semaphore: Arc::clone(self), bytes: 0, measured: None }
     }
 
     fn wait_until(
@@ -149,15 +150,15 @@ impl MemorySemaphore {
 
 impl Drop for MemoryPermit {
     fn drop(&mut self) {
-        let mut state = self.door.lock();
+        let mut state = self.semaphore.lock();
         state.running -= 1;
         state.alone = false;
         state.expected = state.expected.saturating_sub(self.bytes);
         if let Some((kind, members)) = self.measured {
-            let grown = self.door.gauge.grown().unwrap_or(u64::MAX);
+            let grown = self.semaphore.gauge.grown().unwrap_or(u64::MAX);
             state.each.insert(kind, grown.div_ceil(members.max(1)));
         }
-        self.door.left.notify_all();
+        self.semaphore.left.notify_all();
     }
 }
 
@@ -201,7 +202,7 @@ mod tests {
         }
     }
 
-    fn door(free: Option<u64>, grown: Option<u64>) -> Arc<MemorySemaphore> {
+    fn semaphore(free: Option<u64>, grown: Option<u64>) -> Arc<MemorySemaphore> {
         Arc::new(MemorySemaphore::new(Box::new(Fixed { free, grown })))
     }
 
@@ -209,14 +210,14 @@ mod tests {
     ///
     /// A first job of four members was measured before.
     fn most_at_once(free: Option<u64>, grown: Option<u64>, members: u64) -> usize {
-        let door = door(free, grown);
-        drop(door.enter(JobKind::Train, 4));
+        let semaphore = semaphore(free, grown);
+        drop(semaphore.acquire(JobKind::Train, 4));
         let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..6 {
                 scope.spawn(|| {
                     for _ in 0..2 {
-                        let _admitted = door.enter(JobKind::Train, members);
+                        let _admitted = semaphore.acquire(JobKind::Train, members);
                         most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         std::thread::sleep(Duration::from_millis(20));
                         inside.fetch_sub(1, Ordering::SeqCst);
@@ -238,11 +239,11 @@ mod tests {
     }
 
     /// Returns true if a job of `kind` enters while `inside` is inside.
-    fn enters_with(door: &Arc<MemorySemaphore>, inside: MemoryPermit, kind: JobKind) -> bool {
+    fn enters_with(semaphore: &Arc<MemorySemaphore>, inside: MemoryPermit, kind: JobKind) -> bool {
         let entered = AtomicUsize::new(0);
         let has_entered = std::thread::scope(|scope| {
             scope.spawn(|| {
-                let _second = door.enter(kind, 1);
+                let _second = semaphore.acquire(kind, 1);
                 entered.fetch_add(1, Ordering::SeqCst);
             });
             std::thread::sleep(Duration::from_millis(30));
@@ -256,18 +257,24 @@ mod tests {
 
     #[test]
     fn the_first_of_a_kind_and_exclusive_jobs_run_alone() {
-        let door = door(Some(100), Some(10));
-        assert!(!enters_with(&door, door.enter(JobKind::Train, 1), JobKind::Train), "measured");
-        assert!(enters_with(&door, door.enter(JobKind::Train, 1), JobKind::Train));
-        assert!(!enters_with(&door, door.enter(JobKind::Train, 1), JobKind::Evaluate), "new");
-        assert!(enters_with(&door, door.enter(JobKind::Train, 1), JobKind::Evaluate));
-        assert!(!enters_with(&door, door.enter_alone(), JobKind::Train));
+        let semaphore = semaphore(Some(100), Some(10));
+        assert!(
+            !enters_with(&semaphore, semaphore.acquire(JobKind::Train, 1), JobKind::Train),
+            "measured"
+        );
+        assert!(enters_with(&semaphore, semaphore.acquire(JobKind::Train, 1), JobKind::Train));
+        assert!(
+            !enters_with(&semaphore, semaphore.acquire(JobKind::Train, 1), JobKind::Evaluate),
+            "new"
+        );
+        assert!(enters_with(&semaphore, semaphore.acquire(JobKind::Train, 1), JobKind::Evaluate));
+        assert!(!enters_with(&semaphore, semaphore.acquire_exclusive(), JobKind::Train));
     }
 
     #[test]
-    fn a_cpu_has_no_door() {
+    fn a_cpu_has_no_semaphore() {
         assert!(acquire(JobKind::Train, 4).is_none() && acquire_exclusive().is_none());
-        work_behind(Some(door(Some(100), Some(10))));
+        work_behind(Some(semaphore(Some(100), Some(10))));
         assert!(acquire(JobKind::Train, 4).is_some());
         work_behind(None);
     }

@@ -21,7 +21,7 @@ pub fn cohort(
     task: TaskId,
     round: Round,
 ) -> Vec<ClientId> {
-    let count = rules.asked(clients);
+    let count = rules.sampled_count(clients);
     let key = StreamKey::new(seed, Domain::Cohort);
     let mut drawn: Vec<u64> = match rules.population {
         Population::Fixed => {
@@ -72,7 +72,7 @@ pub fn present(
     if availability.is_always() && busy.is_empty() {
         return Cohort::Now(cohort(rules, clients, seed, task, round));
     }
-    let count = (rules.asked(clients) as usize).saturating_sub(busy.len());
+    let count = (rules.sampled_count(clients) as usize).saturating_sub(busy.len());
     if count == 0 {
         return Cohort::Now(Vec::new());
     }

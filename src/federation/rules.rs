@@ -212,9 +212,9 @@ impl Rules {
         match self.participation.population {
             Population::Fixed => self.clients,
             Population::Fresh => {
-                let asked = self.participation.asked(self.clients);
+                let sampled_count = self.participation.sampled_count(self.clients);
                 let rounds = self.rounds.max(1).saturating_add(ROUNDS_BEFORE);
-                asked.saturating_mul(rounds).min(self.clients)
+                sampled_count.saturating_mul(rounds).min(self.clients)
             }
         }
     }

@@ -38,11 +38,11 @@ pub fn simulate(
     let contexts = setup.workers.contexts(&setup.ctx)?;
     let devices = WorkerPool::start(contexts, setup.shaker, profile, setup.fleet)?;
     let server = ServerMachine::new(Arc::clone(&simulation), supplier.clone(), Some(policy));
-    walk(simulation, supplier, server, devices, sink, interrupt)
+    run_loop(simulation, supplier, server, devices, sink, interrupt)
 }
 
 /// Walks a run to its end.
-pub(super) fn walk(
+pub(super) fn run_loop(
     simulation: Arc<SimulationContext>,
     supplier: Supplier,
     server: ServerMachine,

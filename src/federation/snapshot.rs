@@ -67,7 +67,7 @@ pub struct Snapshot {
     /// Downloads of the participants in `out`.
     pub downs: Vec<SavedDownload>,
     /// Uploads so far that could not be aggregated.
-    pub unlifted: Vec<(Round, ParticipantId)>,
+    pub untransformed: Vec<(Round, ParticipantId)>,
     /// Participants that are computed again.
     pub out: Vec<PendingParticipant>,
 }

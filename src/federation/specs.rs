@@ -39,7 +39,7 @@ impl CompiledSpec {
 
     /// Returns the message's size under a run's codecs, without assets; at most, if it depends on values.
     pub fn bytes(&self, plan: &CodecPlan) -> &Arc<FrameBytes> {
-        let size = || FrameSize::of_sketch(self.body(), plan);
+        let size = || FrameSize::of_shape(self.body(), plan);
         self.bytes.get_or_init(|| Arc::new(FrameBytes::from(&size())))
     }
 }

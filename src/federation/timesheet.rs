@@ -18,7 +18,7 @@ pub(super) type SharedProfile = Arc<Mutex<Box<dyn ProfileSink>>>;
 /// A job that is over.
 pub(super) struct FinishedJob {
     pub kind: JobKind,
-    pub asked: Instant,
+    pub requested_at: Instant,
     pub started: Instant,
     /// Parts of it that are counted under another kind.
     pub parts: Vec<(JobKind, u64)>,
@@ -60,7 +60,7 @@ impl Timesheet {
         self.accounted = now;
         let whole = nanos(now.duration_since(job.started));
         let elsewhere: u64 = job.parts.iter().map(|(_, wall)| wall).sum();
-        let waited = nanos(job.started.saturating_duration_since(job.asked));
+        let waited = nanos(job.started.saturating_duration_since(job.requested_at));
         self.note(job.kind, waited, whole.saturating_sub(elsewhere));
         for (kind, wall) in job.parts {
             self.note(kind, 0, wall);
@@ -166,12 +166,12 @@ mod tests {
         let born = Instant::now();
         let mut sheet = Timesheet::new(Some(0), &profile);
         for _ in 0..5 {
-            let asked = Instant::now();
+            let requested_at = Instant::now();
             std::thread::sleep(Duration::from_millis(1));
             let started = Instant::now();
             std::thread::sleep(Duration::from_millis(2));
             let parts = vec![(JobKind::Codec, 500_000)];
-            sheet.job(FinishedJob { kind: JobKind::Train, asked, started, parts });
+            sheet.job(FinishedJob { kind: JobKind::Train, requested_at, started, parts });
         }
         drop(sheet);
         let life = nanos(born.elapsed());

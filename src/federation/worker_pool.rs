@@ -67,7 +67,7 @@ pub(super) struct Job {
     pub kind: JobKind,
     /// Place among the training jobs.
     pub order: JobOrder,
-    pub asked: Instant,
+    pub requested_at: Instant,
     pub work: Work,
 }
 
@@ -90,16 +90,16 @@ impl WorkerPool {
         };
         let stop = Arc::new(AtomicBool::new(false));
         let profile: SharedProfile = Arc::new(Mutex::new(profile));
-        let doors = MemorySemaphore::of(&contexts);
+        let semaphores = MemorySemaphore::of(&contexts);
         let threads = contexts
             .into_iter()
-            .zip(doors)
+            .zip(semaphores)
             .enumerate()
-            .map(|(index, (ctx, door))| {
+            .map(|(index, (ctx, semaphore))| {
                 let worker = Worker {
                     index,
                     ctx,
-                    door,
+                    semaphore,
                     urgent: urgent_jobs.clone(),
                     testing: testing_jobs.clone(),
                     training: training_jobs.clone(),
@@ -137,7 +137,7 @@ impl WorkerPool {
     }
 
     fn post(&mut self, kind: JobKind, order: JobOrder, work: Work) {
-        self.posted.push(Job { kind, order, asked: Instant::now(), work });
+        self.posted.push(Job { kind, order, requested_at: Instant::now(), work });
         if self.posted.len() >= BATCH {
             self.flush();
         }
@@ -190,7 +190,7 @@ struct Worker {
     index: usize,
     ctx: RunContext,
     /// Memory semaphore of its GPU.
-    door: Option<Arc<MemorySemaphore>>,
+    semaphore: Option<Arc<MemorySemaphore>>,
     urgent: Receiver<Job>,
     testing: Receiver<Job>,
     training: JobReceiver<Job>,
@@ -208,7 +208,7 @@ impl Worker {
 
     /// Binds the thread of a worker to its GPU and returns its timesheet.
     fn timesheet(&self) -> Timesheet {
-        memory_semaphore::work_behind(self.door.clone());
+        memory_semaphore::work_behind(self.semaphore.clone());
         Timesheet::new(Some(self.index), &self.profile)
     }
 
@@ -235,7 +235,7 @@ impl Worker {
     }
 
     fn execute(&self, job: Job, timesheet: &mut Timesheet) {
-        let Job { kind, asked, work, .. } = job;
+        let Job { kind, requested_at, work, .. } = job;
         let started = Instant::now();
         let admitted = match kind {
             JobKind::Evaluate | JobKind::Server | JobKind::Bias => {
@@ -246,7 +246,7 @@ impl Worker {
         };
         let _ = guard(|| work.run(&self.ctx));
         drop(admitted);
-        timesheet.job(FinishedJob { kind, asked, started, parts: take_parts() });
+        timesheet.job(FinishedJob { kind, requested_at, started, parts: take_parts() });
     }
 
     fn run_shaken(&self, seed: u64) {

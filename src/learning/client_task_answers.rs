@@ -130,8 +130,8 @@ mod tests {
             let scores: Vec<f32> = labels
                 .iter()
                 .flat_map(|label| {
-                    let lift = |row: u32| if row == *label { 1.5 } else { 0.0 };
-                    (0..9).map(|row| (normal(&mut rng, lift(row), 1.0)) as f32).collect::<Vec<_>>()
+                    let mean = |row: u32| if row == *label { 1.5 } else { 0.0 };
+                    (0..9).map(|row| (normal(&mut rng, mean(row), 1.0)) as f32).collect::<Vec<_>>()
                 })
                 .collect();
             let all = Tensor::from_vec(scores, (200, 9), &Device::Cpu)?;

@@ -38,9 +38,9 @@ const MEANS: &str = "whose uploads are averaged, such as `fedavg`";
 /// Returns the services that a scenario asks for.
 fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
     const OTHER: &str = "not with this method";
-    let mut wishes = Vec::new();
+    let mut requests = Vec::new();
     if scenario.privacy.secure_aggregation {
-        wishes.push(CapabilityRequest {
+        requests.push(CapabilityRequest {
             service: Capability::SecureAggregation,
             key: "privacy.secure_aggregation",
             refused: "the uploads of `{}` cannot be summed by secure aggregation",
@@ -56,7 +56,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
         };
         let (service, refused) =
             (Capability::LateUpdates, "late uploads of `{}` cannot be aggregated");
-        wishes.push(CapabilityRequest {
+        requests.push(CapabilityRequest {
             service,
             key,
             refused,
@@ -66,7 +66,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
         });
     }
     if !scenario.tasks.arrival.is_global() {
-        wishes.push(CapabilityRequest {
+        requests.push(CapabilityRequest {
             service: Capability::MixedTasks,
             key: "tasks.arrival",
             refused: "clients of `{}` cannot work on different tasks in one round",
@@ -76,7 +76,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
         });
     }
     if !scenario.federation.aggregation.is_mean() {
-        wishes.push(CapabilityRequest {
+        requests.push(CapabilityRequest {
             service: Capability::RobustAggregation,
             key: "federation.aggregation",
             refused: "uploads of `{}` cannot be aggregated robustly",
@@ -87,7 +87,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
     }
     let lies = |kind: &FaultKind| matches!(kind, FaultKind::Malicious { .. });
     if scenario.faults.iter().any(|fault| lies(&fault.kind)) {
-        wishes.push(CapabilityRequest {
+        requests.push(CapabilityRequest {
             service: Capability::MaliciousClients,
             key: "faults",
             refused: "clients of `{}` have no update to forge",
@@ -96,7 +96,7 @@ fn requested_capabilities(scenario: &Scenario) -> Vec<CapabilityRequest> {
             instead: MEANS,
         });
     }
-    wishes
+    requests
 }
 
 /// Returns true if a scenario asks for anything that a method may refuse.

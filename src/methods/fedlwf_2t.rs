@@ -201,11 +201,11 @@ impl LocalUpdate<OwnModels> for FedLwf2t {
         let member = first_of(pack)?;
         let view = Arc::clone(&member.participant.view);
         let share = if view.rows.start == 0 { 1.0 } else { self.alpha };
-        let lessons = self.lessons(member, &view, context.ctx)?;
+        let teachers = self.teachers(member, &view, context.ctx)?;
         Ok(Box::new(FedLwf2tObjective {
             share,
             columns: self.fedavg.old_logits.rows(&view),
-            lessons,
+            teachers,
         }))
     }
 
@@ -258,7 +258,7 @@ struct FedLwf2tObjective {
     share: f64,
     /// The outputs that compete.
     columns: Range<usize>,
-    lessons: Vec<WeightedTeacher>,
+    teachers: Vec<WeightedTeacher>,
 }
 
 impl Objective for FedLwf2tObjective {
@@ -271,8 +271,8 @@ impl Objective for FedLwf2tObjective {
             1.0 => ops::cross_entropy(&logits, batch.labels(), columns)?,
             share => (ops::cross_entropy(&logits, batch.labels(), columns)? * share)?,
         };
-        for lesson in &self.lessons {
-            loss = (loss + lesson.loss(&logits, batch, pass.device)?)?;
+        for teacher in &self.teachers {
+            loss = (loss + teacher.loss(&logits, batch, pass.device)?)?;
         }
         Ok(loss)
     }
@@ -280,7 +280,7 @@ impl Objective for FedLwf2tObjective {
 
 impl FedLwf2t {
     /// Teacher; none in the first task.
-    fn lessons(
+    fn teachers(
         &self,
         member: &PackClient<'_, OwnModels>,
         view: &TaskView,
@@ -291,7 +291,7 @@ impl FedLwf2t {
             return Ok(Vec::new());
         }
         let norms = self.teacher_batch_norm.of(self.fedavg.settings(view).batch_norms());
-        let lesson = |parameters: &ParameterSet, share: f64, outputs: usize| {
+        let teacher = |parameters: &ParameterSet, share: f64, outputs: usize| {
             let teacher = Teacher::new(&ctx.backbone, parameters, 0..outputs, norms)?;
             Ok::<_, PolicyError>(WeightedTeacher { teacher, share })
         };
@@ -299,7 +299,7 @@ impl FedLwf2t {
             OwnTeacher::All => usize::MAX,
             OwnTeacher::Seen | OwnTeacher::Old => view.seen(),
         };
-        let mut lessons = Vec::new();
+        let mut teachers = Vec::new();
         let old = match first_teacher {
             FirstTeacher::Own => member.state.teacher.clone(),
             FirstTeacher::Server => previous::of(member.download)?,
@@ -309,12 +309,12 @@ impl FedLwf2t {
                 OwnTeacher::Seen | OwnTeacher::All => known,
                 OwnTeacher::Old => view.rows.start,
             };
-            lessons.push(lesson(&old, *beta, outputs)?);
+            teachers.push(teacher(&old, *beta, outputs)?);
         }
         if self.received_teaches() {
-            lessons.push(lesson(&member.received, self.weight_of_received(), known)?);
+            teachers.push(teacher(&member.received, self.weight_of_received(), known)?);
         }
-        Ok(lessons)
+        Ok(teachers)
     }
 
     fn is_taught_by_server(&self) -> bool {

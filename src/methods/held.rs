@@ -7,7 +7,7 @@ use crate::policy::ClientState;
 pub type HeldSamples = ByTask;
 
 impl ClientState for ByTask {
-    fn kept_bytes(&self) -> u64 {
+    fn state_bytes(&self) -> u64 {
         self.bytes()
     }
 }

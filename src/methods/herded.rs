@@ -82,8 +82,8 @@ mod tests {
         let ctx = RunContext::new(pixels, digits::embedded().unwrap(), tasks.unwrap());
         let divided = |deviation: f32| {
             let (mean, deviation) = (vec![0.0], vec![deviation]);
-            let normalise = Normalization::Explicit { mean, deviation };
-            std::sync::Arc::new(Transform { normalise, ..Transform::default() })
+            let normalization = Normalization::Explicit { mean, deviation };
+            std::sync::Arc::new(Transform { normalization, ..Transform::default() })
         };
         let (train_transform, statistics_transform) = (divided(4.0), divided(0.5));
         let ctx = RunContext { train_transform, statistics_transform, ..ctx };

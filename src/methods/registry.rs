@@ -291,8 +291,8 @@ mod tests {
             let method = Registry::builtin().build(&section, &facts).unwrap();
             let view = TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] };
             let stage = Stage::of(Arc::new(view), 2);
-            let sketch = method.profile().features;
-            let names = sketch.sections.iter().flat_map(|section| &section.tensors);
+            let shape = method.profile().features;
+            let names = shape.sections.iter().flat_map(|section| &section.tensors);
             let first = names.map(|tensor| tensor.name.to_string()).next();
             (method.phases(&stage, 4).len(), first)
         };

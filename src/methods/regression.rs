@@ -203,8 +203,8 @@ impl InputStatistics {
             ctx.with_frozen_features(ctx.train_loader(member.shard), network.frozen_part())?;
         let key = member.key.domain(Domain::Augment).named("moments");
         for batch in loader.in_order_drawn(ctx.evaluation_batch, key) {
-            let tap = Arc::clone(&blocks);
-            let features = network.tapped_features(&batch?, &ctx.device, tap)?;
+            let hook = Arc::clone(&blocks);
+            let features = network.tapped_features(&batch?, &ctx.device, hook)?;
             head.add(LinearHead::WEIGHT.to_owned(), &features)?;
         }
         let of_blocks =

@@ -66,7 +66,7 @@ pub struct Adaptation {
     /// Samples of each member of a pack; `None` where there is no pack.
     pub groups: Option<SampleGroups>,
     /// Observer of the inputs of linear layers.
-    pub tap: Option<Arc<dyn InputHook>>,
+    pub hook: Option<Arc<dyn InputHook>>,
 }
 
 impl Adaptation {
@@ -135,8 +135,8 @@ impl Adaptation {
         x: &Tensor,
         plain: impl FnOnce(&Tensor) -> Result<Tensor, candle_core::Error>,
     ) -> Result<Tensor, candle_core::Error> {
-        if let Some(tap) = &self.tap {
-            tap.input(block, layer, x)?;
+        if let Some(hook) = &self.hook {
+            hook.input(block, layer, x)?;
         }
         let y = plain(x)?;
         match self.loras.get(block).and_then(Option::as_ref) {

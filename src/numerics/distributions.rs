@@ -240,9 +240,9 @@ mod tests {
     #[test]
     fn a_weight_of_zero_is_never_drawn() {
         let mut r = rng();
-        let law = Categorical::new(&[0.0, 0.3, 0.0, 0.7, 0.0]).unwrap();
+        let categorical = Categorical::new(&[0.0, 0.3, 0.0, 0.7, 0.0]).unwrap();
         let mut counts = [0u32; 5];
-        (0..10_000).for_each(|_| counts[law.sample(&mut r)] += 1);
+        (0..10_000).for_each(|_| counts[categorical.sample(&mut r)] += 1);
         assert_eq!([counts[0], counts[2], counts[4]], [0, 0, 0]);
         assert!((2_800..3_200).contains(&counts[1]), "{counts:?}");
         assert!(Categorical::new(&[0.0, 0.0]).is_none());
@@ -291,8 +291,8 @@ mod tests {
     #[test]
     fn a_draw_that_rounds_up_is_of_the_last_that_has_weight() {
         let mut r = rng();
-        let law = Categorical::new(&[0.0, f64::from_bits(1), 0.0]).unwrap();
-        assert!((0..100).all(|_| law.sample(&mut r) == 1));
+        let categorical = Categorical::new(&[0.0, f64::from_bits(1), 0.0]).unwrap();
+        assert!((0..100).all(|_| categorical.sample(&mut r) == 1));
     }
 
     /// Recorded once: a change of any bit breaks recorded partitions and virtual times.

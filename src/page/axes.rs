@@ -55,14 +55,14 @@ pub(super) fn numeric(arms: &[Arm]) -> Option<String> {
 pub(super) fn baselines(
     arms: &[Arm],
     labels: &[String],
-    wishes: &ReportOptions,
+    options: &ReportOptions,
     x: Option<&str>,
 ) -> Vec<Option<usize>> {
-    if let Some(label) = &wishes.against_label {
+    if let Some(label) = &options.against_label {
         let extra = labels.iter().position(|known| known == label);
         return (0..arms.len()).map(|arm| extra.filter(|extra| *extra != arm)).collect();
     }
-    let mut against = wishes.against.clone();
+    let mut against = options.against.clone();
     if against.is_empty() {
         // The first value of the first axis other than `x`; of `x` itself if there is no other.
         let axes = || {

@@ -74,7 +74,7 @@ impl PageContent {
         against: &[(String, String)],
         methods: &Registry,
     ) -> Result<PageContent, StudyError> {
-        let mut wishes = ReportOptions::unasked()?;
+        let mut options = ReportOptions::unasked()?;
         let mut runs = Vec::new();
         let mut undone = Vec::new();
         let mut cells = Vec::new();
@@ -104,19 +104,19 @@ impl PageContent {
             }
             undone.extend(Undone::without_run(&here, root));
             left_out.extend(foreign(root, strangers));
-            if wishes.study.is_none() {
-                wishes = here;
+            if options.study.is_none() {
+                options = here;
             }
         }
         if !against.is_empty() {
-            (wishes.against, wishes.against_label) = (against.to_vec(), None);
+            (options.against, options.against_label) = (against.to_vec(), None);
         }
         let mut arms = Arm::sort(runs);
         left_out.extend(arms.iter().flat_map(|arm| &arm.repeats).map(Repeat::to_string));
         // Arms of a study are in the order of its cells, which is that of its file.
         let order = |arm: &Arm| {
             let place =
-                |run: &RunRecord| wishes.cells.iter().position(|c| run.path.ends_with(&c.path));
+                |run: &RunRecord| options.cells.iter().position(|c| run.path.ends_with(&c.path));
             arm.runs.iter().filter_map(place).min().unwrap_or(usize::MAX)
         };
         arms.sort_by_key(order);
@@ -133,8 +133,8 @@ impl PageContent {
             }
         }
         arrange(&mut arms, &mut labels);
-        let x = wishes.x.clone().filter(|x| lies_along(&arms, x)).or_else(|| numeric(&arms));
-        let baselines = baselines(&arms, &labels, &wishes, x.as_deref());
+        let x = options.x.clone().filter(|x| lies_along(&arms, x)).or_else(|| numeric(&arms));
+        let baselines = baselines(&arms, &labels, &options, x.as_deref());
         let mut inversions = Vec::new();
         for (at, arm) in arms.iter().enumerate() {
             for run in &arm.runs {
@@ -142,19 +142,19 @@ impl PageContent {
             }
         }
         let name = || Some(arms.first()?.runs.first()?.manifest.scenario.name.clone());
-        let title = wishes.study.clone().or_else(name).unwrap_or_else(|| "no runs".to_owned());
+        let title = options.study.clone().or_else(name).unwrap_or_else(|| "no runs".to_owned());
         Ok(PageContent {
             methods: methods.clone(),
             title,
             baselines,
-            lines: wishes.series.filter(|series| Some(series) != x.as_ref()),
+            lines: options.series.filter(|series| Some(series) != x.as_ref()),
             x,
-            metrics: shown(wishes.metrics, &arms)?,
-            unequal: wishes.unequal,
-            plots: wishes.plots,
-            grids: wishes.grids,
+            metrics: shown(options.metrics, &arms)?,
+            unequal: options.unequal,
+            plots: options.plots,
+            grids: options.grids,
             inversions,
-            names: wishes.names,
+            names: options.names,
             undone,
             left_out,
             arms,
@@ -356,11 +356,11 @@ fn foreign(root: &Path, runs: usize) -> Option<String> {
 }
 
 impl Undone {
-    fn of_run(run: &RunRecord, wishes: &ReportOptions, root: &Path) -> Option<Undone> {
+    fn of_run(run: &RunRecord, options: &ReportOptions, root: &Path) -> Option<Undone> {
         if run.is_done() {
             return None;
         }
-        let cell = wishes.cell(root, run);
+        let cell = options.cell(root, run);
         let cell_error = cell.map(|cell| cell.error.clone()).filter(|error| !error.is_empty());
         let error = run.manifest.error.clone().or(cell_error).unwrap_or_default();
         let status = match cell {
@@ -372,10 +372,10 @@ impl Undone {
 
     /// Returns the cells of a study that never became a run.
     fn without_run<'a>(
-        wishes: &'a ReportOptions,
+        options: &'a ReportOptions,
         root: &'a Path,
     ) -> impl Iterator<Item = Undone> + 'a {
-        let missing = wishes.cells.iter().filter(move |cell| {
+        let missing = options.cells.iter().filter(move |cell| {
             cell.status != "done" && RunRecord::read(&root.join(&cell.path)).is_err()
         });
         missing.map(|cell| Undone {

@@ -162,21 +162,23 @@ names = { stsa = "Ours" }
         let cells = "status,path,error\nfailed,lone/seed-1,\"no, really\"\n\
                      done,\"clients=10,method=hgp/seed-1\",\n";
         std::fs::write(folder.path().join(CELLS), cells).unwrap();
-        let wishes = ReportOptions::of(folder.path()).unwrap();
-        assert_eq!(wishes.study.as_deref(), Some("scale"));
+        let options = ReportOptions::of(folder.path()).unwrap();
+        assert_eq!(options.study.as_deref(), Some("scale"));
         assert_eq!(
-            (wishes.x.as_deref(), wishes.series.as_deref()),
+            (options.x.as_deref(), options.series.as_deref()),
             (Some("method"), Some("clients"))
         );
-        assert_eq!(wishes.against, [("method".to_owned(), "hgp".to_owned())]);
-        assert_eq!(wishes.names, [("stsa".to_owned(), "Ours".to_owned())]);
-        assert!(wishes.unequal.is_empty() && wishes.metrics.len() == 1 && wishes.plots.len() == 1);
-        let axes: Vec<&str> = wishes.cells[1].axes.iter().map(|(_, arm)| arm.as_str()).collect();
+        assert_eq!(options.against, [("method".to_owned(), "hgp".to_owned())]);
+        assert_eq!(options.names, [("stsa".to_owned(), "Ours".to_owned())]);
+        assert!(
+            options.unequal.is_empty() && options.metrics.len() == 1 && options.plots.len() == 1
+        );
+        let axes: Vec<&str> = options.cells[1].axes.iter().map(|(_, arm)| arm.as_str()).collect();
         assert_eq!(axes, ["10", "stsa"]);
         let outcomes: Vec<(&str, &str)> =
-            wishes.cells.iter().map(|cell| (cell.status.as_str(), cell.error.as_str())).collect();
+            options.cells.iter().map(|cell| (cell.status.as_str(), cell.error.as_str())).collect();
         assert_eq!(outcomes, [("done", ""), ("waiting", ""), ("failed", "no, really")]);
-        assert_eq!((wishes.cells[2].label.as_str(), wishes.cells[2].axes.len()), ("lone", 0));
+        assert_eq!((options.cells[2].label.as_str(), options.cells[2].axes.len()), ("lone", 0));
         let none = ReportOptions::of(&folder.path().join("nowhere")).unwrap();
         assert_eq!((none.unequal.len(), none.study), (2, None));
         std::fs::write(folder.path().join(STUDY_FILE), WRITTEN.replace("schema = 2", "")).unwrap();

@@ -23,7 +23,7 @@ pub struct Aggregate {
     /// Weighted means of differences to what was sent.
     pub means: BTreeMap<AveragingGroup, ParameterAverage>,
     /// Mean in which every number has its own weights.
-    pub numbered: ElementwiseAverage,
+    pub elementwise: ElementwiseAverage,
     /// Sums by name of tensor; of symmetric matrices the lower triangle.
     pub sums: BTreeMap<Arc<str>, Vec<f64>>,
     /// Uploads kept whole: in participant order, then those of earlier rounds.
@@ -75,8 +75,8 @@ impl Aggregate {
         for (group, moved) in moved((&**sent, download), (&update, upload))? {
             aggregate.means.insert(group, moved.average().discounted(meta.discount));
         }
-        aggregate.numbered =
-            numbered((sent, download), (&update, upload))?.discounted(meta.discount);
+        aggregate.elementwise =
+            elementwise((sent, download), (&update, upload))?.discounted(meta.discount);
         for place in &upload.extra {
             let Some(stale) = place.aggregation.sum else { continue };
             let tensor = update.tensor(place.kind, &place.name)?;
@@ -102,7 +102,7 @@ impl Aggregate {
             };
             self.means.insert(group, merged);
         }
-        self.numbered = self.numbered.merge(later.numbered);
+        self.elementwise = self.elementwise.merge(later.elementwise);
         for (name, values) in later.sums {
             match self.sums.get_mut(&name) {
                 Some(mine) => mine.iter_mut().zip(&values).for_each(|(a, b)| *a += b),
@@ -117,7 +117,7 @@ impl Aggregate {
     pub fn apply(&self, base: &ParameterSet) -> ParameterSet {
         let mut means = self.means.values();
         let first = means.next().map_or_else(|| base.clone(), |average| average.apply(base));
-        self.numbered.apply(means.fold(first, |set, average| average.apply(&set)))
+        self.elementwise.apply(means.fold(first, |set, average| average.apply(&set)))
     }
 
     /// Returns the sum of this name.
@@ -279,7 +279,7 @@ fn by_upload(place: &TensorSpec) -> Option<&Mean> {
 }
 
 /// Returns the contribution of an upload to a mean in which every number has its own weight.
-fn numbered(
+fn elementwise(
     (sent, download): (&Message, &MessageSpec),
     (update, upload): (&Message, &MessageSpec),
 ) -> Result<ElementwiseAverage, PolicyError> {

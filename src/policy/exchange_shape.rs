@@ -86,5 +86,5 @@ pub struct ExchangeShape {
     /// Client to server.
     pub up: BodyShape,
     /// Rule for how binding `up` is.
-    pub up_size: UploadSize,
+    pub upload_size: UploadSize,
 }

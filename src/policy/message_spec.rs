@@ -221,7 +221,7 @@ impl TensorSpec {
         NamedTensor::new(Arc::clone(&self.name), &*self.shape, values)
     }
 
-    fn sketch(&self) -> TensorShape {
+    fn tensor_shape(&self) -> TensorShape {
         TensorShape::new(Arc::clone(&self.name), self.shape.clone(), self.dtype)
     }
 }
@@ -238,14 +238,14 @@ impl MessageSpec {
         sorted.sort_by(|a, b| a.name.cmp(&b.name));
         let of_kind = |kind| {
             let places = sorted.iter().filter(|place| place.kind == kind);
-            SectionShape::new(kind, places.map(|place| place.sketch()).collect())
+            SectionShape::new(kind, places.map(|place| place.tensor_shape()).collect())
         };
         let mut sections: Vec<SectionShape> = KINDS.map(of_kind).into();
         sections.retain(|section| !section.tensors.is_empty());
         for same in self.extra.chunk_by(|a, b| a.kind == b.kind) {
             sections.push(SectionShape::new(
                 same[0].kind,
-                same.iter().map(TensorSpec::sketch).collect(),
+                same.iter().map(TensorSpec::tensor_shape).collect(),
             ));
         }
         BodyShape::new(self.control.len(), sections)

@@ -19,7 +19,7 @@ pub trait ClientState: Saved + Default + Send + 'static {
     /// Returns the bytes that a client must keep in memory or on disk.
     ///
     /// By default these are the tensors of [`save`](Saved::save).
-    fn kept_bytes(&self) -> u64 {
+    fn state_bytes(&self) -> u64 {
         self.save().tensors().map(|(_, tensor)| tensor.values().bytes()).sum()
     }
 }

@@ -130,7 +130,7 @@ fn phases(plan: &Plan) -> String {
         let all = Bytes(assets);
         let _ = writeln!(text, "plus {} frames of assets, {all}", grouped(frames));
     }
-    if rows.iter().any(|row| row.up_size == UploadSize::FromValues) {
+    if rows.iter().any(|row| row.upload_size == UploadSize::FromValues) {
         text.push_str(
             "the size of uploads depends on learned values and is known only in the run\n",
         );

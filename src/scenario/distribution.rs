@@ -184,7 +184,7 @@ impl DistributionSection {
         doc: &'static str,
     ) -> DistributionSection {
         if table.given(key) && !table.given_table(key) {
-            let number = Param::new(key, default.law().at_normal(0.0), doc);
+            let number = Param::new(key, default.distribution().at_normal(0.0), doc);
             let number = may_be_endless(key, number);
             return DistributionSection::constant(table.get(&match bound {
                 Bound::Positive => number.above(0.0),
@@ -193,7 +193,7 @@ impl DistributionSection {
         }
         let section =
             table.table(key, |table| DistributionSection::fields(table, key, default, doc));
-        let lowest = section.law().lowest();
+        let lowest = section.distribution().lowest();
         // Files are judged when they are read.
         let known = !matches!(section.shape, DistributionKindSection::Empirical { .. });
         if known && !bound.admits(lowest) {
@@ -319,7 +319,7 @@ impl DistributionSection {
     }
 
     /// Returns the distribution; an unread file stands for the constant 1.
-    pub fn law(&self) -> ScalarDistribution {
+    pub fn distribution(&self) -> ScalarDistribution {
         let distribution = match &self.shape {
             DistributionKindSection::Constant { value } => ScalarDistribution::constant(*value),
             DistributionKindSection::Uniform { low, high } => {

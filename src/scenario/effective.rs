@@ -68,7 +68,7 @@ impl Scenario {
         }
         let method = content.method.name.clone();
         method_files::by_content(&method, content.method.parameters_mut());
-        for (_, _, distribution) in content.laws_mut() {
+        for (_, _, distribution) in content.distributions_mut() {
             if let DistributionKindSection::Empirical { file, values, .. } = &mut distribution.shape
             {
                 let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();

@@ -15,14 +15,14 @@ use crate::fetch::{Name, Settings};
 use crate::files::{FileKind, read_text};
 
 /// Distributions with their keys and ranges of valid values.
-type Laws<'a> = Vec<(&'static str, Bound, &'a mut DistributionSection)>;
+type Distributions<'a> = Vec<(&'static str, Bound, &'a mut DistributionSection)>;
 
-fn laws<'a>(
+fn distributions_of<'a>(
     time: &'a mut TimeSection,
     links: &'a mut LinksSection,
     (join, stay): (&'a mut DistributionSection, &'a mut DistributionSection),
     lag: Option<&'a mut DistributionSection>,
-) -> Laws<'a> {
+) -> Distributions<'a> {
     let mut distributions = vec![
         ("time.slowness", Bound::Positive, &mut time.slowness),
         ("time.jitter", Bound::Positive, &mut time.jitter),
@@ -40,13 +40,13 @@ fn laws<'a>(
 
 impl Scenario {
     /// Returns every distribution with its key and range of valid values.
-    pub(super) fn laws_mut(&mut self) -> Laws<'_> {
+    pub(super) fn distributions_mut(&mut self) -> Distributions<'_> {
         let AvailabilitySection { join_s, stay_s, .. } = &mut self.availability;
         let lag = match &mut self.tasks.arrival {
             ArrivalChoice::Lag { lag_s } => Some(lag_s),
             _ => None,
         };
-        laws(&mut self.time, &mut self.links, (join_s, stay_s), lag)
+        distributions_of(&mut self.time, &mut self.links, (join_s, stay_s), lag)
     }
 
     /// Returns every path with its key.
@@ -81,7 +81,7 @@ impl Scenario {
             | ArrivalChoice::Paced { .. }
             | ArrivalChoice::ClientTasks { .. } => None,
         };
-        for (key, _, distribution) in laws(time, links, (join_s, stay_s), lag) {
+        for (key, _, distribution) in distributions_of(time, links, (join_s, stay_s), lag) {
             if let DistributionKindSection::Empirical { file, .. } = &mut distribution.shape {
                 paths.push((format!("{key}.file"), file));
             }
@@ -132,7 +132,7 @@ impl Scenario {
                 self.record.trained_alone = read.into();
             }
         }
-        for (key, bound, distribution) in self.laws_mut() {
+        for (key, bound, distribution) in self.distributions_mut() {
             let DistributionKindSection::Empirical { file, column, values } =
                 &mut distribution.shape
             else {

@@ -112,9 +112,9 @@ impl ParticipationSection {
     }
 
     /// Returns the number of `clients` that are sampled.
-    pub fn asked(&self, clients: u32) -> u32 {
-        let asked = least_share_of(self.count(clients) as usize, self.over_selection());
-        (asked as u32).min(clients)
+    pub fn sampled_count(&self, clients: u32) -> u32 {
+        let sampled_count = least_share_of(self.count(clients) as usize, self.over_selection());
+        (sampled_count as u32).min(clients)
     }
 
     /// Returns the number of `clients` that are wanted.

@@ -58,7 +58,7 @@ const INTERRUPTED: i32 = 130;
 pub(super) fn run(
     prepared: &PreparedCell,
     directory: &StudyDirectory,
-    crew: &ProcessPool,
+    pool: &ProcessPool,
     halt: &Interrupt,
 ) -> Result<Ended, DirectoryError> {
     let cell = &prepared.cell;
@@ -68,14 +68,14 @@ pub(super) fn run(
     directory.set_failed(cell, None)?;
     let scenario = directory.scenario(cell);
     write(&scenario, &prepared.scenario.to_effective_toml())?;
-    let workers = crew.workers.map(|workers| workers.to_string());
+    let workers = pool.workers.map(|workers| workers.to_string());
     let how = OsStr::new(if from_start { "--force" } else { "--resume" });
     let mut arguments: Vec<&OsStr> = vec!["run".as_ref(), scenario.as_os_str(), how];
     arguments.extend([OsStr::new("--out"), path.as_os_str(), OsStr::new("--quiet")]);
     if let Some(workers) = &workers {
         arguments.extend([OsStr::new("--workers"), workers.as_ref()]);
     }
-    if crew.single_task && prepared.scenario.tasks.arrival.has_client_tasks() {
+    if pool.single_task && prepared.scenario.tasks.arrival.has_client_tasks() {
         arguments.push(OsStr::new("--single-task"));
     }
     let started = start(&arguments, &log);

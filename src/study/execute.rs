@@ -182,7 +182,7 @@ type StudyEventResult<'a> = Result<StudyEvent<'a>, DirectoryError>;
 fn one<'a>(
     prepared: &'a PreparedCell,
     directory: &StudyDirectory,
-    crew: &ProcessPool,
+    pool: &ProcessPool,
     halt: &Interrupt,
     send: &mpsc::Sender<StudyEventResult<'a>>,
 ) -> bool {
@@ -202,7 +202,7 @@ fn one<'a>(
     }
     say(Ok(StudyEvent::Started(prepared)));
     let began = Instant::now();
-    let ended = child::run(prepared, directory, crew, halt);
+    let ended = child::run(prepared, directory, pool, halt);
     drop(held);
     let failed = matches!(ended, Ok(Ended::Failed(_)));
     say(ended.map(|ended| StudyEvent::Ended(prepared, ended, began.elapsed())));

@@ -37,10 +37,10 @@ impl Section {
     }
 
     /// Returns the kind, shapes and types without the values.
-    pub fn sketch(&self) -> SectionShape {
+    pub fn shape(&self) -> SectionShape {
         SectionShape {
             kind: self.kind,
-            tensors: self.tensors.iter().map(NamedTensor::sketch).collect(),
+            tensors: self.tensors.iter().map(NamedTensor::tensor_shape).collect(),
         }
     }
 }
@@ -91,35 +91,35 @@ impl Body {
     }
 
     /// Returns shapes and types without values, for plans, load clients and skipped stragglers.
-    pub fn sketch(&self) -> BodyShape {
+    pub fn shape(&self) -> BodyShape {
         BodyShape {
             meta: self.meta.len(),
-            sections: self.sections.iter().map(Section::sketch).collect(),
+            sections: self.sections.iter().map(Section::shape).collect(),
         }
     }
 
     /// Returns true if the sections hold tensors of exactly these kinds, names, shapes and types.
-    pub fn fills(&self, sketch: &BodyShape) -> bool {
+    pub fn fills(&self, shape: &BodyShape) -> bool {
         let same = |(section, wanted): (&Section, &SectionShape)| {
             section.kind == wanted.kind
                 && section.tensors.len() == wanted.tensors.len()
                 && section.tensors.iter().zip(&wanted.tensors).all(|(t, w)| t.fills(w))
         };
-        self.sections.len() == sketch.sections.len()
-            && self.sections.iter().zip(&sketch.sections).all(same)
+        self.sections.len() == shape.sections.len()
+            && self.sections.iter().zip(&shape.sections).all(same)
     }
 
     /// Returns the tensors in the sections of a sketch that declares them in this order.
     ///
     /// `None` if the tensors differ. Several sections of one kind in a row become the one that a layout makes of them.
-    pub fn arranged_as(&self, sketch: &BodyShape) -> Option<Body> {
-        let declared = sketch.sections.iter().map(|section| section.tensors.len()).sum::<usize>();
+    pub fn arranged_as(&self, shape: &BodyShape) -> Option<Body> {
+        let declared = shape.sections.iter().map(|section| section.tensors.len()).sum::<usize>();
         if self.tensors().count() != declared {
             return None;
         }
         let mut tensors = self.tensors();
-        let mut sections = Vec::with_capacity(sketch.sections.len());
-        for SectionShape { kind, tensors: wanted } in &sketch.sections {
+        let mut sections = Vec::with_capacity(shape.sections.len());
+        for SectionShape { kind, tensors: wanted } in &shape.sections {
             let filled = |wanted| {
                 let (found, tensor) = tensors.next()?;
                 (found == *kind && tensor.fills(wanted)).then(|| tensor.clone())
@@ -237,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn sections_of_one_kind_become_those_of_a_sketch_and_other_tensors_do_not() {
+    fn sections_of_one_kind_have_the_announced_shapes() {
         let tensor = |name: &str, v: f32| NamedTensor::f32(name, [2], vec![v; 2]).unwrap();
         let counts = |name: &str, v| Section::new(Kind::Prototypes, vec![tensor(name, v)]);
         let (head, a, b) =
             (Section::new(Kind::Head, vec![tensor("w", 3.0)]), counts("a", 1.0), counts("b", 2.0));
         let joined = Section::new(Kind::Prototypes, vec![tensor("a", 1.0), tensor("b", 2.0)]);
-        let declared = Body::new(vec![7], vec![head.clone(), joined]).sketch();
+        let declared = Body::new(vec![7], vec![head.clone(), joined]).shape();
         let apart = Body::new(vec![7], vec![head.clone(), a.clone(), b.clone()]);
         assert!(!apart.fills(&declared));
         let arranged = apart.arranged_as(&declared).unwrap();
@@ -331,16 +331,16 @@ mod tests {
     }
 
     #[test]
-    fn a_sketch_keeps_shapes() {
-        let sketch = body(1.0).sketch();
-        assert_eq!(sketch.meta, 1);
-        assert_eq!(sketch.sections[0].tensors[1].shape, [2, 2]);
-        assert_eq!(sketch, body(3.0).sketch());
-        assert!(body(3.0).fills(&sketch));
+    fn shapes_are_those_of_the_tensors() {
+        let shape = body(1.0).shape();
+        assert_eq!(shape.meta, 1);
+        assert_eq!(shape.sections[0].tensors[1].shape, [2, 2]);
+        assert_eq!(shape, body(3.0).shape());
+        assert!(body(3.0).fills(&shape));
         let mut other = body(3.0);
         other.sections[1].tensors.pop();
-        assert!(!other.fills(&sketch));
+        assert!(!other.fills(&shape));
         other.sections[1].tensors.push(NamedTensor::f32("w", [4], vec![1.0; 4]).unwrap());
-        assert!(!other.fills(&sketch));
+        assert!(!other.fills(&shape));
     }
 }

@@ -100,8 +100,8 @@ impl FrameSize {
     }
 
     /// Returns the size of the frame of any body with these shapes.
-    pub fn of_sketch(sketch: &BodyShape, plan: &CodecPlan) -> FrameSize {
-        FrameSize::count(sketch, plan)
+    pub fn of_shape(shape: &BodyShape, plan: &CodecPlan) -> FrameSize {
+        FrameSize::count(shape, plan)
     }
 
     fn count(body: &impl Outline, plan: &CodecPlan) -> FrameSize {

@@ -109,13 +109,15 @@ impl NamedTensor {
     }
 
     /// Returns the shape and type without the values.
-    pub fn sketch(&self) -> TensorShape {
+    pub fn tensor_shape(&self) -> TensorShape {
         TensorShape { name: self.name.clone(), shape: self.shape.clone(), dtype: self.dtype() }
     }
 
     /// Returns true if it has the sketch's name, shape and type.
-    pub fn fills(&self, sketch: &TensorShape) -> bool {
-        self.name == sketch.name && self.shape == sketch.shape && self.dtype() == sketch.dtype
+    pub fn fills(&self, tensor_shape: &TensorShape) -> bool {
+        self.name == tensor_shape.name
+            && self.shape == tensor_shape.shape
+            && self.dtype() == tensor_shape.dtype
     }
 
     /// Returns the tensor if it has this shape, else [`WireError::OtherShape`].

@@ -68,7 +68,7 @@ proptest! {
         let bytes = encode(&FrameHeader::default(), &body, &plan).unwrap();
         let size = FrameSize::of(&body, &plan);
         prop_assert_eq!(size.frame().0, bytes.len() as u64);
-        prop_assert_eq!(size, FrameSize::of_sketch(&body.sketch(), &plan));
+        prop_assert_eq!(size, FrameSize::of_shape(&body.shape(), &plan));
         prop_assert_eq!(size.kinds.total(), size.payload);
         let raw: u64 = body.tensors().map(|(_, t)| t.values().bytes()).sum();
         prop_assert_eq!(size.raw.0, raw);
@@ -167,7 +167,7 @@ fn a_value_that_cannot_travel_is_named() {
 /// The numbers of the cards for ViT-B/16 and CIFAR-100, as payload.
 #[test]
 fn hgp_costs_what_its_card_says() {
-    let sketch = |rows: usize, classes: usize| {
+    let shape = |rows: usize, classes: usize| {
         let prompts = (0..5).map(|j| TensorShape::f32(j.to_string(), [200, 768])).collect();
         let head = vec![TensorShape::f32("weight", [rows, 768]), TensorShape::f32("bias", [rows])];
         let mut sections =
@@ -185,7 +185,7 @@ fn hgp_costs_what_its_card_says() {
         BodyShape::new(0, sections)
     };
     let payload = |rows, classes, codec| {
-        FrameSize::of_sketch(&sketch(rows, classes), &CodecPlan::new(codec)).payload.0
+        FrameSize::of_shape(&shape(rows, classes), &CodecPlan::new(codec)).payload.0
     };
     assert_eq!(payload(100, 0, Codec::F32), 3_379_600);
     assert_eq!(payload(10, 0, Codec::F32), 3_102_760);
@@ -195,6 +195,6 @@ fn hgp_costs_what_its_card_says() {
     assert_eq!(payload(100, 0, Codec::Int8), 3_379_600 / 4 + 7 * 4);
     // 10 counts and the number of samples stay 4 bytes each.
     assert_eq!(payload(100, 10, Codec::Bf16), (3_441_084 - 44) / 2 + 44);
-    let size = FrameSize::of_sketch(&sketch(100, 10), &CodecPlan::default());
+    let size = FrameSize::of_shape(&shape(100, 10), &CodecPlan::default());
     assert!(size.control().0 < 250, "control is {}", size.control());
 }

@@ -38,13 +38,13 @@ pub fn verify(header: &FrameHeader, body: &Body, plan: &CodecPlan) -> Result<Bod
     let (received_header, received) = decode(&bytes)?;
     let expected = transmit(body, plan)?;
     let changed = |what: String| Err(WireError::Changed(what));
-    if bytes.len() as u64 != FrameSize::of_sketch(&body.sketch(), plan).frame().0 {
+    if bytes.len() as u64 != FrameSize::of_shape(&body.shape(), plan).frame().0 {
         return changed("the size of the frame".into());
     }
     if received_header != *header || received.meta != expected.meta {
         return changed("the header or the meta".into());
     }
-    if received.sketch() != expected.sketch() {
+    if received.shape() != expected.shape() {
         return changed("the tensor table".into());
     }
     let pairs = received.tensors().zip(expected.tensors());

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::softmax::{Mischief, Ran, Visits, rules, run, setup};
+use crate::softmax::{Ran, SoftmaxFault, Visits, rules, run, setup};
 use fedcast::experiment::assemble::{assemble, blueprint};
 use fedcast::experiment::plan::{Faults, plan};
 use fedcast::federation::arrivals::ArrivalRules;
@@ -31,7 +31,7 @@ fn lag() -> ArrivalRules {
 }
 
 fn ran(rules: &Rules) -> Ran {
-    let ran = run(setup::<()>(rules.clone(), Mischief::None));
+    let ran = run(setup::<()>(rules.clone(), SoftmaxFault::None));
     assert!(ran.end.is_ok(), "{:?}", ran.end.err());
     ran
 }
@@ -76,7 +76,7 @@ fn a_round_mixes_stragglers_of_old_tasks_with_new_clients() {
 #[test]
 fn clients_learn_what_they_have() {
     let rules = with(PACED);
-    let made = setup::<()>(rules.clone(), Mischief::None);
+    let made = setup::<()>(rules.clone(), SoftmaxFault::None);
     let fedcast::federation::ShardSource::Drawn(shards) = made.shards.clone() else { panic!() };
     let ran = run(made);
     let behind: BTreeMap<Round, BTreeMap<ClientId, TaskId>> = (ran.entries.iter())
@@ -169,16 +169,16 @@ fn digests_do_not_depend_on_workers_and_states_know_what_they_missed() {
     for arrivals in [lag(), PACED] {
         let rules = with(arrivals);
         for make in [setup::<()>, setup::<Visits>] {
-            let base = run(make(rules.clone(), Mischief::None));
+            let base = run(make(rules.clone(), SoftmaxFault::None));
             for workers in [1, 3] {
-                let made = make(rules.clone(), Mischief::None);
+                let made = make(rules.clone(), SoftmaxFault::None);
                 let shaken =
                     Setup { workers: workers.into(), shaker: Some(workers as u64), ..made };
                 assert_eq!(run(shaken).digests, base.digests, "{workers} workers");
             }
         }
         // Packs hold participants of one task; they change nothing.
-        let packed = run(setup::<()>(Rules { pack: 4, ..rules.clone() }, Mischief::None));
+        let packed = run(setup::<()>(Rules { pack: 4, ..rules.clone() }, SoftmaxFault::None));
         assert_eq!(packed.digests, ran(&rules).digests);
     }
 }
@@ -271,7 +271,7 @@ fn a_method_that_cannot_is_refused() {
     let method = "method={name=\"stsa\",first={name=\"none\"}}";
     let other = scenario(&["tasks={sizes=[4,3,3]}", method]);
     let method = assemble(&other, &Registry::builtin(), Some(1)).expect("assembles").setup.method;
-    let setup = Setup { method, ..setup::<()>(with(PACED), Mischief::None) };
+    let setup = Setup { method, ..setup::<()>(with(PACED), SoftmaxFault::None) };
     let end = run(setup).end;
     let is = |error: &FederationError| error.to_string().contains("of different tasks");
     assert!(end.as_ref().is_err_and(is), "{end:?}");

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::softmax::{Mischief, Ran, Visits, rules, run, setup};
+use crate::softmax::{Ran, SoftmaxFault, Visits, rules, run, setup};
 use fedcast::federation::{
     ClosingGoal, ClosingRules, CohortSize, ComputeRules, Direction, Event, FaultRules,
     FederationError, FrameOutcome, LatePolicy, LinkRules, ParticipationSection, Rules, Setup,
@@ -36,7 +36,7 @@ fn semi(late: LatePolicy) -> Rules {
 }
 
 fn ran(rules: &Rules) -> Ran {
-    let ran = run(setup::<()>(rules.clone(), Mischief::None));
+    let ran = run(setup::<()>(rules.clone(), SoftmaxFault::None));
     assert!(ran.end.is_ok(), "{:?}", ran.end.err());
     ran
 }
@@ -56,10 +56,10 @@ fn digests_do_not_depend_on_workers_or_on_when_they_finish() {
     for rules in [buffered(2, 4, HALVING), semi(LatePolicy::Aggregate(HALVING))] {
         let rules = Rules { faults: faults.clone(), ..rules };
         for make in [setup::<()>, setup::<Visits>] {
-            let base = run(make(rules.clone(), Mischief::None));
+            let base = run(make(rules.clone(), SoftmaxFault::None));
             assert!(base.end.is_ok() && base.count("update_stale") > 3);
             for workers in [2, 3, 8] {
-                let made = make(rules.clone(), Mischief::None);
+                let made = make(rules.clone(), SoftmaxFault::None);
                 let shaker = Some(workers as u64);
                 let other = run(Setup { workers: workers.into(), shaker, ..made });
                 assert_eq!(other.digests, base.digests, "{workers} workers");
@@ -175,10 +175,10 @@ fn staleness_takes_weight() {
 /// A client that goes on sending bad updates neither hangs an asynchronous run nor spoils it.
 #[test]
 fn bad_stale_updates_are_rejected() {
-    let ran = run(setup::<()>(buffered(2, 5, HALVING), Mischief::Nan));
+    let ran = run(setup::<()>(buffered(2, 5, HALVING), SoftmaxFault::Nan));
     assert!(ran.end.is_ok());
     assert!(ran.count("update_rejected") > 0);
-    let ran = run(setup::<()>(buffered(2, 5, HALVING), Mischief::LiftPanic));
+    let ran = run(setup::<()>(buffered(2, 5, HALVING), SoftmaxFault::LiftPanic));
     assert!(ran.end.is_ok());
     assert!(ran.count("update_rejected") > 0);
 }
@@ -186,7 +186,7 @@ fn bad_stale_updates_are_rejected() {
 /// Behind the back of the scenario's check.
 #[test]
 fn the_engine_refuses_late_uploads_under_masks() {
-    let base = setup::<()>(buffered(2, 4, HALVING), Mischief::None);
+    let base = setup::<()>(buffered(2, 4, HALVING), SoftmaxFault::None);
     let mut rules = base.rules.clone();
     rules.privacy.secure = Some(fedcast::federation::privacy::SecureAggregation {
         numbers: fedcast::federation::privacy::FixedPoint {

@@ -1,7 +1,7 @@
 //! Promises about `[[faults]]`: every kind is survived with the events it is said to have, nothing hangs,
 //! nothing is lost from the account, and the digests depend on neither workers nor chance.
 
-use crate::softmax::{Mischief, Ran, Visits, rules, run, setup};
+use crate::softmax::{Ran, SoftmaxFault, Visits, rules, run, setup};
 use fedcast::federation::{
     ComputeRules, CrashTime, Direction, EndReason, Entry, Event, Fault, FaultKind, FaultRules,
     FederationError, FrameOutcome, LinkRules, OnBadUpdate, Rules, Setup, Spoilage,
@@ -36,7 +36,7 @@ fn mobile(faults: FaultRules) -> Rules {
 }
 
 fn ran(faults: FaultRules) -> Ran {
-    let ran = run(setup::<()>(mobile(faults), Mischief::None));
+    let ran = run(setup::<()>(mobile(faults), SoftmaxFault::None));
     let end = ran.end.as_ref().expect("the run goes on");
     assert_eq!(end.reason, EndReason::Done);
     ran
@@ -86,7 +86,7 @@ fn a_client_crashes_before_while_or_after_training() {
 fn a_state_is_kept_by_a_client_that_crashes_after_training_only() {
     let visits = |when| {
         let rules = mobile(once(FaultKind::Crash { when }));
-        let ran = run(setup::<Visits>(rules, Mischief::None));
+        let ran = run(setup::<Visits>(rules, SoftmaxFault::None));
         let of = |entry: &Entry| match &entry.event {
             Event::ClientTrained { client: ClientId(2), .. } => {
                 entry.numbers.as_ref().map(|numbers| numbers.metrics["visits"].0 as u32)
@@ -152,7 +152,7 @@ fn bad_updates_are_rejected_or_end_the_run() {
         assert!(why.len() == 1 && why[0].contains(wanted), "{how:?}: {why:?}");
         let rules = mobile(once(FaultKind::BadUpdate { how }));
         let rules = Rules { on_bad_update: OnBadUpdate::Abort, ..rules };
-        let ended = run(setup::<()>(rules, Mischief::None)).end;
+        let ended = run(setup::<()>(rules, SoftmaxFault::None)).end;
         let is =
             |e: &FederationError| matches!(e, FederationError::BadUpdate { round: Round(1), .. });
         assert!(ended.as_ref().is_err_and(is), "{ended:?}");
@@ -168,11 +168,11 @@ fn any_mixture_of_faults_is_survived_with_the_same_digests_for_any_workers() {
     for make in [setup::<()>, setup::<Visits>] {
         for seed in 0..3 {
             let rules = Rules { seed, ..mobile(faults.clone()) };
-            let one = run(make(rules.clone(), Mischief::None));
+            let one = run(make(rules.clone(), SoftmaxFault::None));
             assert!(one.end.is_ok(), "{:?}", one.end.err());
             assert!(one.failures().len() > 10 && one.count("update_rejected") > 2);
             let shaken =
-                Setup { workers: 3.into(), shaker: Some(seed), ..make(rules, Mischief::None) };
+                Setup { workers: 3.into(), shaker: Some(seed), ..make(rules, SoftmaxFault::None) };
             assert_eq!(run(shaken).digests, one.digests);
             // Every participant has an end.
             let (mut participants, mut ends) =

@@ -15,7 +15,7 @@ use fedcast::model::{Backbone, LinearHead, PixelShape};
 use fedcast::policy::{ClientResult, Failure, Member, Method, MethodWrapper, RunContext, Wrapped};
 use fedcast::quantity::VirtualTime;
 
-use crate::softmax::{Mischief, Remember, Softmax, Visits};
+use crate::softmax::{Remember, Softmax, SoftmaxFault, Visits};
 
 const CLIENTS: u32 = 64;
 const ROUNDS: usize = 2;
@@ -93,7 +93,7 @@ fn ran<S: Remember>(rules: Rules, workers: usize) -> (Digests, UploadWatch) {
     };
     let shard = |client: u32| -> Shard { (10 * client..11 * client + 1).collect() };
     let watch = Arc::<Mutex<UploadWatch>>::default();
-    let inner = Softmax::<S> { fault: Mischief::Anonymous, state: std::marker::PhantomData };
+    let inner = Softmax::<S> { fault: SoftmaxFault::Anonymous, state: std::marker::PhantomData };
     let method = Arc::new(Wrapped(Watched { inner, watch: Arc::clone(&watch) }));
     let shards = vec![(0..CLIENTS).map(shard).collect()];
     let setup = Setup::new("softmax", method, ctx, shards, rules);

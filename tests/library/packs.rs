@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::softmax::{Mischief, Remember, Visits, rules, run, setup};
+use crate::softmax::{Remember, SoftmaxFault, Visits, rules, run, setup};
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::{
     CohortSize, ComputeRules, Digests, EndReason, FaultRules, FederationError, Interrupt, JobKind,
@@ -51,7 +51,7 @@ fn counted(setup: Setup) -> (Digests, usize) {
 fn packs_change_neither_digest() {
     for make in [setup::<()>, setup::<Visits>] {
         for (rules, jobs) in [(rules as fn() -> Rules, [60, 20]), (|| mobile(1), [0, 0])] {
-            let of = |pack| counted(make(Rules { pack, ..rules() }, Mischief::None));
+            let of = |pack| counted(make(Rules { pack, ..rules() }, SoftmaxFault::None));
             let (one, four) = (of(1), of(4));
             assert_eq!(one.0, four.0);
             assert!(four.1 < one.1, "{} jobs, {} in packs", one.1, four.1);
@@ -71,7 +71,7 @@ fn digests_with_packs_do_not_depend_on_workers_or_when_they_finish() {
     for make in [setup::<()>, setup::<Visits>] {
         let of = |workers: usize, shaker| {
             let workers = workers.into();
-            run(Setup { workers, shaker, ..make(mobile(4), Mischief::None) }).digests
+            run(Setup { workers, shaker, ..make(mobile(4), SoftmaxFault::None) }).digests
         };
         let one = of(1, None);
         for workers in [2, 3, 8] {
@@ -85,13 +85,13 @@ fn digests_with_packs_do_not_depend_on_workers_or_when_they_finish() {
 
 #[test]
 fn late_participants_train_later() {
-    let (alone, ones) = counted(setup::<Visits>(late(1), Mischief::None));
-    let (packed, jobs) = counted(setup::<Visits>(late(6), Mischief::None));
+    let (alone, ones) = counted(setup::<Visits>(late(1), SoftmaxFault::None));
+    let (packed, jobs) = counted(setup::<Visits>(late(6), SoftmaxFault::None));
     assert_eq!(alone, packed);
     assert_eq!(jobs, ones, "everybody's end comes up before the next one's Down arrives");
     // With work between, some wait for each other.
-    let (alone, ones) = counted(setup::<Visits>(mobile(1), Mischief::None));
-    let (packed, jobs) = counted(setup::<Visits>(mobile(6), Mischief::None));
+    let (alone, ones) = counted(setup::<Visits>(mobile(1), SoftmaxFault::None));
+    let (packed, jobs) = counted(setup::<Visits>(mobile(6), SoftmaxFault::None));
     assert_eq!(alone, packed);
     assert!(jobs < ones, "{jobs} jobs instead of {ones}");
 }
@@ -99,8 +99,8 @@ fn late_participants_train_later() {
 /// Clients without a state do not wait for their download, in a round that waits for all.
 #[test]
 fn stateless_clients_fill_packs_over_slow_links() {
-    let (alone, ones) = counted(setup::<()>(late(1), Mischief::None));
-    let (packed, jobs) = counted(setup::<()>(late(6), Mischief::None));
+    let (alone, ones) = counted(setup::<()>(late(1), SoftmaxFault::None));
+    let (packed, jobs) = counted(setup::<()>(late(6), SoftmaxFault::None));
     assert_eq!(alone, packed);
     assert_eq!((ones, jobs), (60, 10));
 }
@@ -109,7 +109,7 @@ fn stateless_clients_fill_packs_over_slow_links() {
 fn crashed_and_unreachable_clients_delay_no_others() {
     let faults = FaultRules { lose_down: 0.4, lose_up: 0.0, ..FaultRules::crashing(0.4) };
     let of = |pack| {
-        run(setup::<Visits>(Rules { faults: faults.clone(), pack, ..rules() }, Mischief::None))
+        run(setup::<Visits>(Rules { faults: faults.clone(), pack, ..rules() }, SoftmaxFault::None))
     };
     let (one, four) = (of(1), of(4));
     assert!(four.count("client_failed") > 10 && four.count("client_trained") > 5);
@@ -118,7 +118,7 @@ fn crashed_and_unreachable_clients_delay_no_others() {
 
 #[test]
 fn a_panic_fails_every_member_of_its_pack() {
-    let ran = run(setup::<Visits>(Rules { pack: 3, ..rules() }, Mischief::Panic));
+    let ran = run(setup::<Visits>(Rules { pack: 3, ..rules() }, SoftmaxFault::Panic));
     assert_eq!(ran.failures(), vec!["panicked"; 30], "three of six, ten times");
     assert_eq!(ran.count("client_trained"), 30);
 }
@@ -136,7 +136,7 @@ impl ProfileSink for Retries {
 /// Also the states of clients that remember are those of a run where everything fitted.
 #[test]
 fn a_pack_that_finds_the_memory_full_is_tried_again_in_halves_and_recorded() {
-    fn digests<S: Remember>(fault: Mischief) -> (Digests, usize) {
+    fn digests<S: Remember>(fault: SoftmaxFault) -> (Digests, usize) {
         let (memory, retries) = (MemorySink::default(), Retries::default());
         let setup = setup::<S>(Rules { pack: 6, ..rules() }, fault);
         let sink = Box::new(memory.clone());
@@ -147,8 +147,8 @@ fn a_pack_that_finds_the_memory_full_is_tried_again_in_halves_and_recorded() {
     // Ten packs of six: none, one, or three divisions each.
     for (room, expected) in [(6, 0), (3, 10), (2, 30)] {
         for (found, sound) in [
-            (digests::<()>(Mischief::Full(room)), digests::<()>(Mischief::None)),
-            (digests::<Visits>(Mischief::Full(room)), digests::<Visits>(Mischief::None)),
+            (digests::<()>(SoftmaxFault::Full(room)), digests::<()>(SoftmaxFault::None)),
+            (digests::<Visits>(SoftmaxFault::Full(room)), digests::<Visits>(SoftmaxFault::None)),
         ] {
             assert_eq!((found.0, found.1), (sound.0, expected), "room for {room}");
         }
@@ -157,7 +157,7 @@ fn a_pack_that_finds_the_memory_full_is_tried_again_in_halves_and_recorded() {
 
 #[test]
 fn a_memory_that_does_not_hold_one_client_ends_the_run() {
-    let setup = setup::<()>(Rules { pack: 4, ..rules() }, Mischief::Full(0));
+    let setup = setup::<()>(Rules { pack: 4, ..rules() }, SoftmaxFault::Full(0));
     let end = simulate(setup, Box::new(MemorySink::default()), Box::new(()), Interrupt::default());
     let error = end.expect_err("cannot go on");
     assert!(matches!(&error, FederationError::Memory(_)), "{error}");

@@ -15,7 +15,7 @@ use crate::frozen::compare;
 use crate::frozen::outcome::{Outcome, by, of};
 
 /// Three ranks, this one among them.
-fn company(fault: InjectedFault) -> Ranks {
+fn roster(fault: InjectedFault) -> Ranks {
     Ranks::loopback(2, fault).expect("threads start")
 }
 
@@ -39,7 +39,7 @@ fn same(family: &str) {
                 after: 2 + number as u32 % 5,
             },
         };
-        (by(&case, Some(company(fault))), case)
+        (by(&case, Some(roster(fault))), case)
     });
     compare(found.collect());
 }
@@ -85,8 +85,8 @@ fn a_rank_may_be_lost_at_any_job() {
     let alone = of(&case).expect("runs");
     for after in 1..=12 {
         for rank in [Rank(1), Rank(2)] {
-            let company = company(InjectedFault::Loses { rank, after });
-            let ran = by(&case, Some(company));
+            let roster = roster(InjectedFault::Loses { rank, after });
+            let ran = by(&case, Some(roster));
             // The first packet says what the rank is: without it the run does not begin.
             let expected = if after == 1 { Ok(Outcome::Refused) } else { Ok(alone.clone()) };
             assert_eq!(ran, expected, "{rank} after {after}");
@@ -102,12 +102,13 @@ fn other_ranks_do_a_part_of_the_work() {
         Scenario::from_toml(base, "frozen", ".".as_ref(), &overrides, &Registry::builtin())
     };
     let scenario = scenario("method={name=\"fedavg\",train=\"head\"} ; record.evaluate=round");
-    let crew = ComputeResources { workers: None, ranks: Some(company(InjectedFault::Nothing)) };
-    let assembly = assemble_by(&scenario.expect("is valid").scenario, &Registry::builtin(), &crew);
-    let Assembly { setup, company, .. } = assembly.expect("all agree");
+    let resources = ComputeResources { workers: None, ranks: Some(roster(InjectedFault::Nothing)) };
+    let assembly =
+        assemble_by(&scenario.expect("is valid").scenario, &Registry::builtin(), &resources);
+    let Assembly { setup, roster, .. } = assembly.expect("all agree");
     let silent = || Box::new(MemorySink::default());
     simulate(setup, silent(), Box::new(()), Interrupt::default()).expect("ends well");
-    let ranks = company.expect("three ranks").at_work();
+    let ranks = roster.expect("three ranks").at_work();
     let jobs: Vec<u64> = ranks.iter().map(|rank| rank.jobs).collect();
     assert_eq!((jobs.len(), jobs[0]), (3, 0), "rank 0 asks nobody but itself");
     assert!(jobs[1] + jobs[2] > 0, "{jobs:?}");

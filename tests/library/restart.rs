@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::softmax::{Mischief, Ran, Visits, rules, run, setup};
+use crate::softmax::{Ran, SoftmaxFault, Visits, rules, run, setup};
 use fedcast::experiment::assemble::assemble;
 use fedcast::federation::privacy::{FixedPoint, Modulus, SecureAggregation};
 use fedcast::federation::{
@@ -28,7 +28,7 @@ fn mobile(faults: FaultRules) -> Rules {
 }
 
 fn ran(rules: Rules) -> Ran {
-    let ran = run(setup::<()>(rules, Mischief::None));
+    let ran = run(setup::<()>(rules, SoftmaxFault::None));
     assert_eq!(ran.end.as_ref().expect("the run goes on").reason, EndReason::Done);
     ran
 }
@@ -130,7 +130,7 @@ fn the_digests_are_those_of_any_workers_and_buffers_are_lost() {
                 let rules =
                     Rules { seed, rounds: 4, closing, participation, ..mobile(faults(some)) };
                 let rules = Rules { compute, ..rules };
-                let one = run(make(rules.clone(), Mischief::None));
+                let one = run(make(rules.clone(), SoftmaxFault::None));
                 assert!(one.end.is_ok(), "{:?}", one.end.err());
                 assert!(one.count("server_restarted") > 0);
                 let stale = |entry: &Entry| match entry.event {
@@ -139,7 +139,7 @@ fn the_digests_are_those_of_any_workers_and_buffers_are_lost() {
                 };
                 stale_lost += one.entries.iter().map(stale).sum::<u32>();
                 let shaker = Some(seed);
-                let shaken = Setup { workers: 3.into(), shaker, ..make(rules, Mischief::None) };
+                let shaken = Setup { workers: 3.into(), shaker, ..make(rules, SoftmaxFault::None) };
                 assert_eq!(run(shaken).digests, one.digests);
             }
         }
@@ -173,7 +173,7 @@ fn secure_sums_and_restarts_exclude_each_other() {
     let mut rules = mobile(faults(restart(VirtualTime::ZERO, 1.0)));
     let numbers = FixedPoint { modulus: Modulus::Bits64, bits: 24 };
     rules.privacy.secure = Some(SecureAggregation { numbers, threshold: 0.5 });
-    let end = run(setup::<()>(rules, Mischief::None)).end;
+    let end = run(setup::<()>(rules, SoftmaxFault::None)).end;
     assert!(matches!(end, Err(FederationError::Impossible(_))), "{end:?}");
 }
 

@@ -304,7 +304,7 @@ fn files_of_measured_values_are_read_and_judged_at_their_place() {
         Scenario::from_toml(&text, "example", folder.path(), &[], &AnyMethod)
     };
     let right = load("phone,factor\n1,0.5\n2,4\n", ", column = \"factor\"").expect("is right");
-    let distribution = right.scenario.time.slowness.law();
+    let distribution = right.scenario.time.slowness.distribution();
     assert_eq!((distribution.at_normal(-1.0), distribution.at_normal(1.0)), (0.5, 4.0));
     let other = load("phone,factor\n1,0.5\n2,5\n", ", column = \"factor\"").expect("is right");
     assert_ne!(right.scenario.hash(), other.scenario.hash(), "the values count");

@@ -22,7 +22,7 @@ const PIXELS: usize = 64;
 
 /// Fault of a client or of the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mischief {
+pub enum SoftmaxFault {
     #[default]
     None,
     /// Client 2 sends NaN.
@@ -47,7 +47,7 @@ pub enum Mischief {
 
 /// The method; `S` says whether clients remember anything.
 pub struct Softmax<S> {
-    pub fault: Mischief,
+    pub fault: SoftmaxFault,
     pub state: std::marker::PhantomData<S>,
 }
 
@@ -125,7 +125,7 @@ fn weights(rows: usize, values: Arc<[f32]>) -> ParameterSet {
 
 impl<S: Remember> Method for Softmax<S> {
     fn server(&self, _: &RunContext, _: StreamKey) -> Result<Box<dyn Server>, PolicyError> {
-        let asset = (self.fault == Mischief::Asset).then(|| {
+        let asset = (self.fault == SoftmaxFault::Asset).then(|| {
             let tensor = NamedTensor::f32("teacher", [1000], vec![1.0; 1000]).expect("fills");
             let body = Body::new(vec![], vec![Section::new(Kind::Generator, vec![tensor])]);
             Arc::new(Asset::new("teacher", 1, Kind::Generator, body))
@@ -145,7 +145,7 @@ impl<S: Remember> Method for Softmax<S> {
         }
         MessageSpec {
             // Who it is.
-            control: if self.fault == Mischief::Anonymous { vec![] } else { vec![0] },
+            control: if self.fault == SoftmaxFault::Anonymous { vec![] } else { vec![0] },
             extra: vec![TensorSpec::new(Kind::Statistics, SAMPLES, &[], Dtype::U32)],
             ..MessageSpec::of(vec![head.averaged(AveragingGroup::All, Weight::Sum(SAMPLES))])
         }
@@ -156,7 +156,7 @@ impl<S: Remember> Method for Softmax<S> {
         _: &Message,
         upload: Message,
     ) -> Result<Message, PolicyError> {
-        if self.fault == Mischief::LiftPanic && upload.fields().u64()? == 2 {
+        if self.fault == SoftmaxFault::LiftPanic && upload.fields().u64()? == 2 {
             panic!("lifting is beyond me");
         }
         Ok(upload)
@@ -169,7 +169,7 @@ impl<S: Remember> Method for Softmax<S> {
         let pack = members.len();
         let mut outcomes: Vec<_> =
             members.iter_mut().map(|member| self.train_one(member, ctx)).collect();
-        if matches!(self.fault, Mischief::Full(room) if pack > room) {
+        if matches!(self.fault, SoftmaxFault::Full(room) if pack > room) {
             outcomes[pack / 2] = Err(Failure::Memory("CUDA_ERROR_OUT_OF_MEMORY".into()));
         }
         outcomes
@@ -233,16 +233,16 @@ impl<S: Remember> Softmax<S> {
         let head = Var::from_tensor(&head.map_err(policy)?).map_err(policy)?;
         let client = member.participant.client.0;
         let bad = client == 2;
-        if bad && self.fault == Mischief::Panic {
+        if bad && self.fault == SoftmaxFault::Panic {
             panic!("out of memory, say");
         }
-        if bad && self.fault == Mischief::PanicOnce && member.participant.view.task.0 == 1 {
+        if bad && self.fault == SoftmaxFault::PanicOnce && member.participant.view.task.0 == 1 {
             panic!("out of memory, say");
         }
-        if bad && self.fault == Mischief::BadImage {
+        if bad && self.fault == SoftmaxFault::BadImage {
             return Err(Failure::Data("cat.png is no image".into()));
         }
-        if self.fault == Mischief::Asset && member.download.asset("teacher").is_none() {
+        if self.fault == SoftmaxFault::Asset && member.download.asset("teacher").is_none() {
             return Err(Failure::Policy("the Down lost its asset".into()));
         }
         let rows = member.participant.view.rows.clone();
@@ -260,8 +260,8 @@ impl<S: Remember> Softmax<S> {
         let mut values = head.flatten_all().and_then(|h| h.to_vec1::<f32>()).map_err(policy)?;
         let mut rows = CLASSES;
         match self.fault {
-            Mischief::Nan if bad => values[7] = f32::NAN,
-            Mischief::WrongShape if bad => {
+            SoftmaxFault::Nan if bad => values[7] = f32::NAN,
+            SoftmaxFault::WrongShape if bad => {
                 values.truncate(PIXELS);
                 rows = 1;
             }
@@ -270,7 +270,7 @@ impl<S: Remember> Softmax<S> {
         let samples = NamedTensor::u32(SAMPLES, [], vec![member.shard.len() as u32]);
         let samples = samples.map_err(|error| failed(error.into()))?;
         let mut control = MetaWriter::new();
-        if self.fault != Mischief::Anonymous {
+        if self.fault != SoftmaxFault::Anonymous {
             control.u64(u64::from(client));
         }
         let upload = Message {
@@ -317,7 +317,7 @@ pub fn rules() -> Rules {
 }
 
 /// A setup with a softmax regression.
-pub fn setup<S: Remember>(rules: Rules, fault: Mischief) -> Setup {
+pub fn setup<S: Remember>(rules: Rules, fault: SoftmaxFault) -> Setup {
     let dataset = digits::embedded().expect("embedded");
     let tasks = TaskSizes::Even(5);
     let task_sequence =

@@ -391,7 +391,7 @@ fn a_server_that_teaches_is_the_own_teacher_of_a_single_client() {
         let facts =
             ExchangeFacts { phase, round_in_phase, ..first_exchange(model, &view, &counts) };
         assert_eq!(
-            asset.body.sketch(),
+            asset.body.shape(),
             several.method.message_spec(MessageKind::Download, &facts).assets[0].body
         );
     }
@@ -423,7 +423,7 @@ fn baselines_train_fedhaf_s_module_too() {
     }
     // What they give to others are adjusted features, without the head.
     let predictor = run.server.predictor(&run.ctx).unwrap();
-    assert_eq!(predictor.feature_state().sketch(), run.method.profile().features);
+    assert_eq!(predictor.feature_state().shape(), run.method.profile().features);
 }
 
 /// The oracle trains on all it has held and forgets little; a client's memory is all of it.

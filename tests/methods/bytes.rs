@@ -36,8 +36,8 @@ use crate::toys::watched::Engine;
 use crate::toys::{facts, first_exchange, run_context};
 use crate::{built, small};
 
-fn payload(sketch: &BodyShape) -> u64 {
-    FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
+fn payload(shape: &BodyShape) -> u64 {
+    FrameSize::of_shape(shape, &CodecPlan::new(Codec::F32)).payload.0
 }
 
 /// The shapes of an exchange.
@@ -98,8 +98,8 @@ fn in_round_on(
 #[test]
 fn hgp_sends_the_bytes_of_its_card() {
     let bytes = |head: HeadForm, form: WireForm, task: usize| {
-        let sketch = on_cifar100(task, form, Hgp { head_form: head, ..Hgp::default() });
-        (payload(&sketch.down), payload(&sketch.up))
+        let shape = on_cifar100(task, form, Hgp { head_form: head, ..Hgp::default() });
+        (payload(&shape.down), payload(&shape.up))
     };
     use HeadForm::{Fixed, Growing};
     use WireForm::{Full, Lean};
@@ -122,8 +122,8 @@ fn hgp_sends_the_bytes_of_its_card() {
 fn fedavg_sends_the_bytes_of_its_card() {
     let bytes = |train: Train, head: HeadForm, task: usize| {
         let method = FedAvg { train, head_form: head, ..FedAvg::default() };
-        let sketch = on_cifar100(task, WireForm::Full, method);
-        (payload(&sketch.down), payload(&sketch.up))
+        let shape = on_cifar100(task, WireForm::Full, method);
+        (payload(&shape.down), payload(&shape.up))
     };
     assert_eq!(bytes(Train::All, HeadForm::Fixed, 1), (343_502_224, 343_502_228));
     assert_eq!(bytes(Train::All, HeadForm::Growing, 1), (343_225_384, 343_225_388));
@@ -137,8 +137,8 @@ fn fedavg_sends_the_bytes_of_its_card() {
 fn fisheravg_sends_the_bytes_of_its_card() {
     let bytes = |head: HeadForm, task: usize| {
         let fedavg = FedAvg { head_form: head, ..FedAvg::default() };
-        let sketch = on_cifar100(task, WireForm::Full, FisherAvg { fedavg, ..Default::default() });
-        (payload(&sketch.down), payload(&sketch.up))
+        let shape = on_cifar100(task, WireForm::Full, FisherAvg { fedavg, ..Default::default() });
+        (payload(&shape.down), payload(&shape.up))
     };
     assert_eq!(bytes(HeadForm::Fixed, 1), (343_502_224, 687_004_448));
     assert_eq!(bytes(HeadForm::Growing, 10), (343_502_224, 687_004_448));
@@ -255,8 +255,8 @@ fn ewc_sends_the_bytes_of_its_card() {
 #[test]
 fn controlled_methods_send_the_bytes_of_their_cards() {
     let bytes = |method: &dyn Fn(&ModelFacts) -> Exchanged, model: &ModelFacts| {
-        let sketch = method(model);
-        (payload(&sketch.down), payload(&sketch.up))
+        let shape = method(model);
+        (payload(&shape.down), payload(&shape.up))
     };
     let of = |keeper: Keeper| {
         let keeping = VectorKeeping { keeper, ..VectorKeeping::default() };
@@ -342,11 +342,11 @@ fn lander_sends_the_bytes_of_stsa_s_table() {
     assert!(first.assets.is_empty(), "nothing is replayed in the first task");
     let mut total = 0;
     for task in 2..=10 {
-        let sketch = on_model(&resnet, task, Lander::default());
-        let assets: Vec<u64> = sketch.assets.iter().map(payload).collect();
+        let shape = on_model(&resnet, task, Lander::default());
+        let assets: Vec<u64> = shape.assets.iter().map(payload).collect();
         assert_eq!(assets, [model(10 * (task as u64 - 1)), 10_496 * 3_072]);
         // The old model is the last download of the task before, which the table does not count again.
-        total += 100 * (payload(&sketch.down) + payload(&sketch.up)) + assets[1];
+        total += 100 * (payload(&shape.down) + payload(&shape.up)) + assets[1];
     }
     let mib = total as f64 / f64::from(1 << 20);
     assert!((79_047.8..=79_048.1).contains(&mib), "{mib}");
@@ -386,16 +386,16 @@ fn target_sends_the_bytes_of_its_card() {
 /// sample count.
 #[test]
 fn adapters_send_the_bytes_of_their_card() {
-    let sketch = on_cifar100(1, WireForm::Full, adapters());
-    assert_eq!((payload(&sketch.down), payload(&sketch.up)), (4_789_252, 4_789_256));
-    let kinds = FrameSize::of_sketch(&sketch.up, &CodecPlan::new(Codec::F32)).kinds;
+    let shape = on_cifar100(1, WireForm::Full, adapters());
+    assert_eq!((payload(&shape.down), payload(&shape.up)), (4_789_252, 4_789_256));
+    let kinds = FrameSize::of_shape(&shape.up, &CodecPlan::new(Codec::F32)).kinds;
     assert_eq!((kinds.get(Kind::Weights).0, kinds.get(Kind::Head).0), (4 * 1_189_632, 4 * 7_681));
 }
 
 #[test]
 fn kinds_say_what_the_bytes_are_for() {
-    let sketch = on_cifar100(1, WireForm::Full, Hgp::default());
-    let kinds = FrameSize::of_sketch(&sketch.up, &CodecPlan::new(Codec::F32)).kinds;
+    let shape = on_cifar100(1, WireForm::Full, Hgp::default());
+    let kinds = FrameSize::of_shape(&shape.up, &CodecPlan::new(Codec::F32)).kinds;
     assert_eq!(kinds.get(Kind::Prompt).0, 5 * 200 * 768 * 4);
     assert_eq!(kinds.get(Kind::Head).0, 769 * 100 * 4);
     assert_eq!(kinds.get(Kind::Prototypes).0, 10 * 4 * (2 * 768 + 1));
@@ -441,8 +441,8 @@ fn lean_and_growing_messages_change_no_result() {
 fn pilora_sends_the_bytes_of_its_card() {
     let bytes = |compete: Compete, task: usize| {
         let method = PiLora { compete, ..PiLora::default() };
-        let sketch = on_cifar100(task, WireForm::Lean, method);
-        (payload(&sketch.down), payload(&sketch.up))
+        let shape = on_cifar100(task, WireForm::Lean, method);
+        (payload(&shape.down), payload(&shape.up))
     };
     let up = 110_592 + 4 + 40;
     assert_eq!(bytes(Compete::Seen, 1), (79_872, up));
@@ -450,8 +450,8 @@ fn pilora_sends_the_bytes_of_its_card() {
     for compete in [Compete::Seen, Compete::All] {
         assert_eq!(bytes(compete, 10), (798_720, up));
     }
-    let sketch = on_cifar100(1, WireForm::Lean, PiLora::default());
-    let kinds = FrameSize::of_sketch(&sketch.up, &CodecPlan::new(Codec::F32)).kinds;
+    let shape = on_cifar100(1, WireForm::Lean, PiLora::default());
+    let kinds = FrameSize::of_shape(&shape.up, &CodecPlan::new(Codec::F32)).kinds;
     let of = |kind| kinds.get(kind).0;
     assert_eq!((of(Kind::Weights), of(Kind::Head)), (4 * 12_288, 4 * 7_680));
 }
@@ -462,8 +462,8 @@ fn regmean_sends_the_bytes_of_its_card() {
     let bytes = |change: &dyn Fn(&mut RegMean), task: usize| {
         let mut method = RegMean::default();
         change(&mut method);
-        let sketch = on_cifar100(task, WireForm::Full, method);
-        (payload(&sketch.down), payload(&sketch.up))
+        let shape = on_cifar100(task, WireForm::Full, method);
+        (payload(&shape.down), payload(&shape.up))
     };
     assert_eq!(bytes(&|_| (), 10), (343_502_224, 883_781_012));
     assert_eq!(bytes(&|own| own.statistics.symmetric = true, 1), (343_502_224, 613_772_180));
@@ -494,9 +494,9 @@ fn regmean_sends_the_bytes_of_its_card() {
 #[test]
 fn lorm_sends_the_bytes_of_its_card() {
     let of = |rank: u32, round: u32, task: usize| {
-        let sketch = in_round(round, task, WireForm::Full, Lorm { rank, ..Lorm::default() });
-        let assets = sketch.assets.iter().map(payload).sum::<u64>();
-        (payload(&sketch.down), assets, payload(&sketch.up))
+        let shape = in_round(round, task, WireForm::Full, Lorm { rank, ..Lorm::default() });
+        let assets = shape.assets.iter().map(payload).sum::<u64>();
+        (payload(&shape.down), assets, payload(&shape.up))
     };
     assert_eq!(of(1, 0, 1), (897_424, 0, 3_256_724));
     assert_eq!(of(1, 1, 1), (897_424, 0, 3_182_996));
@@ -507,8 +507,8 @@ fn lorm_sends_the_bytes_of_its_card() {
     let with = |change: &dyn Fn(&mut Lorm)| {
         let mut method = Lorm { rank: 1, ..Lorm::default() };
         change(&mut method);
-        let sketch = in_round(0, 1, WireForm::Full, method);
-        (payload(&sketch.down), payload(&sketch.up))
+        let shape = in_round(0, 1, WireForm::Full, method);
+        (payload(&shape.down), payload(&shape.up))
     };
     let growing = with(&|own| own.head_form = HeadForm::Growing);
     assert_eq!(growing, (897_424 - 276_840, 3_256_724 - 276_840));

@@ -219,8 +219,8 @@ fn coins_fall_apart_for_clients_rounds_and_batches() {
     let single = task(10, 1, 64);
     let [mine, theirs] = [0, 1].map(|client| compensated(&single, client));
     assert_eq!((mine.len(), theirs.len()), (10, 10));
-    for coins in [&mine, &theirs] {
-        assert_eq!(coins.iter().copied().collect::<BTreeSet<_>>(), BTreeSet::from([0, 1]));
+    for schedules in [&mine, &theirs] {
+        assert_eq!(schedules.iter().copied().collect::<BTreeSet<_>>(), BTreeSet::from([0, 1]));
     }
     assert_ne!(mine, theirs);
     // Sixty batches in a round.

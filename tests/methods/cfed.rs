@@ -300,8 +300,8 @@ fn every_key_of_cfed_counts() {
     assert_eq!((Rounding::Down.of(0.4, 2), Rounding::Up.of(0.4, 2)), (0, 1));
 }
 
-fn payload(sketch: &BodyShape) -> u64 {
-    FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
+fn payload(shape: &BodyShape) -> u64 {
+    FrameSize::of_shape(shape, &CodecPlan::new(Codec::F32)).payload.0
 }
 
 /// Section 4: on ViT-B/16 a model is 343.5 MB, a reviewer without a cache is sent two and, once, a twentieth of

@@ -185,7 +185,7 @@ fn fedcil_sends_the_bytes_of_its_card() {
         [MessageKind::Download, MessageKind::Upload].map(|kind| method.message_spec(kind, &facts))
     };
     let payload = |spec: &MessageSpec| {
-        FrameSize::of_sketch(&spec.body(), &CodecPlan::new(Codec::F32)).payload.0
+        FrameSize::of_shape(&spec.body(), &CodecPlan::new(Codec::F32)).payload.0
     };
     let moments = 4 * 2 * (32 + 64 + 128 + 256 + 512);
     for (classes, discriminator) in [(10, 1_663_867), (100, 2_401_237)] {

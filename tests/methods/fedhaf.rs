@@ -36,8 +36,8 @@ fn trained(change: impl Fn(&mut FedHaf), tasks: usize, rounds: u32) -> Engine {
     engine.run(2, rounds)
 }
 
-fn payload(sketch: &BodyShape) -> u64 {
-    FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
+fn payload(shape: &BodyShape) -> u64 {
+    FrameSize::of_shape(shape, &CodecPlan::new(Codec::F32)).payload.0
 }
 
 /// Section 4 and invariant 8: 5,966,736 bytes of parameters and 2,816 running statistics each way.
@@ -83,7 +83,7 @@ fn the_previous_model_is_an_asset() {
         let counts = ClassCounts::new();
         let facts = first_exchange(&run.facts, &view, &counts);
         assert_eq!(
-            asset.body.sketch(),
+            asset.body.shape(),
             run.method.message_spec(MessageKind::Download, &facts).assets[0].body
         );
     }

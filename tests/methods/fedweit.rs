@@ -235,7 +235,7 @@ fn the_rate_falls_after_rounds_without_a_better_loss() {
 }
 
 fn payload(body: &fedcast::wire::BodyShape) -> u64 {
-    FrameSize::of_sketch(body, &CodecPlan::new(Codec::F32)).payload.0
+    FrameSize::of_shape(body, &CodecPlan::new(Codec::F32)).payload.0
 }
 
 /// Card, section 4, on ResNet-18 and on the head of a ViT-B/16, which is wide as 768 features are.

@@ -29,8 +29,8 @@ pub const DESCRIBED: [f32; 2] = [0.2, 0.6];
 pub fn apart() -> RunContext {
     let pipeline = |[mean, deviation]: [f32; 2]| {
         let (mean, deviation) = (vec![mean], vec![deviation]);
-        let normalise = Normalization::Explicit { mean, deviation };
-        Arc::new(Transform { normalise, ..Transform::default() })
+        let normalization = Normalization::Explicit { mean, deviation };
+        Arc::new(Transform { normalization, ..Transform::default() })
     };
     RunContext {
         train_transform: pipeline(TRAINED),

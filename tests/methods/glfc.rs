@@ -422,7 +422,7 @@ fn glfc_sends_the_bytes_of_its_card() {
         TaskSequence::new(100, &ClassPermutation::Native, &TaskSizes::Even(10)).unwrap();
     let counts: ClassCounts = (90..96).map(|row| (row, 500)).collect();
     let payload =
-        |sketch: &BodyShape| FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0;
+        |shape: &BodyShape| FrameSize::of_shape(shape, &CodecPlan::new(Codec::F32)).payload.0;
     let bytes = |old_model: OldModel, lga: bool| {
         let view = &task_sequence.tasks[9];
         let (stage, phase, round_in_phase, role) = (view.task, 0, 0, Default::default());

@@ -208,7 +208,7 @@ fn a_down_has_the_classes_that_are_known() {
     let mut engine = engine(pip(|_| ()), 3);
     let shards = dealt(&engine, 0, &[[1, 9], [0, 8]]);
     engine.task(0, &shards, 2);
-    let bytes = |download: &Body| payload(&download.sketch());
+    let bytes = |download: &Body| payload(&download.shape());
     let [first, later] = [0, 2].map(|at| &engine.exchanges[at].down);
     assert_eq!(bytes(later), bytes(first) + 4 * 2 * 16);
     assert_eq!((table(later, "means").len(), later.meta.last()), (16, Some(&0b10)));
@@ -294,8 +294,8 @@ fn pip_is_resumed_and_asked_for_services() {
     }
 }
 
-fn payload(sketch: &BodyShape) -> u64 {
-    FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
+fn payload(shape: &BodyShape) -> u64 {
+    FrameSize::of_shape(shape, &CodecPlan::new(Codec::F32)).payload.0
 }
 
 /// Section 4, all ten classes present.

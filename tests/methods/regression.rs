@@ -207,8 +207,8 @@ fn lorm_adds_answers_to_what_enters_each_factor() {
     let (method, run) = (built(lorm(|_| ()), &model), engine(built(lorm(|_| ()), &model), 3));
     let view = run.view(0);
     let shapes = |round_in_phase| -> Vec<Vec<usize>> {
-        let sketch = ExchangeFacts { round_in_phase, ..first_exchange(&model, &view, &counts) };
-        let extra = method.message_spec(MessageKind::Contribution, &sketch).extra;
+        let shape = ExchangeFacts { round_in_phase, ..first_exchange(&model, &view, &counts) };
+        let extra = method.message_spec(MessageKind::Contribution, &shape).extra;
         let of_pairs = extra.iter().filter(|place| place.shape.contains(&2));
         of_pairs.map(|place| place.shape.to_vec()).collect()
     };

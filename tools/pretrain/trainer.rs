@@ -70,15 +70,15 @@ pub fn pretrain(
     let rule = OptimizerConfig::adamw(config.learning_rate).weight_decay(config.weight_decay);
     let mut optimizer = rule.over(variables.iter().map(|(_, v)| v.clone()).collect());
     for step in 0..config.steps {
-        let lesson = student.lesson(u64::from(step), workers)?;
-        if !lesson.loss.is_finite() {
+        let distillation = student.distillation(u64::from(step), workers)?;
+        if !distillation.loss.is_finite() {
             return Err(LearningError::NonFinite { what: "loss".into(), step: step.into() });
         }
-        let norm = lesson.gradients.iter().map(|g| sum_of_squares(g)).sum::<f64>().sqrt();
+        let norm = distillation.gradients.iter().map(|g| sum_of_squares(g)).sum::<f64>().sqrt();
         let rate = rate(config, step);
-        optimizer.step_slices(&lesson.gradients, rate, clip_factor(norm, 1.0))?;
-        let accuracy = 100.0 * lesson.correct as f64 / config.batch as f64;
-        report(Progress { step: step + 1, steps: config.steps, loss: lesson.loss, accuracy });
+        optimizer.step_slices(&distillation.gradients, rate, clip_factor(norm, 1.0))?;
+        let accuracy = 100.0 * distillation.correct as f64 / config.batch as f64;
+        report(Progress { step: step + 1, steps: config.steps, loss: distillation.loss, accuracy });
     }
     Ok(Pretrained {
         network: config.network,
@@ -100,7 +100,7 @@ fn rate(config: &PretrainConfig, step: u32) -> f64 {
 pub fn transform(network: &VitConfig) -> Transform {
     let resize = Step::Resize { side: network.image, kernel: Kernel::Pillow };
     let steps = if network.image == 8 { Vec::new() } else { vec![resize] };
-    Transform { steps, normalise: Normalization::Half, channels: None }
+    Transform { steps, normalization: Normalization::Half, channels: None }
 }
 
 fn check(config: &PretrainConfig) -> Result<(), LearningError> {
@@ -139,7 +139,7 @@ struct Lesson {
 
 impl Student<'_> {
     /// The whole batch of a step: shards in parallel, summed in their order.
-    fn lesson(&self, step: u64, workers: usize) -> Result<Lesson, LearningError> {
+    fn distillation(&self, step: u64, workers: usize) -> Result<Lesson, LearningError> {
         let shards = self.config.shards;
         let workers = workers.clamp(1, shards);
         let mut lessons: Vec<Option<Lesson>> = (0..shards).map(|_| None).collect();
@@ -155,18 +155,18 @@ impl Student<'_> {
                 });
             }
             drop(sender);
-            for (shard, lesson) in results {
-                lessons[shard] = Some(lesson?);
+            for (shard, distillation) in results {
+                lessons[shard] = Some(distillation?);
             }
             Ok::<(), LearningError>(())
         })?;
         let mut lessons = lessons.into_iter().flatten();
         let first = lessons.next();
         let mut sum = first.ok_or_else(|| LearningError::Shape("no shard was computed".into()))?;
-        for lesson in lessons {
-            sum.loss += lesson.loss;
-            sum.correct += lesson.correct;
-            for (to, from) in sum.gradients.iter_mut().zip(&lesson.gradients) {
+        for distillation in lessons {
+            sum.loss += distillation.loss;
+            sum.correct += distillation.correct;
+            for (to, from) in sum.gradients.iter_mut().zip(&distillation.gradients) {
                 to.iter_mut().zip(from).for_each(|(a, b)| *a += b);
             }
         }

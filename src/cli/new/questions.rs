@@ -20,23 +20,23 @@ pub(super) fn ask(methods: &Registry) -> Result<ScenarioAnswers, CliError> {
 
 /// Asks the questions and reads the answers from `answers`.
 fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<ScenarioAnswers, CliError> {
-    let mut wishes = ScenarioAnswers::default();
+    let mut draft = ScenarioAnswers::default();
     print_status("Questions about the scenario; an empty line accepts the value in brackets.");
     let question = "data: digits, cifar10, cifar100, or a folder of images";
     let data: String = asked(answers, question, "digits".to_owned(), |word| is_data(word))?;
-    wishes.data = SampleSource::of(data.trim());
+    draft.data = SampleSource::of(data.trim());
     if data.trim() != "digits" {
         let question = "weights of a ViT (safetensors), none by default";
         let weights: String = asked(answers, question, String::new(), |word| are_weights(word))?;
-        wishes.weights = Some(weights.trim()).filter(|path| !path.is_empty()).map(PathBuf::from);
+        draft.weights = Some(weights.trim()).filter(|path| !path.is_empty()).map(PathBuf::from);
     }
     let known = |name: &String| {
         methods.find(name.trim()).map(|_| ()).map_err(|unknown| unknown.to_string())
     };
     let question = "method; `fedcast methods` lists them";
-    wishes.method = asked(answers, question, wishes.method.clone(), known)?.trim().to_owned();
-    let classes = classes(&wishes.data);
-    wishes.tasks = asked(answers, "tasks", wishes.tasks, |tasks| {
+    draft.method = asked(answers, question, draft.method.clone(), known)?.trim().to_owned();
+    let classes = classes(&draft.data);
+    draft.tasks = asked(answers, "tasks", draft.tasks, |tasks| {
         positive(tasks)?;
         match classes.filter(|classes| tasks > classes) {
             None => Ok(()),
@@ -47,25 +47,25 @@ fn answered(answers: &mut dyn BufRead, methods: &Registry) -> Result<ScenarioAns
     })?;
     let mut again = false;
     loop {
-        wishes.clients = asked(answers, "clients", wishes.clients, positive)?;
+        draft.clients = asked(answers, "clients", draft.clients, positive)?;
         if !again {
-            wishes.rounds = asked(answers, "rounds per task", wishes.rounds, positive)?;
+            draft.rounds = asked(answers, "rounds per task", draft.rounds, positive)?;
         }
-        let clients = wishes.clients;
+        let clients = draft.clients;
         let question = "clients sampled per round";
         let cohort_size = asked(answers, question, clients, |cohort_size| {
             positive(cohort_size)?;
             let enough = *cohort_size <= clients;
             enough.then_some(()).ok_or_else(|| format!("there are only {clients} clients"))
         })?;
-        wishes.cohort_size = (cohort_size < clients).then_some(cohort_size);
+        draft.cohort_size = (cohort_size < clients).then_some(cohort_size);
         let question = "Dirichlet beta: 0.1 is very uneven, 100 nearly even";
-        wishes.beta = asked(answers, question, wishes.beta, |beta: &f64| {
+        draft.beta = asked(answers, question, draft.beta, |beta: &f64| {
             let usable = beta.is_finite() && *beta > 0.0;
             usable.then_some(()).ok_or_else(|| "write a number above 0".to_owned())
         })?;
-        match divides(&wishes, methods) {
-            Ok(()) => return Ok(wishes),
+        match divides(&draft, methods) {
+            Ok(()) => return Ok(draft),
             Err(why) => print_status(&why),
         }
         again = true;
@@ -121,11 +121,11 @@ fn positive(number: &u32) -> Result<(), String> {
 }
 
 /// Checks that the data can be divided among the clients, if class sizes are known.
-fn divides(wishes: &ScenarioAnswers, methods: &Registry) -> Result<(), String> {
+fn divides(draft: &ScenarioAnswers, methods: &Registry) -> Result<(), String> {
     let folder = std::env::current_dir().unwrap_or_default();
     // Other errors are reported when the file is to be written.
-    let Ok(fitted) = fitted(wishes, &folder, "new", methods) else { return Ok(()) };
-    let divided = may_divide(wishes, &fitted.loaded.scenario, &folder, methods);
+    let Ok(fitted) = fitted(draft, &folder, "new", methods) else { return Ok(()) };
+    let divided = may_divide(draft, &fitted.loaded.scenario, &folder, methods);
     divided.map_err(|error| error.to_string())
 }
 
@@ -183,7 +183,7 @@ mod tests {
         let birds = folder.path().join("birds").display().to_string();
         let (nowhere, no_weights) = (format!("{birds}/x"), format!("{birds}/vit.safetensors"));
         let image = format!("{birds}/auk");
-        let wishes = answers(&[
+        let draft = answers(&[
             &nowhere,
             &image,
             &birds,
@@ -205,16 +205,16 @@ mod tests {
             "10",
         ])
         .unwrap();
-        assert_eq!(wishes.data, SampleSource::Folder(PathBuf::from(&birds)));
-        assert_eq!((&*wishes.method, wishes.tasks, wishes.clients), ("fedavg", 4, 7));
-        assert_eq!((wishes.rounds, wishes.cohort_size, wishes.beta), (5, Some(3), 10.0));
-        assert_eq!(wishes.weights, None);
+        assert_eq!(draft.data, SampleSource::Folder(PathBuf::from(&birds)));
+        assert_eq!((&*draft.method, draft.tasks, draft.clients), ("fedavg", 4, 7));
+        assert_eq!((draft.rounds, draft.cohort_size, draft.beta), (5, Some(3), 10.0));
+        assert_eq!(draft.weights, None);
         assert!(answers(&["digits"]).is_err());
     }
 
     #[test]
     fn clients_that_cannot_all_have_samples_are_asked_for_again() {
-        let wishes = answers(&["", "", "", "900", "2", "", "", "3", "", ""]).unwrap();
-        assert_eq!((wishes.clients, wishes.rounds, wishes.cohort_size), (3, 2, None));
+        let draft = answers(&["", "", "", "900", "2", "", "", "3", "", ""]).unwrap();
+        assert_eq!((draft.clients, draft.rounds, draft.cohort_size), (3, 2, None));
     }
 }

@@ -63,15 +63,15 @@ fn section_of(path: &Path) -> Option<String> {
 }
 
 /// Checks that the weights suit the kind of network and the data.
-pub(super) fn are_weights_of(wishes: &ScenarioAnswers) -> Result<(), CliError> {
-    let word = wishes.weights.as_ref().map(|weights| weights.to_string_lossy());
-    let is_digits = wishes.data == SampleSource::Named("digits".to_owned());
-    let message = match (wishes.backbone, word.as_deref()) {
+pub(super) fn are_weights_of(draft: &ScenarioAnswers) -> Result<(), CliError> {
+    let word = draft.weights.as_ref().map(|weights| weights.to_string_lossy());
+    let is_digits = draft.data == SampleSource::Named("digits".to_owned());
+    let message = match (draft.backbone, word.as_deref()) {
         (NewBackbone::ResNet18, Some("embedded")) => {
             "--weights embedded: only a vision transformer is inside the program, no resnet18\n  help: leave out \
              --weights to train from scratch"
         }
-        (NewBackbone::ResNet18, _) if wishes.architecture.is_some() => {
+        (NewBackbone::ResNet18, _) if draft.architecture.is_some() => {
             "--architecture describes a vision transformer, not --backbone resnet18\n  help: leave it out"
         }
         (NewBackbone::Vit, Some("random")) => {
@@ -82,7 +82,7 @@ pub(super) fn are_weights_of(wishes: &ScenarioAnswers) -> Result<(), CliError> {
             "--weights embedded: the transformer inside the program takes gray images of 8 x 8 pixels, such as \
              digits\n  help: use --backbone resnet18, which is trained from scratch, or name other weights"
         }
-        (NewBackbone::Vit, Some("embedded")) if wishes.architecture.is_some() => {
+        (NewBackbone::Vit, Some("embedded")) if draft.architecture.is_some() => {
             "--architecture: that of the transformer inside the program is fixed\n  help: leave it out"
         }
         _ => return Ok(()),
@@ -99,8 +99,8 @@ mod tests {
         let refused = |backbone, data: &str, weights: &str| {
             let weights = (!weights.is_empty()).then(|| weights.into());
             let data = SampleSource::of(data);
-            let wishes = ScenarioAnswers { backbone, data, weights, ..ScenarioAnswers::default() };
-            are_weights_of(&wishes).err().map(|error| error.to_string())
+            let draft = ScenarioAnswers { backbone, data, weights, ..ScenarioAnswers::default() };
+            are_weights_of(&draft).err().map(|error| error.to_string())
         };
         let (vit, resnet) = (NewBackbone::Vit, NewBackbone::ResNet18);
         for (backbone, data, weights) in [

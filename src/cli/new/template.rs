@@ -277,18 +277,18 @@ mod tests {
     fn what_is_written_is_valid_whatever_is_wished() {
         let methods = Registry::builtin();
         let folder = Path::new("/somewhere");
-        let read = |wishes: &ScenarioAnswers| {
-            let text = wishes.text(folder);
+        let read = |draft: &ScenarioAnswers| {
+            let text = draft.text(folder);
             let read = Scenario::from_toml(&text, "new", folder, &[], &methods);
-            read.unwrap_or_else(|error| panic!("{wishes:?}\n{text}\n{error}")).scenario
+            read.unwrap_or_else(|error| panic!("{draft:?}\n{text}\n{error}")).scenario
         };
         for data in ["digits", "cifar10", "cifar100", "/elsewhere/birds"] {
-            let wishes = ScenarioAnswers {
+            let draft = ScenarioAnswers {
                 data: SampleSource::of(data),
                 cohort_size: Some(3),
                 ..ScenarioAnswers::default()
             };
-            let scenario = read(&wishes);
+            let scenario = read(&draft);
             assert_eq!(scenario.federation.clients, 10);
             assert_eq!(scenario.participation.participants.of(10), 3);
         }

@@ -89,8 +89,9 @@ impl FreshClients {
             PartitionKind::Dirichlet { beta } => beta,
             PartitionKind::Iid => EVEN,
             PartitionKind::Ratios { split, category, imbalance, counts_only } => {
-                let law = FreshPartition::Ratios { split, category, imbalance, counts_only };
-                return Ok(FreshClients { distribution: law, seed });
+                let distribution =
+                    FreshPartition::Ratios { split, category, imbalance, counts_only };
+                return Ok(FreshClients { distribution: distribution, seed });
             }
             PartitionKind::Slices { .. }
             | PartitionKind::Capped { .. }

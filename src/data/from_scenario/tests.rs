@@ -141,7 +141,7 @@ fn sections_become_the_steps_they_name() {
     assert_eq!(made.train.steps[1..].len(), 2);
     assert!(!made.train.is_deterministic());
     assert_eq!(made.statistics.steps, [resize(224), Step::CenterCrop { side: 224 }]);
-    assert_eq!(made.statistics.normalise, Normalization::None);
+    assert_eq!(made.statistics.normalization, Normalization::None);
     assert_eq!(made.test.output_shape([1, 8, 8]), [3, 224, 224]);
 }
 

@@ -47,7 +47,7 @@ fn raw(section: &TransformSection, channels: Option<usize>) -> Transform {
     if let Some(side) = cropped {
         steps.push(Step::CenterCrop { side: side as usize });
     }
-    Transform { steps, normalise: Normalization::None, channels }
+    Transform { steps, normalization: Normalization::None, channels }
 }
 
 impl Transform {
@@ -84,7 +84,7 @@ impl Transform {
             steps.push(Step::Jitter(Jitter { brightness, contrast, saturation }));
         }
         let narrow = |values: &[f64]| values.iter().map(|&v| v as f32).collect();
-        let normalise = match &section.normalize {
+        let normalization = match &section.normalize {
             Normalize::None => Normalization::None,
             Normalize::Half => Normalization::Half,
             Normalize::Imagenet => Normalization::ImageNet,
@@ -94,6 +94,6 @@ impl Transform {
                 Normalization::Explicit { mean: narrow(mean), deviation: narrow(std) }
             }
         };
-        Transform { steps, normalise, channels }
+        Transform { steps, normalization, channels }
     }
 }

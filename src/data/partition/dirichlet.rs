@@ -19,8 +19,8 @@ pub(super) fn draw(rng: &mut impl RngCore, sizes: &[usize], clients: u32, beta: 
             let mut shares = dirichlet(rng, beta, clients as usize);
             shares.iter_mut().filter(|s| **s < NEGLIGIBLE).for_each(|s| *s = 0.0);
             // Shares of one Dirichlet sum to one: the largest is at least 1 / clients.
-            let law = Categorical::new(&shares).expect("shares sum to one");
-            (0..size).map(|_| law.sample(rng) as u32).collect()
+            let distribution = Categorical::new(&shares).expect("shares sum to one");
+            (0..size).map(|_| distribution.sample(rng) as u32).collect()
         })
         .collect()
 }

@@ -27,10 +27,10 @@ pub(super) fn reserve(
     for client in 0..clients as usize {
         let column: Vec<f64> = rows.iter().map(|row| row[client]).collect();
         // A column that underflowed to nothing says nothing about the classes: all alike.
-        let law = Categorical::new(&column)
+        let distribution = Categorical::new(&column)
             .or_else(|| Categorical::new(&vec![1.0; sizes.len()]))
             .expect("a task has classes");
-        (0..picks).for_each(|_| asked[law.sample(rng)][client] += 1);
+        (0..picks).for_each(|_| asked[distribution.sample(rng)][client] += 1);
     }
     let mut reserved: Reserved = sizes.iter().map(|&size| vec![None; size]).collect();
     for (class, asked) in reserved.iter_mut().zip(&asked) {

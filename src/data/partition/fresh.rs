@@ -84,8 +84,13 @@ impl FreshClients {
     ) -> Option<Vec<u32>> {
         match self.distribution {
             FreshPartition::Ratios { category, split, imbalance, counts_only: true } => {
-                let law = FreshPartition::Ratios { category, split, imbalance, counts_only: false };
-                Some(FreshClients { distribution: law, ..*self }.counts(view, client, class_sizes))
+                let distribution =
+                    FreshPartition::Ratios { category, split, imbalance, counts_only: false };
+                Some(FreshClients { distribution: distribution, ..*self }.counts(
+                    view,
+                    client,
+                    class_sizes,
+                ))
             }
             _ => None,
         }
@@ -125,19 +130,19 @@ fn by_labels(rng: &mut impl RngCore, sizes: &[usize], beta: f64, samples: u32) -
         }
         Categorical::new(shares)
     };
-    let mut law = drop_full(&mut shares, &counts);
+    let mut distribution = drop_full(&mut shares, &counts);
     let total = sizes.iter().sum::<usize>().min(samples as usize);
     for _ in 0..total {
-        if law.is_none() {
+        if distribution.is_none() {
             // What is left had underflowed to no share at all: the rest is drawn evenly.
             shares.fill(1.0);
-            law = drop_full(&mut shares, &counts);
+            distribution = drop_full(&mut shares, &counts);
         }
-        let Some(now) = &law else { break };
+        let Some(now) = &distribution else { break };
         let class = now.sample(rng);
         counts[class] += 1;
         if counts[class] as usize >= sizes[class] {
-            law = drop_full(&mut shares, &counts);
+            distribution = drop_full(&mut shares, &counts);
         }
     }
     counts
@@ -209,8 +214,8 @@ mod tests {
                 counts_only: false,
             },
         ];
-        for law in laws {
-            let fresh = FreshClients { distribution: law, seed: 4 };
+        for distribution in laws {
+            let fresh = FreshClients { distribution: distribution, seed: 4 };
             let shard = fresh.shard(&view, ClientId(999_999), &by_class);
             assert_eq!(shard, fresh.shard(&view, ClientId(999_999), &by_class));
             assert_ne!(shard, fresh.shard(&view, ClientId(7), &by_class));
@@ -222,14 +227,18 @@ mod tests {
     #[test]
     fn shards_of_a_round_may_overlap() {
         let (view, by_class) = task();
-        let law = FreshPartition::Ratios {
+        let distribution = FreshPartition::Ratios {
             category: 1.0,
             split: 0.5,
             imbalance: 1.0,
             counts_only: false,
         };
         let of = |client| {
-            FreshClients { distribution: law, seed: 4 }.shard(&view, ClientId(client), &by_class)
+            FreshClients { distribution: distribution, seed: 4 }.shard(
+                &view,
+                ClientId(client),
+                &by_class,
+            )
         };
         let (one, other) = (of(1), of(2));
         let both = one.iter().filter(|sample| other.contains(sample)).count();
@@ -239,9 +248,12 @@ mod tests {
     #[test]
     fn a_client_that_wants_more_than_a_class_has_takes_from_others() {
         let (view, by_class) = task();
-        let law = FreshPartition::Dirichlet { beta: 1e-4, samples: 1_200 };
-        let shard =
-            FreshClients { distribution: law, seed: 4 }.shard(&view, ClientId(1), &by_class);
+        let distribution = FreshPartition::Dirichlet { beta: 1e-4, samples: 1_200 };
+        let shard = FreshClients { distribution: distribution, seed: 4 }.shard(
+            &view,
+            ClientId(1),
+            &by_class,
+        );
         assert_eq!(shard.len(), 1_200);
         assert_eq!(per_class(&shard).iter().max(), Some(&500));
         let all = FreshPartition::Dirichlet { beta: 1.0, samples: u32::MAX };
@@ -281,13 +293,13 @@ mod tests {
     #[test]
     fn class_sets_of_clients_are_independent() {
         let (view, _) = task();
-        let law = FreshPartition::Ratios {
+        let distribution = FreshPartition::Ratios {
             category: 0.6,
             split: 0.1,
             imbalance: 1.0,
             counts_only: false,
         };
-        let fresh = FreshClients { distribution: law, seed: 9 };
+        let fresh = FreshClients { distribution: distribution, seed: 9 };
         let held = |client| fresh.counts(&view, ClientId(client), &[500; 20]);
         let (mut shared, pairs) = ([0u32; 11], 4_000);
         for pair in 0..pairs {
@@ -306,13 +318,13 @@ mod tests {
     #[test]
     fn counts_alone_can_have_the_tail() {
         let (view, by_class) = task();
-        let law = FreshPartition::Ratios {
+        let distribution = FreshPartition::Ratios {
             category: 0.6,
             split: 0.1,
             imbalance: 0.01,
             counts_only: true,
         };
-        let fresh = FreshClients { distribution: law, seed: 9 };
+        let fresh = FreshClients { distribution: distribution, seed: 9 };
         let held = per_class(&fresh.shard(&view, ClientId(3), &by_class));
         let said = fresh.reported(&view, ClientId(3), &[500; 20]).unwrap();
         assert_eq!((held.iter().sum::<u32>(), said.iter().sum::<u32>()), (250, 80));

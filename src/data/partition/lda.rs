@@ -28,14 +28,17 @@ pub(super) fn draw(rng: &mut impl RngCore, sizes: &[usize], clients: u32, alpha:
         .collect();
     for client in 0..clients {
         let mut shares = dirichlet(rng, alpha, sizes.len());
-        let mut law = without_empty(&mut shares, &left);
+        let mut distribution = without_empty(&mut shares, &left);
         for _ in 0..total / clients + usize::from(client < total % clients) {
-            let Some(class) = law.as_ref().map(|law| law.sample(rng)) else { break };
+            let Some(class) = distribution.as_ref().map(|distribution| distribution.sample(rng))
+            else {
+                break;
+            };
             if let Some(place) = left[class].pop() {
                 owners[class][place] = client as u32;
             }
             if left[class].is_empty() {
-                law = without_empty(&mut shares, &left);
+                distribution = without_empty(&mut shares, &left);
             }
         }
     }

@@ -157,7 +157,7 @@ impl Workspace {
     /// Appends the normalized floats to `out`; a grey image may be repeated to `channels`.
     pub(super) fn finish(
         &mut self,
-        normalise: &Normalization,
+        normalization: &Normalization,
         channels: Option<usize>,
         out: &mut Vec<f32>,
     ) -> Result<[usize; 3], DataError> {
@@ -175,7 +175,7 @@ impl Workspace {
                 "choose another backbone, such as backbone.kind = \"resnet18\"; only gray images can be repeated",
             ));
         }
-        let scales = normalise.channels(channels)?;
+        let scales = normalization.channels(channels)?;
         self.widen();
         let plane = self.height * self.width;
         for (c, (mean, deviation)) in scales.into_iter().enumerate() {

@@ -94,7 +94,7 @@ pub struct Transform {
     /// Steps, in order.
     pub steps: Vec<Step>,
     /// Applied last, per channel.
-    pub normalise: Normalization,
+    pub normalization: Normalization,
     /// Repeat a grey image to this many channels; `None` leaves channels alone.
     pub channels: Option<usize>,
 }
@@ -179,7 +179,7 @@ impl Transform {
                 None => workspace.plain_step(step)?,
             }
         }
-        workspace.finish(&self.normalise, self.channels, out)
+        workspace.finish(&self.normalization, self.channels, out)
     }
 }
 

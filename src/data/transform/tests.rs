@@ -35,10 +35,10 @@ fn preprocessed(golden: &Golden, name: &str, transform: &Transform) -> Vec<f32> 
         .collect()
 }
 
-fn resized(golden: &Golden, name: &str, kernel: Kernel, normalise: Normalization) -> Vec<f32> {
+fn resized(golden: &Golden, name: &str, kernel: Kernel, normalization: Normalization) -> Vec<f32> {
     let side = golden.shape(name)[2];
     let steps = vec![Step::Resize { side, kernel }];
-    preprocessed(golden, name, &Transform { steps, normalise, channels: None })
+    preprocessed(golden, name, &Transform { steps, normalization, channels: None })
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_workspace_never_changes_a_result() {
             },
             Step::Flip { probability: 0.5 },
         ],
-        normalise: Normalization::ImageNet,
+        normalization: Normalization::ImageNet,
         channels: None,
     };
     let mut workspace = Workspace::default();
@@ -123,7 +123,7 @@ fn a_padded_crop_shifts_the_image_over_black() {
 #[test]
 fn grey_repeats_and_wrong_channels_are_refused() {
     let grey = noise([1, 4, 4]);
-    let to = |channels, normalise| Transform { steps: vec![], normalise, channels };
+    let to = |channels, normalization| Transform { steps: vec![], normalization, channels };
     let out = apply(&to(Some(3), Normalization::Half), &image(&grey, [1, 4, 4]), 0);
     assert_eq!(out[..16], out[16..32]);
     assert_eq!(out[..16], out[32..]);
@@ -184,7 +184,8 @@ fn a_squash_forgets_the_shape_and_a_resize_keeps_it() {
 fn what_is_seen_in_a_mirror_is_every_row_of_what_comes_out_backwards() {
     let resize = Step::Resize { side: 4, kernel: Kernel::Bilinear };
     for steps in [vec![], vec![resize, Step::CenterCrop { side: 3 }]] {
-        let straight = Transform { steps, normalise: Normalization::Half, ..Transform::default() };
+        let straight =
+            Transform { steps, normalization: Normalization::Half, ..Transform::default() };
         assert!(straight.mirrored().is_deterministic());
         let input = noise([2, 5, 7]);
         let width = straight.output_shape([2, 5, 7])[2];

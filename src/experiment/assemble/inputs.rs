@@ -46,7 +46,7 @@ pub struct Assembly {
     /// Name of the backbone's weights, with their digest.
     pub backbone: Source,
     /// The ranks that compute it, where it is not this process alone.
-    pub company: Option<RankRoster>,
+    pub roster: Option<RankRoster>,
 }
 
 /// [`assemble`] by a crew: its other ranks put the same run together meanwhile, and have agreed with this one when this
@@ -57,13 +57,13 @@ pub struct Assembly {
 pub fn assemble_by(
     scenario: &Scenario,
     methods: &Registry,
-    crew: &ComputeResources,
+    resources: &ComputeResources,
 ) -> Result<Assembly, AssembleError> {
-    let ComputeResources { workers, ranks } = crew;
+    let ComputeResources { workers, ranks } = resources;
     let Some(ranks) = ranks else { return assemble(scenario, methods, *workers) };
     ranks.handshake(scenario);
     let mut assembly = assemble(scenario, methods, *workers)?;
-    assembly.company = Some(ranks.join(scenario, &mut assembly)?);
+    assembly.roster = Some(ranks.join(scenario, &mut assembly)?);
     Ok(assembly)
 }
 
@@ -158,7 +158,7 @@ pub fn assemble(
         recorded: None,
         before: Vec::new(),
     };
-    Ok(Assembly { setup, data, class_names, backbone: weights, company: None })
+    Ok(Assembly { setup, data, class_names, backbone: weights, roster: None })
 }
 
 /// Opens the backbone of a scenario; its shape must be the one the scenario states.

@@ -116,7 +116,7 @@ fn arrivals(choice: &ArrivalChoice) -> ArrivalRules {
     match choice {
         // Client tasks are rules of their own.
         ArrivalChoice::Global | ArrivalChoice::ClientTasks { .. } => ArrivalRules::Global,
-        ArrivalChoice::Lag { lag_s } => ArrivalRules::Lag(lag_s.law()),
+        ArrivalChoice::Lag { lag_s } => ArrivalRules::Lag(lag_s.distribution()),
         ArrivalChoice::File { lines, .. } => {
             let of = |(client, task, at): &(u32, u16, f64)| {
                 ((TaskId(task - 1), ClientId(*client)), VirtualTime::from_seconds(*at))
@@ -131,15 +131,19 @@ fn arrivals(choice: &ArrivalChoice) -> ArrivalRules {
 
 fn availability(section: &AvailabilitySection) -> AvailabilityRules {
     let pattern = section.pattern.clone();
-    AvailabilityRules { pattern, join: section.join_s.law(), stay: section.stay_s.law() }
+    AvailabilityRules {
+        pattern,
+        join: section.join_s.distribution(),
+        stay: section.stay_s.distribution(),
+    }
 }
 
 fn compute(time: &TimeSection) -> ComputeRules {
     ComputeRules {
-        setup_ms: time.setup_ms.law(),
+        setup_ms: time.setup_ms.distribution(),
         sample_ms: time.ms_per_sample,
-        slowness: time.slowness.law(),
-        jitter: time.jitter.law(),
+        slowness: time.slowness.distribution(),
+        jitter: time.jitter.distribution(),
         server_slowness: time.server_slowness,
     }
 }
@@ -149,11 +153,11 @@ const MEGA: f64 = 1e6;
 
 fn links(links: &LinksSection) -> LinkRules {
     LinkRules {
-        down: links.down_mb_per_s.law().times(MEGA),
-        up: links.up_mb_per_s.law().times(MEGA),
+        down: links.down_mb_per_s.distribution().times(MEGA),
+        up: links.up_mb_per_s.distribution().times(MEGA),
         correlation: links.correlation,
-        round_trip_ms: links.rtt_ms.law(),
-        jitter: links.jitter.law(),
+        round_trip_ms: links.rtt_ms.distribution(),
+        jitter: links.jitter.distribution(),
         server_down: links.server_down_mb_per_s * MEGA,
         server_up: links.server_up_mb_per_s * MEGA,
     }

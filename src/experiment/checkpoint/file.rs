@@ -42,7 +42,7 @@ struct CheckpointIndex {
     caches: Vec<(ClientId, Vec<u64>)>,
     clients: Vec<ClientId>,
     downs: Vec<DownloadIndex>,
-    unlifted: Vec<(Round, ParticipantId)>,
+    untransformed: Vec<(Round, ParticipantId)>,
     out: Vec<PendingParticipant>,
     /// Lengths of the frames: the server, the clients, and each download before its assets.
     frames: Vec<u64>,
@@ -92,7 +92,7 @@ pub fn encode(mark: &CheckpointMark, snapshot: &Snapshot) -> Result<Vec<u8>, Str
         caches: snapshot.caches.clone(),
         clients: snapshot.clients.iter().map(|(client, _)| *client).collect(),
         downs: snapshot.downs.iter().map(download).collect(),
-        unlifted: snapshot.unlifted.clone(),
+        untransformed: snapshot.untransformed.clone(),
         out: snapshot.out.clone(),
         frames: frames.iter().map(|frame| frame.len() as u64).collect(),
     };
@@ -158,7 +158,7 @@ pub fn decode(file: &[u8]) -> Result<(CheckpointMark, Snapshot), String> {
         caches: index.caches,
         clients,
         downs: downloads,
-        unlifted: index.unlifted,
+        untransformed: index.untransformed,
         out: index.out,
     };
     Ok((index.mark, snapshot))
@@ -199,7 +199,7 @@ mod tests {
             caches: vec![(ClientId(4), vec![u64::MAX])],
             clients: vec![(ClientId(1), body(2.0))],
             downs: vec![SavedDownload { body: body(5.0), assets: vec![asset], alike: 3 }],
-            unlifted: vec![(Round(0), ParticipantId(0))],
+            untransformed: vec![(Round(0), ParticipantId(0))],
             out: vec![participant],
         };
         (mark, snapshot)
@@ -216,7 +216,7 @@ mod tests {
         let rest = |s: &Snapshot| (s.place, s.round, s.entries, s.caches.clone());
         assert_eq!(rest(&back), rest(&snapshot));
         assert_eq!(back.downs[0].alike, 3);
-        assert_eq!((back.unlifted, back.out), (snapshot.unlifted, snapshot.out));
+        assert_eq!((back.untransformed, back.out), (snapshot.untransformed, snapshot.out));
     }
 
     #[test]

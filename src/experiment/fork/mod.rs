@@ -221,7 +221,7 @@ pub fn fork(
     let ResumeSearch { intact: Some(intact), notices } = find(&out, &manifest, u32::MAX)? else {
         return Err(ResumeError::NoFork(out).into());
     };
-    assembly.setup.recorded = Some(Arc::new(intact.past));
+    assembly.setup.recorded = Some(Arc::new(intact.recorded));
     let replayed = intact.mark.entries;
     let begin = Begin::After(intact.mark);
     let run = Run::new(directory, manifest, &scenario, assembly, begin);

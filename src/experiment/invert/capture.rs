@@ -39,7 +39,7 @@ pub(super) fn attacked(
     capture: Capture,
     asked: &Interrupt,
 ) -> Result<Option<Inversion>, InversionError> {
-    setup.recorded = from.map(|intact| Arc::new(intact.past));
+    setup.recorded = from.map(|intact| Arc::new(intact.recorded));
     let (found, stop) = (Arc::new(Mutex::new(None)), Interrupt::default());
     let attacker = Attacker {
         inner: Arc::clone(&setup.method),
@@ -146,7 +146,7 @@ impl Attacker {
         let samples: Vec<u32> =
             member.shard.iter().filter(of_class).take(*images).copied().collect();
         let plain =
-            Transform { normalise: Normalization::None, ..(*ctx.statistics_transform).clone() };
+            Transform { normalization: Normalization::None, ..(*ctx.statistics_transform).clone() };
         let stacked = ctx.dataset.train.pixels(&plain, &samples)?;
         let [_, channels, height, width] = stacked.shape;
         let shape = [channels, height, width];
@@ -159,7 +159,7 @@ impl Attacker {
             .zip(stacked.pixels.chunks(channels * height * width))
             .map(|(sample, pixels)| Original { sample: *sample, pixels: pixels.to_vec() })
             .collect();
-        let normalization = &ctx.statistics_transform.normalise;
+        let normalization = &ctx.statistics_transform.normalization;
         let input = |pixels: &Tensor| Ok(normalization.normalized(pixels)?);
         let vector = |pixels: &Tensor| target.vector(&input(pixels)?);
         let key = StreamKey::new(0, Domain::Attack).client(member.participant.client.0);

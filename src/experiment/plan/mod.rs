@@ -145,7 +145,7 @@ pub struct PlannedPhase {
     #[serde(skip_serializing_if = "FrameRange::is_empty")]
     pub protocol_up: FrameRange,
     /// Knowledge of the size of an upload before training.
-    pub up_size: UploadSize,
+    pub upload_size: UploadSize,
     /// True if messages to clients may be smaller, depending on the server's knowledge at that time.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub down_at_most: bool,

@@ -32,7 +32,7 @@ struct SampledWork {
     samples: u64,
     passes: f64,
     flops: f64,
-    up_size: UploadSize,
+    upload_size: UploadSize,
     down_at_most: bool,
 }
 
@@ -69,7 +69,7 @@ impl PlanTally {
         let phase = (participant.context.stage.task, participant.context.phase as u32);
         let asked = self.asked.entry(phase).or_default();
         asked.participants += 1;
-        asked.up_size = participant.up_size;
+        asked.upload_size = participant.upload_size;
         asked.down_at_most |= participant.down_at_most;
         if participant.participant.kind != ParticipantKind::LoadClient {
             asked.samples += participant.samples as u64;
@@ -102,7 +102,7 @@ impl PlanTally {
                     up: FrameRange::default(),
                     protocol_down: FrameRange::default(),
                     protocol_up: FrameRange::default(),
-                    up_size: UploadSize::Static,
+                    upload_size: UploadSize::Static,
                     down_at_most: false,
                     server_passes: 0.0,
                     server_flops: 0.0,
@@ -179,14 +179,14 @@ impl PlanTally {
             for (client, frames) in uploads {
                 of_name.entry(client).or_default().extend(frames);
             }
-            let SampledWork { participants, samples, passes, flops, up_size, down_at_most } =
+            let SampledWork { participants, samples, passes, flops, upload_size, down_at_most } =
                 asked.remove(&(task, index)).unwrap_or_default();
             PlannedPhase {
                 participants,
                 samples,
                 sample_passes: passes,
                 client_flops: flops,
-                up_size,
+                upload_size,
                 down_at_most,
                 ..row
             }

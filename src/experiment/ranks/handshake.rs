@@ -130,23 +130,23 @@ impl Ranks {
         let pack = all.iter().map(|rank| rank.pack).min();
         assembly.setup.rules.pack = assembly.setup.rules.pack.min(pack.unwrap_or(1));
         let done: Vec<Arc<AtomicU64>> = all.iter().map(|_| Arc::default()).collect();
-        let mates = (0..).map(Rank).zip(all.iter().zip(&done)).skip(1);
-        let mate = |(rank, (c, done)): (Rank, (&RankFingerprint, &Arc<AtomicU64>))| RemoteRank {
+        let remotes = (0..).map(Rank).zip(all.iter().zip(&done)).skip(1);
+        let remote = |(rank, (c, done)): (Rank, (&RankFingerprint, &Arc<AtomicU64>))| RemoteRank {
             rank,
             workers: c.workers,
             done: Arc::clone(done),
         };
-        let mates = mates.map(mate).collect();
+        let remotes = remotes.map(remote).collect();
         let lost = Arc::<Mutex<Vec<LostRank>>>::default();
         let entry = |(rank, c): (Rank, RankFingerprint)| {
             let RankFingerprint { host, workers, devices, machine, .. } = c;
             RankEntry { rank, host, workers, devices, jobs: 0, machine }
         };
         let ranks: Vec<RankEntry> = (0..).map(Rank).zip(all).map(entry).collect();
-        let company = RankRoster { ranks, done, lost };
-        let on_loss = Box::new(self.on_loss(&company));
-        assembly.setup.fleet = Some(RemoteRanks { line, mates, on_loss });
-        Ok(company)
+        let roster = RankRoster { ranks, done, lost };
+        let on_loss = Box::new(self.on_loss(&roster));
+        assembly.setup.fleet = Some(RemoteRanks { line, ranks: remotes, on_loss });
+        Ok(roster)
     }
 
     fn numbers(&self) -> impl Iterator<Item = Rank> {
@@ -175,9 +175,9 @@ impl Ranks {
         Ok(present.into_iter().flatten().collect())
     }
 
-    fn on_loss(&self, company: &RankRoster) -> impl Fn(&Loss) + Send + 'static {
-        let hosts: Vec<String> = company.ranks.iter().map(|rank| rank.host.clone()).collect();
-        let (report, lost) = (self.report, Arc::clone(&company.lost));
+    fn on_loss(&self, roster: &RankRoster) -> impl Fn(&Loss) + Send + 'static {
+        let hosts: Vec<String> = roster.ranks.iter().map(|rank| rank.host.clone()).collect();
+        let (report, lost) = (self.report, Arc::clone(&roster.lost));
         move |Loss { rank, jobs, why }| {
             let host = hosts.get(rank.0 as usize).cloned().unwrap_or_default();
             report(&format!(

@@ -33,7 +33,7 @@ pub(in crate::federation) struct Directory {
     rests: u64,
     memories: BTreeMap<ClientId, ClientMemory>,
     /// Actors whose clients retired. There are never more actors than clients were at work at once, and idle ones.
-    spare: Vec<Addr<ClientActor>>,
+    free_actors: Vec<Addr<ClientActor>>,
 }
 
 struct LiveClient {
@@ -60,7 +60,7 @@ impl Directory {
             idle: BTreeMap::new(),
             rests: 0,
             memories: BTreeMap::new(),
-            spare: Vec::new(),
+            free_actors: Vec::new(),
         }
     }
 
@@ -99,7 +99,7 @@ impl Directory {
             delivered.map_err(|_| gone(*id))?;
         }
         // They would hold on to what a run before the fork computes with.
-        self.spare.clear();
+        self.free_actors.clear();
         self.simulation = simulation;
         Ok(())
     }
@@ -143,7 +143,7 @@ impl Directory {
         let memory = self.memories.remove(&id).unwrap_or_default();
         let terms = (Arc::clone(&self.simulation), self.supplier.clone());
         let client = ClientMachine::new(id, terms, memory);
-        let address = match self.spare.pop() {
+        let address = match self.free_actors.pop() {
             Some(address) => {
                 address.do_send(TakeOver(Box::new(client)));
                 address
@@ -170,7 +170,7 @@ impl Directory {
                 let memory = address.send(Retire).await.map_err(|_| gone(longest))?;
                 self.memories.extend(memory.map(|memory| (longest, memory)));
             }
-            self.spare.push(address);
+            self.free_actors.push(address);
         }
         Ok(())
     }
@@ -239,12 +239,12 @@ mod tests {
                 memory.last_task = Some(TaskId(task));
                 directory.memories.insert(ClientId(client), memory);
             }
-            let mut spares = Vec::new();
+            let mut free_counts = Vec::new();
             for client in [4, 0, 5, 4, 0, 7] {
                 poke(&mut directory, client).await.expect("lives");
-                spares.push(directory.spare.len());
+                free_counts.push(directory.free_actors.len());
             }
-            assert_eq!(spares, [0, 1, 1, 1, 1, 1], "two actors serve all");
+            assert_eq!(free_counts, [0, 1, 1, 1, 1, 1], "two actors serve all");
             let tasks: Vec<(u32, Option<TaskId>)> = directory
                 .memories
                 .iter()

@@ -343,8 +343,8 @@ fn mask(
     if let Some(fault) = shape_fault(body, upload) {
         return Err(Failure::Policy(fault));
     }
-    let summand = masked_contribution(sent, (update, &upload.layout))?;
-    masking.mask(participant.id, &summand).map_err(Failure::OutOfRange)
+    let contribution = masked_contribution(sent, (update, &upload.layout))?;
+    masking.mask(participant.id, &contribution).map_err(Failure::OutOfRange)
 }
 
 /// Returns the reason to stop after a wire error.

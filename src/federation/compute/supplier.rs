@@ -84,7 +84,7 @@ impl Supplier {
                 _ => {
                     // An upload of an earlier round gets its place now.
                     let place = aggregation.expect();
-                    Box::new(move |_: &RunContext| aggregation.lift_late(place, upload))
+                    Box::new(move |_: &RunContext| aggregation.transform_late(place, upload))
                 }
             })
         })

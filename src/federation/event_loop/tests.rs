@@ -57,7 +57,7 @@ fn figures(trainings: f32) -> Metrics {
 /// Walks a run with at most `max_idle` idle actors.
 ///
 /// Returns its entries and the maximum number of live actors.
-fn walk(rules: Rules, method: Arc<dyn Method>, max_idle: usize) -> (Vec<Entry>, usize) {
+fn entries_of(rules: Rules, method: Arc<dyn Method>, max_idle: usize) -> (Vec<Entry>, usize) {
     let setup = crate::federation::Setup { method, ..setup(rules) };
     let simulation = Arc::new(SimulationContext::new(&setup).expect("possible"));
     let devices = WorkerPool::start(vec![setup.ctx.clone()], None, Box::new(()), None);
@@ -96,22 +96,22 @@ fn cohorts_of_five() -> Rules {
 #[test]
 fn registered_clients_start_no_actor() {
     let rules = Rules { clients: 3, rounds: 1, idle: 100_000, ..Rules::default() };
-    let (_, most) = walk(rules, Arc::new(Echo), Directory::LIVE);
+    let (_, most) = entries_of(rules, Arc::new(Echo), Directory::LIVE);
     assert_eq!(most, 3);
 }
 
 #[test]
 fn actors_are_a_cohort_and_some_idle_ones() {
-    let (_, most) = walk(cohorts_of_five(), Arc::new(CountingEcho), 4);
+    let (_, most) = entries_of(cohorts_of_five(), Arc::new(CountingEcho), 4);
     assert!((6..=9).contains(&most), "{most} actors");
-    let (_, most) = walk(cohorts_of_five(), Arc::new(Echo), 4);
+    let (_, most) = entries_of(cohorts_of_five(), Arc::new(Echo), 4);
     assert!((6..=9).contains(&most), "{most} actors");
 }
 
 #[test]
 fn retired_clients_remember() {
-    let (always, _) = walk(cohorts_of_five(), Arc::new(CountingEcho), usize::MAX);
-    let (retired, most) = walk(cohorts_of_five(), Arc::new(CountingEcho), 0);
+    let (always, _) = entries_of(cohorts_of_five(), Arc::new(CountingEcho), usize::MAX);
+    let (retired, most) = entries_of(cohorts_of_five(), Arc::new(CountingEcho), 0);
     assert_eq!(always, retired);
     assert_eq!(most, 5, "no client idles");
     let counts =

@@ -22,22 +22,22 @@ pub(crate) struct Masking {
 impl Masking {
     /// Returns the size of a masked upload: no codec can make it smaller.
     pub fn size(&self) -> Arc<FrameBytes> {
-        let masked = summands(self.up.clone(), self.rules.numbers.modulus.dtype());
-        Arc::new(FrameBytes::from(&FrameSize::of_sketch(&masked, &CodecPlan::default())))
+        let masked = contributions(self.up.clone(), self.rules.numbers.modulus.dtype());
+        Arc::new(FrameBytes::from(&FrameSize::of_shape(&masked, &CodecPlan::default())))
     }
 
     /// Returns the masked summand that a member sends.
     ///
     /// # Errors
     /// A description: a number that the ring cannot carry, or a summand of another layout.
-    pub fn mask(&self, participant: ParticipantId, summand: &Body) -> Result<Body, String> {
-        if summand.sketch() != summands(self.up.clone(), Dtype::F64) {
+    pub fn mask(&self, participant: ParticipantId, contribution: &Body) -> Result<Body, String> {
+        if contribution.shape() != contributions(self.up.clone(), Dtype::F64) {
             return Err("its summands are not laid out like those of the round".into());
         }
         let numbers = &self.rules.numbers;
-        let mut words = numbers.words(summand, self.participants)?;
+        let mut words = numbers.words(contribution, self.participants)?;
         self.masks.put(&mut words, participant, &self.members);
-        numbers.pack(&words, summand).map_err(|error| error.to_string())
+        numbers.pack(&words, contribution).map_err(|error| error.to_string())
     }
 
     /// Returns the numbers of a sum of uploads, without the masks that did not cancel.
@@ -56,11 +56,11 @@ impl Masking {
 }
 
 /// Returns the shape of the summands of an upload, or of their masked forms: the same tensors of another type.
-pub fn summands(upload: BodyShape, dtype: Dtype) -> BodyShape {
-    let mut sketch = upload;
-    let tensors = sketch.sections.iter_mut().flat_map(|section| &mut section.tensors);
+pub fn contributions(upload: BodyShape, dtype: Dtype) -> BodyShape {
+    let mut shape = upload;
+    let tensors = shape.sections.iter_mut().flat_map(|section| &mut section.tensors);
     tensors.for_each(|tensor| tensor.dtype = dtype);
-    sketch
+    shape
 }
 
 /// Masked uploads, added. Addition in a ring is associative: any tree gives the same bits.
@@ -144,7 +144,7 @@ mod tests {
                 masks: Masks::new(seed, Round(0)),
                 members: members.clone(),
                 participants: members.len(),
-                up: body(&[0.0; 4]).sketch(),
+                up: body(&[0.0; 4]).shape(),
             };
             let mut exact = [0i64; 4];
             let mut sums = Vec::new();
@@ -176,7 +176,7 @@ mod tests {
             masks: Masks::new(1, Round(0)),
             members: vec![ParticipantId(0), ParticipantId(1)],
             participants: 2,
-            up: body(&[0.0; 3]).sketch(),
+            up: body(&[0.0; 3]).shape(),
         };
         let error = masking.mask(ParticipantId(0), &body(&[1.0, 1e9, 0.0])).unwrap_err();
         assert!(error.contains("`weight`") && error.contains("2 summands"), "{error}");

@@ -23,7 +23,7 @@
 //! order of adding changes nothing. From enough answers the server expands the remaining masks ([`Masks::remove`]) and
 //! reads the exact sum of those whose upload arrived. Below the threshold, at any leg, the round aggregates nothing.
 //!
-//! **Simulated**: every frame of every leg with its size ([`ProtocolStep::sketch`]), its journey (latency, loss,
+//! **Simulated**: every frame of every leg with its size ([`ProtocolStep::shape`]), its journey (latency, loss,
 //! outcome, charge), the dependence of legs on each other, and real masks and ring arithmetic. **Not simulated**: key
 //! agreement, encryption and secret sharing. Seeds come from the run's named streams, so the run's seed reveals all
 //! masks; this measures costs and effects of the protocol and protects no data.

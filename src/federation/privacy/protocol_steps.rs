@@ -47,7 +47,7 @@ impl ProtocolStep {
     }
 
     /// Returns the content of a frame, where `others` is the number of other participants still there.
-    pub fn sketch(self, others: usize) -> BodyShape {
+    pub fn shape(self, others: usize) -> BodyShape {
         let all = others + 1;
         let (name, shape, dtype): (&str, Vec<usize>, Dtype) = match self {
             ProtocolStep::Keys => ("keys", vec![2, KEY], Dtype::U8),
@@ -63,7 +63,7 @@ impl ProtocolStep {
     }
 
     fn bytes(self, others: usize) -> FrameBytes {
-        FrameBytes::from(&FrameSize::of_sketch(&self.sketch(others), &CodecPlan::default()))
+        FrameBytes::from(&FrameSize::of_shape(&self.shape(others), &CodecPlan::default()))
     }
 
     /// Returns the number of frames beyond messages and assets, whose draws stay as they were.
@@ -82,7 +82,7 @@ pub struct ProtocolFrame {
     /// Place of its participant in the round.
     pub participant: ParticipantId,
     /// Step of the protocol that the frame belongs to.
-    pub leg: ProtocolStep,
+    pub step: ProtocolStep,
     /// Its size.
     pub bytes: Arc<FrameBytes>,
     /// Fate of the frame.
@@ -140,46 +140,46 @@ pub struct Unmasking {
 }
 
 /// Runs keys, roster, shares and inbox. The server waits in every leg until each frame arrived or is lost.
-pub fn exchange_keys(room: &ProtocolContext<'_>, now: VirtualTime) -> KeyExchange {
-    let mut walk = ProtocolRun { room, frames: Vec::new() };
+pub fn exchange_keys(context: &ProtocolContext<'_>, now: VirtualTime) -> KeyExchange {
+    let mut run = ProtocolRun { context, frames: Vec::new() };
     let all_participants =
-        room.participants.iter().map(|participant| (participant.id, now)).collect();
-    let present = walk.leg(ProtocolStep::Keys, all_participants, 0);
-    let informed = together(walk.settled(now), &present);
+        context.participants.iter().map(|participant| (participant.id, now)).collect();
+    let present = run.step(ProtocolStep::Keys, all_participants, 0);
+    let informed = together(run.settled(now), &present);
     let others = present.len().saturating_sub(1);
-    let informed = walk.leg(ProtocolStep::Roster, informed, others);
-    let shared = walk.leg(ProtocolStep::Shares, informed, others);
+    let informed = run.step(ProtocolStep::Roster, informed, others);
+    let shared = run.step(ProtocolStep::Shares, informed, others);
     let members: Vec<ParticipantId> = shared.iter().map(|(participant, _)| *participant).collect();
-    let enough = members.len() >= room.rules.needed(room.participants.len());
+    let enough = members.len() >= context.rules.needed(context.participants.len());
     let ready = match enough {
         true => {
-            walk.leg(ProtocolStep::Inbox, together(walk.settled(now), &shared), members.len() - 1)
+            run.step(ProtocolStep::Inbox, together(run.settled(now), &shared), members.len() - 1)
         }
         false => Vec::new(),
     };
     let ready = ready.into_iter().map(|(participant, _)| participant).collect();
-    let settled = walk.settled(now);
-    KeyExchange { frames: walk.frames, members, enough, ready, settled }
+    let settled = run.settled(now);
+    KeyExchange { frames: run.frames, members, enough, ready, settled }
 }
 
 /// Runs the legs of survivors and answers after the uploads of `arrived`, among `members` members.
 pub fn unmask(
-    room: &ProtocolContext<'_>,
+    context: &ProtocolContext<'_>,
     members: usize,
     arrived: &[ParticipantId],
     now: VirtualTime,
 ) -> Unmasking {
-    let needed = room.rules.needed(room.participants.len());
+    let needed = context.rules.needed(context.participants.len());
     if arrived.len() < needed {
         return Unmasking { settled: now, ..Unmasking::default() };
     }
-    let mut walk = ProtocolRun { room, frames: Vec::new() };
+    let mut run = ProtocolRun { context, frames: Vec::new() };
     let others = members.saturating_sub(1);
     let asked = arrived.iter().map(|participant| (*participant, now)).collect();
-    let asked = walk.leg(ProtocolStep::Survivors, asked, others);
-    let answered = walk.leg(ProtocolStep::Answer, asked, others).len();
-    let settled = walk.settled(now);
-    Unmasking { frames: walk.frames, answered, opened: answered >= needed, settled }
+    let asked = run.step(ProtocolStep::Survivors, asked, others);
+    let answered = run.step(ProtocolStep::Answer, asked, others).len();
+    let settled = run.settled(now);
+    Unmasking { frames: run.frames, answered, opened: answered >= needed, settled }
 }
 
 /// Returns the participants with one common time.
@@ -191,7 +191,7 @@ fn together(
 }
 
 struct ProtocolRun<'a, 'r> {
-    room: &'r ProtocolContext<'a>,
+    context: &'r ProtocolContext<'a>,
     frames: Vec<ProtocolFrame>,
 }
 
@@ -199,36 +199,36 @@ impl ProtocolRun<'_, '_> {
     /// Sends one frame for every participant at its time.
     ///
     /// Returns the participants whose frame arrived, and when.
-    fn leg(
+    fn step(
         &mut self,
-        leg: ProtocolStep,
+        step: ProtocolStep,
         senders: Vec<(ParticipantId, VirtualTime)>,
         others: usize,
     ) -> Vec<(ParticipantId, VirtualTime)> {
-        let bytes = Arc::new(leg.bytes(others));
+        let bytes = Arc::new(step.bytes(others));
         // Rosters and lists of survivors are the same for all.
-        let shared = matches!(leg, ProtocolStep::Roster | ProtocolStep::Survivors);
+        let shared = matches!(step, ProtocolStep::Roster | ProtocolStep::Survivors);
         let fate_of = |(participant, _): &(ParticipantId, VirtualTime)| {
-            let sender = &self.room.participants[participant.index()];
+            let sender = &self.context.participants[participant.index()];
             let transfer = Transfer {
                 client: sender.client,
-                round: self.room.round,
+                round: self.context.round,
                 unit: sender.unit_in_keys(),
-                frame: leg.frame(),
-                direction: leg.direction(),
+                frame: step.frame(),
+                direction: step.direction(),
             };
-            self.room.links.send(transfer, bytes.frame())
+            self.context.links.send(transfer, bytes.frame())
         };
         let fates: Vec<Fate> = senders.iter().map(fate_of).collect();
         let starts: Vec<VirtualTime> = senders.iter().map(|(_, from)| *from).collect();
-        let ends = self.room.links.arrivals(leg.direction(), &starts, &fates);
+        let ends = self.context.links.arrivals(step.direction(), &starts, &fates);
         let mut arrived = Vec::with_capacity(senders.len());
         for (place, ((participant, from), (fate, at))) in
             senders.into_iter().zip(fates.into_iter().zip(ends)).enumerate()
         {
             let (bytes, copy) = (Arc::clone(&bytes), shared && place > 0);
             let latency = VirtualTime(at.0 - from.0);
-            self.frames.push(ProtocolFrame { at, latency, participant, leg, bytes, fate, copy });
+            self.frames.push(ProtocolFrame { at, latency, participant, step, bytes, fate, copy });
             if fate.arrives {
                 arrived.push((participant, at));
             }
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_the_model() {
-        let payload = |leg: ProtocolStep, others| leg.bytes(others).payload;
+        let payload = |step: ProtocolStep, others| step.bytes(others).payload;
         assert_eq!(payload(ProtocolStep::Keys, 9), 64);
         assert_eq!(payload(ProtocolStep::Roster, 9), 640);
         assert_eq!(payload(ProtocolStep::Shares, 9), 720);
@@ -281,22 +281,22 @@ mod tests {
     #[test]
     fn without_losses_all_participants_take_every_step() {
         let (participants, links) = (participants(5), links(0.0, 1));
-        let room = ProtocolContext {
+        let context = ProtocolContext {
             links: &links,
             round: Round(2),
             participants: &participants,
             rules: &RULES,
         };
         let start = VirtualTime(1_000);
-        let introduction = exchange_keys(&room, start);
+        let introduction = exchange_keys(&context, start);
         assert_eq!((introduction.frames.len(), introduction.members.len()), (20, 5));
         assert_eq!(introduction.ready, introduction.members);
         assert_eq!(introduction.frames.iter().filter(|frame| frame.copy).count(), 4);
-        let unmasking = unmask(&room, 5, &introduction.members, introduction.settled);
+        let unmasking = unmask(&context, 5, &introduction.members, introduction.settled);
         assert!(unmasking.opened && unmasking.settled > introduction.settled);
         assert_eq!((unmasking.frames.len(), unmasking.answered), (10, 5));
         // A leg begins when the one before has settled.
-        let of = |leg| introduction.frames.iter().filter(move |frame| frame.leg == leg);
+        let of = |step| introduction.frames.iter().filter(move |frame| frame.step == step);
         let keys = of(ProtocolStep::Keys).map(|frame| frame.at).max().unwrap();
         assert!(of(ProtocolStep::Roster).all(|frame| frame.at > keys));
     }
@@ -307,24 +307,24 @@ mod tests {
         let mut refused = 0;
         for seed in 0..50 {
             let links = links(0.1, seed);
-            let room = ProtocolContext {
+            let context = ProtocolContext {
                 links: &links,
                 round: Round(0),
                 participants: &participants,
                 rules: &RULES,
             };
-            let introduction = exchange_keys(&room, VirtualTime::ZERO);
+            let introduction = exchange_keys(&context, VirtualTime::ZERO);
             let mut alive: Vec<ParticipantId> =
                 participants.iter().map(|participant| participant.id).collect();
-            for leg in [
+            for step in [
                 ProtocolStep::Keys,
                 ProtocolStep::Roster,
                 ProtocolStep::Shares,
                 ProtocolStep::Inbox,
             ] {
                 let frames: Vec<_> =
-                    introduction.frames.iter().filter(|frame| frame.leg == leg).collect();
-                if leg == ProtocolStep::Inbox && !introduction.enough {
+                    introduction.frames.iter().filter(|frame| frame.step == step).collect();
+                if step == ProtocolStep::Inbox && !introduction.enough {
                     assert!(frames.is_empty() && introduction.members.len() < RULES.needed(8));
                     refused += 1;
                     break;
@@ -332,7 +332,7 @@ mod tests {
                 assert_eq!(frames.iter().map(|frame| frame.participant).collect::<Vec<_>>(), alive);
                 let arrived = frames.iter().filter(|frame| frame.fate.arrives);
                 alive = arrived.map(|frame| frame.participant).collect();
-                if leg == ProtocolStep::Shares {
+                if step == ProtocolStep::Shares {
                     assert_eq!(introduction.members, alive);
                 }
             }
@@ -343,13 +343,13 @@ mod tests {
     #[test]
     fn too_few_uploads_are_never_asked_about() {
         let (participants, links) = (participants(5), links(0.0, 1));
-        let room = ProtocolContext {
+        let context = ProtocolContext {
             links: &links,
             round: Round(0),
             participants: &participants,
             rules: &RULES,
         };
-        let unmasking = unmask(&room, 5, &[ParticipantId(0), ParticipantId(3)], VirtualTime(7));
+        let unmasking = unmask(&context, 5, &[ParticipantId(0), ParticipantId(3)], VirtualTime(7));
         assert!(!unmasking.opened && unmasking.frames.is_empty());
         assert_eq!(unmasking.settled, VirtualTime(7));
         assert_eq!([1, 2, 5, 10].map(|participants| RULES.needed(participants)), [2, 2, 3, 6]);

@@ -89,11 +89,13 @@ impl RecordedRun {
     /// Returns true if a refused upload was found to be bad only during aggregation.
     fn was_lifted(&self, round: Round, participant: ParticipantId) -> bool {
         if self.snapshot.is_some() {
-            return self.unlifted.contains(&(round, participant));
+            return self.untransformed.contains(&(round, participant));
         }
-        let past =
-            self.participants.get(&(round, participant)).and_then(|past| past.rejected.as_ref());
-        past.is_some_and(|(_, on_arrival)| !on_arrival)
+        let recorded = self
+            .participants
+            .get(&(round, participant))
+            .and_then(|recorded| recorded.rejected.as_ref());
+        recorded.is_some_and(|(_, on_arrival)| !on_arrival)
     }
 }
 
@@ -104,8 +106,9 @@ impl ResultSource for RecordedRun {
 
     fn knows(&self, round: Round, participant: ParticipantId) -> bool {
         let known = || self.participants.get(&(round, participant));
-        let recorded =
-            || known().is_some_and(|past| past.trained.is_some() || past.failed.is_some());
+        let recorded = || {
+            known().is_some_and(|recorded| recorded.trained.is_some() || recorded.failed.is_some())
+        };
         // A whole past knows every participant, or none.
         !self.out.contains_key(&(round, participant)) && (self.snapshot.is_none() || recorded())
     }
@@ -119,9 +122,11 @@ impl ResultSource for RecordedRun {
     ) -> Result<Vec<Arc<SentDownload>>, FederationError> {
         let round = context.round;
         let participants = || (0..all.len() as u32).map(ParticipantId);
-        let past = |participant| self.participants.get(&(round, participant));
+        let recorded = |participant| self.participants.get(&(round, participant));
         let in_transit: BTreeMap<ParticipantId, &SavedDownload> = participants()
-            .filter(|participant| past(*participant).is_none_or(|past| past.download.is_none()))
+            .filter(|participant| {
+                recorded(*participant).is_none_or(|recorded| recorded.download.is_none())
+            })
             .filter_map(|participant| Some((participant, self.saved_download(round, participant)?)))
             .collect();
         let size_of = |saved: &SavedDownload| size_of_received(&saved.body, &simulation.coding);
@@ -129,7 +134,7 @@ impl ResultSource for RecordedRun {
         let mut first: BTreeMap<u64, usize> = BTreeMap::new();
         for participant in participants() {
             if let Some(Frame { bytes, copy: false }) =
-                past(participant).and_then(|p| p.download.as_ref())
+                recorded(participant).and_then(|p| p.download.as_ref())
             {
                 first.entry(bytes.frame()).or_insert(participant.index());
             }
@@ -143,7 +148,8 @@ impl ResultSource for RecordedRun {
         // Assets of two names may have one content, which is sent once.
         let mut sized: BTreeMap<u64, u64> = BTreeMap::new();
         let assets = participants().flat_map(|participant| {
-            let assets = past(participant).into_iter().flat_map(|p| p.assets.iter().enumerate());
+            let assets =
+                recorded(participant).into_iter().flat_map(|p| p.assets.iter().enumerate());
             assets.map(move |(place, asset)| (identity(round, participant, place), asset))
         });
         for (digest, (label, frame)) in assets {
@@ -154,7 +160,7 @@ impl ResultSource for RecordedRun {
         }
         participants()
             .map(|participant| {
-                let down = past(participant).and_then(|p| p.download.as_ref());
+                let down = recorded(participant).and_then(|p| p.download.as_ref());
                 let in_transit = in_transit.get(&participant);
                 let bytes = match (down, in_transit) {
                     (Some(down), _) => Arc::clone(&down.bytes),
@@ -164,7 +170,8 @@ impl ResultSource for RecordedRun {
                 let original = first.get(&bytes.frame()).copied();
                 let alike = original.filter(|_| down.is_some_and(|down| down.copy));
                 let alike = alike.or(in_transit.map(|saved| saved.alike));
-                let sent = past(participant).into_iter().flat_map(|p| p.assets.iter().enumerate());
+                let sent =
+                    recorded(participant).into_iter().flat_map(|p| p.assets.iter().enumerate());
                 let sent = sent.map(|(place, (label, frame))| {
                     let own = identity(round, participant, place);
                     let shared = named.get(label.as_str()).or(sized.get(&frame.bytes.frame()));
@@ -197,9 +204,9 @@ impl ResultSource for RecordedRun {
         let (round, participant) = at.place();
         let nothing =
             || missing(format!("{participant} of {round} was not trained in the recorded run"));
-        let past = self.participants.get(&(round, participant)).ok_or_else(nothing)?;
-        let Some(training) = &past.trained else {
-            let (reason, detail) = past.failed.clone().ok_or_else(nothing)?;
+        let recorded = self.participants.get(&(round, participant)).ok_or_else(nothing)?;
+        let Some(training) = &recorded.trained else {
+            let (reason, detail) = recorded.failed.clone().ok_or_else(nothing)?;
             let failure = failure(&reason, detail).ok_or_else(nothing)?;
             return Ok(SuppliedTraining { samples: 0, result: Err(failure) });
         };
@@ -207,15 +214,15 @@ impl ResultSource for RecordedRun {
             body: Some(Body::default()),
             own: None,
             exchange: None,
-            bytes: past.upload.clone().unwrap_or_default(),
+            bytes: recorded.upload.clone().unwrap_or_default(),
             digest: training.digest,
-            fault: past
+            fault: recorded
                 .rejected
                 .as_ref()
                 .filter(|_| !self.was_lifted(round, participant))
                 .map(|r| r.0.clone()),
         };
-        let (forged, metrics) = (past.forged.clone(), training.metrics.clone());
+        let (forged, metrics) = (recorded.forged.clone(), training.metrics.clone());
         let result = Ok(ClientUpdate { up: upload, forged, metrics, kept: training.kept });
         Ok(SuppliedTraining { samples: training.samples as usize, result })
     }
@@ -226,7 +233,7 @@ impl ResultSource for RecordedRun {
     }
 
     fn refused(&self, round: Round) -> Vec<RejectedUpload> {
-        let rejected = self.rounds.get(&round).into_iter().flat_map(|past| &past.rejected);
+        let rejected = self.rounds.get(&round).into_iter().flat_map(|recorded| &recorded.rejected);
         rejected
             .filter(|refusal| self.was_lifted(refusal.round, refusal.participant))
             .cloned()
@@ -235,8 +242,8 @@ impl ResultSource for RecordedRun {
 
     fn closing(&self, round: Round) -> Result<SuppliedClosing, FederationError> {
         let nothing = || missing(format!("{round} was not closed in the recorded run"));
-        let past = self.rounds.get(&round).ok_or_else(nothing)?;
-        Ok(SuppliedClosing { digest: past.digest, metrics: past.metrics.clone() })
+        let recorded = self.rounds.get(&round).ok_or_else(nothing)?;
+        Ok(SuppliedClosing { digest: recorded.digest, metrics: recorded.metrics.clone() })
     }
 
     fn ending(&self, task: TaskId) -> Result<Digest, FederationError> {
@@ -255,8 +262,8 @@ impl ResultSource for RecordedRun {
     }
 
     fn bias(&self, round: Round) -> Result<BiasMeasurement, FederationError> {
-        let past = self.rounds.get(&round).and_then(|past| past.bias.clone());
-        past.ok_or_else(|| missing(format!("client models of {round} were not compared")))
+        let recorded = self.rounds.get(&round).and_then(|recorded| recorded.bias.clone());
+        recorded.ok_or_else(|| missing(format!("client models of {round} were not compared")))
     }
 
     fn saved_state(&self, client: ClientId) -> Option<&Body> {

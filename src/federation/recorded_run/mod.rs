@@ -37,7 +37,7 @@ pub struct RecordedRun {
     snapshot: Option<Snapshot>,
     /// The snapshot's participants and states, to be found quickly.
     out: BTreeMap<(Round, ParticipantId), usize>,
-    unlifted: BTreeSet<(Round, ParticipantId)>,
+    untransformed: BTreeSet<(Round, ParticipantId)>,
     states: BTreeMap<ClientId, usize>,
     /// Downloads of the snapshot as messages, made on first use.
     downs: Vec<OnceLock<Arc<Message>>>,
@@ -87,7 +87,7 @@ impl RecordedRun {
     pub fn until(mut self, snapshot: Snapshot) -> RecordedRun {
         self.out =
             snapshot.out.iter().map(|out| ((out.round, out.participant), out.down)).collect();
-        self.unlifted = snapshot.unlifted.iter().copied().collect();
+        self.untransformed = snapshot.untransformed.iter().copied().collect();
         let states = snapshot.clients.iter().enumerate();
         self.states = states.map(|(place, (client, _))| (*client, place)).collect();
         self.downs = snapshot.downs.iter().map(|_| OnceLock::new()).collect();

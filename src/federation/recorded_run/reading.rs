@@ -61,8 +61,8 @@ impl RecordedRun {
                 let rejected = std::mem::take(&mut self.reading.rejected);
                 let bias = self.round(*round).bias.take();
                 let (digest, metrics) = (digest(&numbers), numbers.metrics);
-                let past = RecordedRound { digest, metrics, rejected, bias };
-                self.rounds.insert(*round, past);
+                let recorded = RecordedRound { digest, metrics, rejected, bias };
+                self.rounds.insert(*round, recorded);
             }
             Event::Evaluated { round, task, point } => {
                 let tally =
@@ -107,12 +107,12 @@ impl RecordedRun {
             let held = self.held_assets.entry(*client).or_default();
             held.entry((*task, label.clone())).or_insert(*round);
         }
-        let past = self.participant(*round, *participant);
+        let recorded = self.participant(*round, *participant);
         match (direction, asset) {
-            (Direction::Down, Some(label)) => past.assets.push((label.clone(), frame)),
-            (Direction::Down, None) => past.download = Some(frame),
+            (Direction::Down, Some(label)) => recorded.assets.push((label.clone(), frame)),
+            (Direction::Down, None) => recorded.download = Some(frame),
             (Direction::Up, _) => {
-                past.upload = Some(frame.bytes);
+                recorded.upload = Some(frame.bytes);
                 self.reading.arrived = Some((*round, *participant));
             }
         }

@@ -25,7 +25,7 @@ pub struct RemoteRanks {
     /// Channel to the other ranks.
     pub line: RankChannel,
     /// Ranks that compute for rank 0, in order from rank 1.
-    pub mates: Vec<RemoteRank>,
+    pub ranks: Vec<RemoteRank>,
     /// Called for every rank that is lost.
     pub on_loss: Box<dyn Fn(&Loss) + Send>,
 }
@@ -74,12 +74,12 @@ impl Dispatcher {
     /// Starts to carry.
     pub fn start(fleet: RemoteRanks, queues: Queues) -> std::io::Result<Dispatcher> {
         let (leave, leaving) = crossbeam_channel::bounded(0);
-        let RemoteRanks { line, mates, on_loss } = fleet;
-        let post = |RemoteRank { rank, workers, done }| {
+        let RemoteRanks { line, ranks, on_loss } = fleet;
+        let rank_state = |RemoteRank { rank, workers, done }| {
             (rank, RankState { workers: workers.max(1), out: 0, done, sent: CacheIndex::default() })
         };
         let round = DispatchLoop {
-            posts: mates.into_iter().map(post).collect(),
+            ranks: ranks.into_iter().map(rank_state).collect(),
             line,
             on_loss,
             queues,
@@ -89,7 +89,7 @@ impl Dispatcher {
             last: BTreeMap::new(),
         };
         let thread = std::thread::Builder::new().name("dispatcher".into());
-        let thread = thread.spawn(move || round.walk(&leaving))?;
+        let thread = thread.spawn(move || round.run_loop(&leaving))?;
         Ok(Dispatcher { leave: Some(leave), thread: Some(thread) })
     }
 
@@ -128,7 +128,7 @@ struct InFlightJob {
 }
 
 struct DispatchLoop {
-    posts: BTreeMap<Rank, RankState>,
+    ranks: BTreeMap<Rank, RankState>,
     line: RankChannel,
     on_loss: Box<dyn Fn(&Loss) + Send>,
     queues: Queues,
@@ -141,9 +141,9 @@ struct DispatchLoop {
 }
 
 impl DispatchLoop {
-    fn walk(mut self, leaving: &Receiver<()>) {
+    fn run_loop(mut self, leaving: &Receiver<()>) {
         let (none, no_token) = (never(), never());
-        while !self.posts.is_empty() {
+        while !self.ranks.is_empty() {
             let place = self.has_place();
             let testing = if place { &self.queues.testing.1 } else { &none };
             let training = if place { self.queues.training.1.tokens() } else { &no_token };
@@ -168,21 +168,23 @@ impl DispatchLoop {
     /// Returns true if any rank can take a job now.
     fn has_place(&self) -> bool {
         (self.bytes < IN_FLIGHT || self.out.is_empty())
-            && self.posts.values().any(|post| self.room(post) > 0)
+            && self.ranks.values().any(|rank_state| self.room(rank_state) > 0)
     }
 
     /// Returns the free places of a rank.
-    fn room(&self, post: &RankState) -> usize {
+    fn room(&self, rank_state: &RankState) -> usize {
         let ahead = usize::from(self.queues.training.1.len() > self.queues.workers);
-        (post.workers + ahead).saturating_sub(post.out)
+        (rank_state.workers + ahead).saturating_sub(rank_state.out)
     }
 
     fn rank_for(&self, client: Option<ClientId>) -> Option<Rank> {
-        let free = || self.posts.iter().filter(|(_, post)| self.room(post) > 0);
+        let free = || self.ranks.iter().filter(|(_, rank_state)| self.room(rank_state) > 0);
         let known = client.and_then(|client| self.last.get(&client).copied());
         let known = known.filter(|known| free().any(|(rank, _)| rank == known));
-        let most =
-            || free().max_by_key(|(rank, post)| (self.room(post), std::cmp::Reverse(**rank)));
+        let most = || {
+            free()
+                .max_by_key(|(rank, rank_state)| (self.room(rank_state), std::cmp::Reverse(**rank)))
+        };
         known.or_else(|| most().map(|(rank, _)| *rank))
     }
 
@@ -197,8 +199,9 @@ impl DispatchLoop {
             let _ = self.queues.urgent.send(job);
             return;
         };
-        if let (Work::Remote(remote_job), Some(post)) = (&job.work, self.posts.get_mut(&rank)) {
-            post.out += 1;
+        if let (Work::Remote(remote_job), Some(rank_state)) = (&job.work, self.ranks.get_mut(&rank))
+        {
+            rank_state.out += 1;
             self.last.extend(remote_job.client().map(|client| (client, rank)));
         }
         self.bytes += bytes;
@@ -208,7 +211,7 @@ impl DispatchLoop {
     /// Sends the remote job of a job; the bytes it has, if it can travel.
     fn remote_job(&mut self, rank: Rank, job: &Job) -> Option<usize> {
         let Work::Remote(remote_job) = &job.work else { return None };
-        let mut packing = Packing::new(&mut self.posts.get_mut(&rank)?.sent);
+        let mut packing = Packing::new(&mut self.ranks.get_mut(&rank)?.sent);
         let order = remote_job.order(&mut packing)?;
         let ticket = self.tickets + 1;
         let bytes = packing.seal(|forget| RequestHeader { ticket, forget, order }).ok()?;
@@ -226,17 +229,17 @@ impl DispatchLoop {
         };
         let Some(out) = self.out.remove(&ticket) else { return };
         self.bytes -= out.bytes;
-        if let Some(post) = self.posts.get_mut(&from) {
-            post.out -= 1;
+        if let Some(rank_state) = self.ranks.get_mut(&from) {
+            rank_state.out -= 1;
         }
         if let JobResponse::Refused(why) = answer {
             let _ = self.queues.urgent.send(out.job);
             return self.lose(from, why);
         }
-        if let Some(post) = self.posts.get(&from) {
-            post.done.fetch_add(1, Ordering::Relaxed);
+        if let Some(rank_state) = self.ranks.get(&from) {
+            rank_state.done.fetch_add(1, Ordering::Relaxed);
         }
-        let Job { asked, work, .. } = out.job;
+        let Job { requested_at, work, .. } = out.job;
         let Work::Remote(remote_job) = work else { return };
         let work = Work::Local(Box::new(move |ctx| {
             let landed = match frames.read() {
@@ -249,12 +252,12 @@ impl DispatchLoop {
             }
         }));
         let order = JobOrder::default();
-        let _ = self.queues.urgent.send(Job { kind: JobKind::Codec, order, asked, work });
+        let _ = self.queues.urgent.send(Job { kind: JobKind::Codec, order, requested_at, work });
     }
 
     /// Removes a lost rank: its jobs go back into their queues.
     fn lose(&mut self, rank: Rank, why: String) {
-        if self.posts.remove(&rank).is_none() {
+        if self.ranks.remove(&rank).is_none() {
             return;
         }
         self.last.retain(|_, had| *had != rank);
@@ -274,7 +277,7 @@ impl DispatchLoop {
     }
 
     fn lose_all(&mut self, why: &str) {
-        let ranks: Vec<Rank> = self.posts.keys().copied().collect();
+        let ranks: Vec<Rank> = self.ranks.keys().copied().collect();
         ranks.into_iter().for_each(|rank| self.lose(rank, why.to_owned()));
     }
 }

@@ -68,7 +68,7 @@ struct RemoteDownload {
     body: CachedRef,
     assets: Vec<AssetOf<CachedRef>>,
     /// State that the method needs in addition to it.
-    background: Option<CachedRef>,
+    remote_state: Option<CachedRef>,
 }
 
 /// An asset, and where its body is.
@@ -175,8 +175,8 @@ fn remote_participant(
     };
     let assets = download.assets.iter().map(asset).collect();
     let body = packing.shared(download, || download.body());
-    let background = simulation.method.remote_state(download);
-    let background = background.map(|known| packing.shared(&known, || (*known).clone()));
+    let remote_state = simulation.method.remote_state(download);
+    let remote_state = remote_state.map(|known| packing.shared(&known, || (*known).clone()));
     RemoteParticipant {
         participant: id,
         client,
@@ -187,7 +187,7 @@ fn remote_participant(
         view: (view != known)
             .then(|| RemoteView { rows: view.rows.clone(), classes: view.classes.clone() }),
         missed: job.missed.iter().map(|missed| missed.task).collect(),
-        down: RemoteDownload { body, assets, background },
+        down: RemoteDownload { body, assets, remote_state },
         state: (!simulation.stateless).then(|| packing.frame(job.state.clone())),
     }
 }
@@ -239,7 +239,7 @@ impl RemoteTrainingResult {
 pub(super) struct RemotePack {
     members: Vec<Member>,
     /// State that the method needs in addition to the downloads.
-    background: Vec<(u64, Body)>,
+    remote_state: Vec<(u64, Body)>,
     round_in_phase: u32,
     rounds_in_phase: u32,
 }
@@ -255,7 +255,7 @@ impl TrainOrder {
         cache: &mut RankCache,
         bodies: &[Body],
     ) -> Result<RemotePack, String> {
-        let (mut members, mut background) = (Vec::new(), Vec::new());
+        let (mut members, mut remote_state) = (Vec::new(), Vec::new());
         for remote in &self.members {
             let asset = |asset: &AssetOf<CachedRef>| {
                 let AssetOf { name, version, kind, body } = asset;
@@ -263,14 +263,14 @@ impl TrainOrder {
             };
             let assets: Vec<_> =
                 remote.down.assets.iter().map(asset).collect::<Result<_, String>>()?;
-            if let Some(named) = remote.down.background {
-                background.push((named.id, cache.body(named, bodies)?));
+            if let Some(named) = remote.down.remote_state {
+                remote_state.push((named.id, cache.body(named, bodies)?));
             }
             let download = cache.message(remote.down.body, bodies, &assets)?;
             members.push(self.member(simulation, remote, download, bodies)?);
         }
         let TrainOrder { round_in_phase, rounds_in_phase, .. } = self;
-        Ok(RemotePack { members, background, round_in_phase, rounds_in_phase })
+        Ok(RemotePack { members, remote_state, round_in_phase, rounds_in_phase })
     }
 
     fn member(
@@ -321,8 +321,8 @@ impl TrainOrder {
 
 impl RemotePack {
     /// Returns the state that the method needs in addition to the downloads, by its number in the cache.
-    pub fn background(&self) -> &[(u64, Body)] {
-        &self.background
+    pub fn remote_state(&self) -> &[(u64, Body)] {
+        &self.remote_state
     }
 
     /// Trains the pack; returns the answer and its frames.

@@ -50,14 +50,14 @@ pub fn serve(setup: Setup, line: &RankChannel) -> Result<(), FederationError> {
             Ok(TransportEvent::Lost { why, .. }) => break Some(why),
             Err(_) => break None,
         };
-        let read = packet::open(bytes).and_then(|(asked, frames)| Ok((asked, frames.read()?)));
-        let (asked, bodies): (RequestHeader, _) = match read {
+        let read = packet::open(bytes).and_then(|(header, frames)| Ok((header, frames.read()?)));
+        let (header, bodies): (RequestHeader, _) = match read {
             Ok(read) => read,
             Err(why) => break Some(format!("it sent an invalid packet: {why}")),
         };
-        let reply = Reply { outgoing: line.outgoing(), ticket: asked.ticket };
-        cache.forget(&asked.forget);
-        let task = match asked.order {
+        let reply = Reply { outgoing: line.outgoing(), ticket: header.ticket };
+        cache.forget(&header.forget);
+        let task = match header.order {
             JobRequest::Train(order) => {
                 order.unpack(&hand.simulation, &mut cache, &bodies).map(RankJob::Train)
             }
@@ -147,12 +147,14 @@ impl RankWorker {
     }
 
     fn train(&self, pack: RemotePack, ctx: &RunContext) -> Done {
-        for (id, background) in pack.background() {
+        for (id, remote_state) in pack.remote_state() {
             // Other jobs that need it wait until it is there.
             let mut acquired = self.acquired.lock();
             if !acquired.contains(id) {
                 let method = &self.simulation.method;
-                method.load_remote_state(background, ctx, self.init).map_err(|e| e.to_string())?;
+                method
+                    .load_remote_state(remote_state, ctx, self.init)
+                    .map_err(|e| e.to_string())?;
                 acquired.insert(*id);
             }
         }

@@ -98,7 +98,7 @@ pub(crate) struct ServerSnapshot {
     pub round: Round,
     pub policy: Body,
     pub caches: Vec<(ClientId, Vec<u64>)>,
-    pub unlifted: Vec<(Round, ParticipantId)>,
+    pub untransformed: Vec<(Round, ParticipantId)>,
     /// Participants of closed rounds whose answers are still to come or to be used, with their downloads.
     pub out: BTreeMap<(Round, ParticipantId), Arc<SentDownload>>,
 }

@@ -47,7 +47,7 @@ pub(super) struct RoundBook {
     /// Uploads of closed rounds that came while no round was open.
     held: Vec<StaleUpload>,
     /// Uploads that could not be aggregated, of all rounds.
-    unlifted: Vec<RoundParticipant>,
+    untransformed: Vec<RoundParticipant>,
 }
 
 impl RoundBook {
@@ -136,7 +136,7 @@ impl RoundBook {
     /// Notes an upload that could not be aggregated.
     pub fn refuse(&mut self, refusal: &RejectedUpload) {
         self.open.iter_mut().for_each(|round| round.refuse(refusal));
-        self.unlifted.push((refusal.round, refusal.participant));
+        self.untransformed.push((refusal.round, refusal.participant));
     }
 
     /// Keeps the result of the open round's aggregation; its clients have taken part in the task.
@@ -210,7 +210,7 @@ impl RoundBook {
 
     /// Returns the uploads that could not be aggregated.
     pub fn untransformed(&self) -> &[RoundParticipant] {
-        &self.unlifted
+        &self.untransformed
     }
 
     /// Returns the participants of the open round that are out, as lines of text.

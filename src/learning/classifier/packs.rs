@@ -67,11 +67,11 @@ impl Classifier {
         &self,
         batch: &Batch,
         device: &Device,
-        tap: Arc<dyn InputHook>,
+        hook: Arc<dyn InputHook>,
     ) -> Result<Tensor, LearningError> {
         let queries = self.queries_of(batch, device)?;
         let adaptation = self.adaptation_for(queries.as_ref(), None)?;
-        self.adapted_features(batch, device, &Adaptation { tap: Some(tap), ..adaptation })
+        self.adapted_features(batch, device, &Adaptation { hook: Some(hook), ..adaptation })
     }
 
     /// Returns [`pack_features`](Classifier::pack_features) from these `pixels` of the samples. `tokens` `(b, n, d)`

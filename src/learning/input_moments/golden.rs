@@ -25,8 +25,8 @@ fn golden_moments_of_inputs() -> Result<(), ModelError> {
         let x = stored(&images, "x");
         let tapped = |form| -> Result<_, ModelError> {
             let moments = Arc::new(InputMoments::new(form));
-            let tap: Arc<dyn InputHook> = Arc::clone(&moments) as Arc<dyn InputHook>;
-            let features = vit.features(&x, &Adaptation { tap: Some(tap), ..plain.clone() })?;
+            let hook: Arc<dyn InputHook> = Arc::clone(&moments) as Arc<dyn InputHook>;
+            let features = vit.features(&x, &Adaptation { hook: Some(hook), ..plain.clone() })?;
             let unlike = flat(&vit.features(&x, &plain)?);
             let near = flat(&features).iter().zip(&unlike).all(|(a, b)| (a - b).abs() < 1e-5);
             assert!(near, "a tap changes no answer");

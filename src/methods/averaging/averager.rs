@@ -304,7 +304,7 @@ impl<C: AveragingMethod> Method for Averager<C> {
     }
 
     fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {
-        Ok(C::State::of(state)?.kept_bytes())
+        Ok(C::State::of(state)?.state_bytes())
     }
 
     fn train(

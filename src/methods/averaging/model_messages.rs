@@ -3,7 +3,7 @@
 //! Nothing here depends on what clients and the server of a method remember, so that it is compiled once for all methods.
 
 use super::averager::is_closing;
-use super::previous::previous_sketch;
+use super::previous::previous_shape;
 use super::row_selection::RowSelection;
 use super::{Parameters, RowPurpose};
 use crate::data::TaskView;
@@ -99,7 +99,7 @@ impl ModelMessages<'_> {
         let places = self.places_of(&cut, view, RowPurpose::Down);
         let shapes: Vec<_> =
             places.into_iter().map(|place| (place.name.to_string(), place.shape)).collect();
-        Some(previous_sketch(TaskId(before), &shapes))
+        Some(previous_shape(TaskId(before), &shapes))
     }
 
     /// Returns the shape of what the first task leaves below the head.

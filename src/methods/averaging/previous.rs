@@ -60,7 +60,7 @@ pub(in crate::methods) fn teacher<S>(
 }
 
 /// Returns the shape of that asset: parameters of these shapes, as `task` left them.
-pub(in crate::methods) fn previous_sketch(
+pub(in crate::methods) fn previous_shape(
     task: TaskId,
     shapes: &[(String, Vec<usize>)],
 ) -> AssetSpec {

@@ -83,10 +83,10 @@ impl RowSelection {
         &self,
         all: &Parameters,
         whole: &ParameterSet,
-        travels: &dyn Fn(&str) -> bool,
+        is_transmitted: &dyn Fn(&str) -> bool,
     ) -> Result<ParameterSet, ModelError> {
         let mut cut = ParameterSet::new();
-        for parameter in all.iter().filter(|parameter| travels(&parameter.name)) {
+        for parameter in all.iter().filter(|parameter| is_transmitted(&parameter.name)) {
             let found = whole.get(&parameter.name).ok_or_else(|| ModelError::Input {
                 reason: format!("`{}` is not among the parameters", parameter.name),
             })?;

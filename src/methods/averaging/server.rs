@@ -110,11 +110,11 @@ impl<C: AveragingMethod> Server for AveragingServer<C> {
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let mut sent: Vec<(RowSelection, Role, Arc<Message>)> = Vec::new();
         let mut downloads = Vec::with_capacity(participants.len());
-        let personal = self.base.parts().download.is_personal();
+        let is_personal = self.base.parts().download.is_personal();
         for participant in participants {
             let cut = self.base.messages().cut(&participant.view, RowPurpose::Down);
             let alike = |known: &RowSelection, role: Role| {
-                !personal && *known == cut && role == participant.role
+                !is_personal && *known == cut && role == participant.role
             };
             let known = sent.iter().find(|(known, role, _)| alike(known, *role));
             let download = match known {

@@ -119,7 +119,7 @@ mod tests {
         let saved = kept.save();
         assert_eq!(VectorStore::load(&saved).unwrap().save().digest(), saved.digest());
         assert_eq!(VectorStore::load(&saved).unwrap(), kept);
-        assert_eq!(kept.kept_bytes(), 3 * 4 * 4);
+        assert_eq!(kept.state_bytes(), 3 * 4 * 4);
         assert_eq!(VectorStore::of(&Body::default()).unwrap(), VectorStore::default());
 
         let mut body = Body::new(Vec::new(), parameter_sections(&set(7.0)));

@@ -56,16 +56,16 @@ impl C2Prompt {
     ) -> Vec<Result<ClientResult, Failure>> {
         let (learners, states): (Vec<Learner<'_>>, Vec<&Compensation>) =
             pack.iter().copied().unzip();
-        let mut company = match CompensationTraining::new(self, &learners, &states, &ctx.device) {
-            Ok(company) => company,
+        let mut training = match CompensationTraining::new(self, &learners, &states, &ctx.device) {
+            Ok(training) => training,
             Err(error) => return Failure::of_all(learners.len(), error),
         };
-        let results = self.powder.learn(&learners, ctx, &mut company);
+        let results = self.powder.learn(&learners, ctx, &mut training);
         let with_compensation = |(member, outcome): (usize, Result<ClientResult, Failure>)| {
             let mut outcome = outcome?;
-            outcome.metrics.push(("compensated_steps", company.compensated[member].steps as f64));
-            outcome.metrics.extend(company.cross_entropies_of(member));
-            outcome.upload.extra.extend(company.matched(member).map_err(PolicyError::from)?);
+            outcome.metrics.push(("compensated_steps", training.compensated[member].steps as f64));
+            outcome.metrics.extend(training.cross_entropies_of(member));
+            outcome.upload.extra.extend(training.matched(member).map_err(PolicyError::from)?);
             Ok(outcome)
         };
         results.into_iter().enumerate().map(with_compensation).collect()
@@ -109,7 +109,7 @@ impl C2Prompt {
 struct CompensationTraining<'a> {
     config: &'a C2PromptConfig,
     /// Schedule of each member's random decisions.
-    coins: Vec<CompensationSchedule>,
+    schedules: Vec<CompensationSchedule>,
     /// Prompts of each member; empty where there are none.
     prompts: Vec<Tensor>,
     histograms: Vec<ClassHistogram>,
@@ -157,7 +157,7 @@ impl<'a> CompensationTraining<'a> {
         };
         Ok(CompensationTraining {
             config,
-            coins: learners
+            schedules: learners
                 .iter()
                 .map(|l| CompensationSchedule::new(config.probability, l.key))
                 .collect(),
@@ -212,9 +212,9 @@ impl CompensationSchedule {
 impl TrainingExtension for CompensationTraining<'_> {
     fn tokens(&mut self, step: &LearnerStep<'_>) -> Result<Option<Tensor>, LearningError> {
         // Members of a pack toss alike: it has one, or coins fall on one side only.
-        let mut tossed = self.coins.iter().zip(&step.batch.steps);
-        self.compensates =
-            !self.prompts.is_empty() && tossed.any(|(coins, step)| coins.compensated(*step));
+        let mut tossed = self.schedules.iter().zip(&step.batch.steps);
+        self.compensates = !self.prompts.is_empty()
+            && tossed.any(|(schedules, step)| schedules.compensated(*step));
         if !self.compensates {
             return Ok(None);
         }

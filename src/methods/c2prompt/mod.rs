@@ -230,7 +230,7 @@ impl Method for C2Prompt {
     }
 
     fn state_bytes(&self, state: &Body) -> Result<u64, WireError> {
-        Ok(Compensation::of(state)?.kept_bytes())
+        Ok(Compensation::of(state)?.state_bytes())
     }
 
     fn train(

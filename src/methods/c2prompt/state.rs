@@ -87,10 +87,10 @@ mod tests {
     #[test]
     fn prompts_are_kept_for_a_client_task_and_charged() -> Result<(), WireError> {
         let mut state = Compensation::default();
-        assert_eq!(state.kept_bytes(), 0);
+        assert_eq!(state.state_bytes(), 0);
         let prompts = Prompts { shape: [20, 3, 768], values: vec![0.5; 46_080].into() };
         state.keep(TaskId(2), prompts);
-        assert_eq!(state.kept_bytes(), 4 * 46_080); // the card's floats
+        assert_eq!(state.state_bytes(), 4 * 46_080); // the card's floats
         let mut again = Compensation::load(&state.save())?;
         assert_eq!(again, state);
         again.enter(TaskId(2));

@@ -248,14 +248,14 @@ impl DownloadExtras<()> for Cfed {
 
     fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let known = facts.model.auxiliary.filter(|_| facts.role == REVIEWER);
-        let sketch = known.and_then(|known| Some((known.samples, known.image?)));
-        let sketch = sketch.map(|(samples, [channels, rows, columns])| {
+        let shape = known.and_then(|known| Some((known.samples, known.image?)));
+        let shape = shape.map(|(samples, [channels, rows, columns])| {
             let shape = vec![samples, channels, rows, columns];
             let images = TensorShape::new(SURROGATE, shape, Dtype::U8);
             let section = SectionShape::new(Kind::Exemplars, vec![images]);
             AssetSpec { name: SURROGATE, version: 0, body: BodyShape::new(0, vec![section]) }
         });
-        sketch.into_iter().collect()
+        shape.into_iter().collect()
     }
 
     fn assets(

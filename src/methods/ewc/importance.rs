@@ -60,11 +60,7 @@ pub(super) fn fisher_section(
 }
 
 /// Returns the shape of the asset in this task; none in the first.
-pub(super) fn fisher_sketch(
-    all: &Parameters,
-    head: HeadForm,
-    view: &TaskView,
-) -> Option<AssetSpec> {
+pub(super) fn fisher_shape(all: &Parameters, head: HeadForm, view: &TaskView) -> Option<AssetSpec> {
     let before = view.task.0.checked_sub(1)?;
     let shapes = all.iter().filter(|parameter| !is_buffer(&parameter.name)).map(|parameter| {
         let mut shape = parameter.shape.clone();
@@ -277,8 +273,8 @@ mod tests {
             all.add(&aggregate_of(3.0), &theta(), (1.0, 0.9, 9.0)).unwrap();
             all.end_task(&theta(), &stage(0), head);
             let asset = all.asset().unwrap();
-            let sketch = fisher_sketch(&parameters, head, &stage(1).view).unwrap();
-            assert_eq!((asset.body.sketch(), asset.version), (sketch.body, sketch.version));
+            let shape = fisher_shape(&parameters, head, &stage(1).view).unwrap();
+            assert_eq!((asset.body.shape(), asset.version), (shape.body, shape.version));
             let download = Message { assets: vec![Arc::clone(&asset)], ..Message::default() };
             let sent = Importance::of(&download).unwrap().unwrap();
             assert_eq!(sent.get("head.weight").unwrap().shape, [rows, 2]);
@@ -287,7 +283,7 @@ mod tests {
             assert_eq!(loaded.fisher, all.fisher);
             assert_eq!(loaded.asset().unwrap().digest(), asset.digest());
         }
-        assert_eq!(fisher_sketch(&parameters, HeadForm::Fixed, &stage(0).view), None);
+        assert_eq!(fisher_shape(&parameters, HeadForm::Fixed, &stage(0).view), None);
         assert_eq!(fisher_places(&parameters, 0..2).len(), 3);
     }
 }

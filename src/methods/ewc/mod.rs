@@ -30,7 +30,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 
 pub use self::importance::Importance;
-use self::importance::{fisher_places, fisher_section, fisher_sketch};
+use self::importance::{fisher_places, fisher_section, fisher_shape};
 pub use self::own::OwnImportance;
 use self::penalty::EwcObjective;
 use super::averaging::{
@@ -150,7 +150,7 @@ impl AveragingMethod for Ewc {
 impl DownloadExtras<Importance> for Ewc {
     fn asset_specs(&self, facts: &ExchangeFacts<'_>) -> Vec<AssetSpec> {
         let parameters = self.fedavg.parameters(facts.model);
-        fisher_sketch(&parameters, self.fedavg.head_form, facts.view).into_iter().collect()
+        fisher_shape(&parameters, self.fedavg.head_form, facts.view).into_iter().collect()
     }
 
     fn assets(

@@ -103,7 +103,7 @@ mod tests {
         assert_eq!((anchor, fisher.get("head.bias").unwrap().values[0]), (set(&[3.0, 5.0]), 6.0));
         let read = OwnImportance::load(&own.save()).unwrap();
         assert_eq!(read, own);
-        assert_eq!(own.kept_bytes(), 16);
+        assert_eq!(own.state_bytes(), 16);
         assert_eq!(OwnImportance::load(&Body::default()).unwrap(), OwnImportance::default());
     }
 

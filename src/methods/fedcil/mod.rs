@@ -250,7 +250,7 @@ impl ServerUpdate<FedCilMemory> for FedCil {
         let (config, device) = (self.config(model), &request.ctx.device);
         let generator = AcGenerator::frozen(config, &parameters_of(saved)?, device)?;
         let noise = config.noise_of(&request.labels(), request.key(), device)?;
-        let normalization = &request.ctx.train_transform.normalise;
+        let normalization = &request.ctx.train_transform.normalization;
         GeneratedImages::normalized(&generator.images(&noise)?, normalization).map(Some)
     }
 

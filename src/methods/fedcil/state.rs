@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(state.current().iter().copied().collect::<Vec<_>>(), [6]);
         let saved = state.save();
         assert_eq!(FedCilState::load(&saved).unwrap(), state);
-        assert_eq!(state.kept_bytes(), 2 * 8);
+        assert_eq!(state.state_bytes(), 2 * 8);
         let with = Body::new(saved.meta, [saved.sections, parameter_sections(&set(9.0))].concat());
         assert_eq!(FedCilState::load(&with).unwrap(), state);
     }

@@ -29,7 +29,7 @@ fn logits(model: &Classifier, batch: &Batch) -> Tensor {
 }
 
 /// A teacher over variables, as those with batch norms are.
-fn lesson(share: f64, outputs: usize) -> WeightedTeacher {
+fn weighted_teacher(share: f64, outputs: usize) -> WeightedTeacher {
     let norms = Some(BatchNormMode::Batch);
     WeightedTeacher {
         teacher: Teacher::new(&backbone(), &head(WEIGHT), 0..outputs, norms).unwrap(),
@@ -41,10 +41,10 @@ fn lesson(share: f64, outputs: usize) -> WeightedTeacher {
 #[test]
 fn no_gradient_reaches_a_teacher() {
     let student = Classifier::trainable(&backbone(), &head([0.2; 6]), 0..3).unwrap();
-    let (batch, lesson) = (batch(&[1.0, -0.5, 0.2, 0.8]), lesson(0.5, 3));
-    let loss = lesson.loss(&logits(&student, &batch), &batch, &Device::Cpu).unwrap();
+    let (batch, weighted_teacher) = (batch(&[1.0, -0.5, 0.2, 0.8]), weighted_teacher(0.5, 3));
+    let loss = weighted_teacher.loss(&logits(&student, &batch), &batch, &Device::Cpu).unwrap();
     let gradients = loss.backward().unwrap();
-    let teacher = lesson.teacher.model();
+    let teacher = weighted_teacher.teacher.model();
     assert_eq!((student.variables().len(), teacher.variables().len()), (2, 2));
     for (name, variable) in student.variables() {
         let pull = gradients.get(variable).unwrap_or_else(|| panic!("{name}"));
@@ -62,7 +62,8 @@ fn no_gradient_reaches_a_teacher() {
 fn a_teacher_counts_as_the_card_says() {
     let batch = batch(&[1.0, -0.5, 0.2, 0.8]);
     let own = [0.4f32, 0.0, -1.0, 0.3, 0.9, 2.0];
-    let teacher = logits(lesson(1.0, 3).teacher.model(), &batch).to_vec2::<f32>().unwrap();
+    let teacher =
+        logits(weighted_teacher(1.0, 3).teacher.model(), &batch).to_vec2::<f32>().unwrap();
     let softmax = |logits: &[f32]| -> Vec<f64> {
         let powers: Vec<f64> = logits.iter().map(|z| libm::exp(f64::from(*z) / 2.0)).collect();
         powers.iter().map(|p| p / powers.iter().sum::<f64>()).collect()
@@ -77,7 +78,7 @@ fn a_teacher_counts_as_the_card_says() {
             .map(|(q, p)| q * libm::log(q / p))
             .sum();
         let variable = Var::from_slice(&own, (2, 3), &Device::Cpu).unwrap();
-        let loss = lesson(0.25, outputs).loss(&variable, &batch, &Device::Cpu).unwrap();
+        let loss = weighted_teacher(0.25, outputs).loss(&variable, &batch, &Device::Cpu).unwrap();
         let expected = 0.25 * by_hand / 2.0;
         assert!((f64::from(loss.to_scalar::<f32>().unwrap()) - expected).abs() < 1e-7);
         let gradients = loss.backward().unwrap();

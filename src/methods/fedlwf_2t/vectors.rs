@@ -18,11 +18,11 @@ fn head(golden: &Golden, name: &str) -> ParameterSet {
 fn golden_own_loss_of_two_teachers() {
     let golden = Golden::own("losses");
     let backbone = Arc::new(Backbone::Pixels(PixelShape { channels: 2, image: 1 }));
-    let lesson = |name, share, outputs| {
+    let teacher = |name, share, outputs| {
         let teacher = Teacher::new(&backbone, &head(&golden, name), 0..outputs, None).unwrap();
         WeightedTeacher { teacher, share }
     };
-    let lessons = vec![lesson("own.", 0.5, 3), lesson("server.", 0.3, 5)];
+    let teachers = vec![teacher("own.", 0.5, 3), teacher("server.", 0.3, 5)];
     let model = Classifier::trainable(&backbone, &head(&golden, ""), 0..5).unwrap();
     let labels = golden.labels("lwf2t.labels");
     let (rows, shape) = (labels.len(), golden.shape("lwf2t.x"));
@@ -30,7 +30,7 @@ fn golden_own_loss_of_two_teachers() {
     let batch = Batch::Features { values, shape, labels, samples: vec![0; rows] };
     let step = PackBatch { groups: SampleGroups::one(rows), batch, steps: vec![0] };
     let pass = TrainingStep { model: &model, step: &step, device: &Device::Cpu, dropout: None };
-    let loss = FedLwf2tObjective { share: 0.2, columns: 3..5, lessons }.losses(&pass).unwrap();
+    let loss = FedLwf2tObjective { share: 0.2, columns: 3..5, teachers }.losses(&pass).unwrap();
     let weight = model.variables().iter().find(|(name, _)| &**name == LinearHead::WEIGHT);
     golden.assert_loss("lwf2t", &loss, &weight.expect("it trains").1);
 }
@@ -50,11 +50,11 @@ fn golden_losses_of_two_teachers() {
         [(LinearHead::WEIGHT, weight), (LinearHead::BIAS, bias)].into_iter().collect()
     };
     let backbone = Arc::new(Backbone::Pixels(PixelShape { channels: samples, image: 1 }));
-    let lesson = |name, share| {
+    let teacher = |name, share| {
         let teacher = Teacher::new(&backbone, &head(name), 0..classes, None).unwrap();
         WeightedTeacher { teacher, share }
     };
-    let lessons = vec![lesson("t", 0.33), lesson("t2", 0.34)];
+    let teachers = vec![teacher("t", 0.33), teacher("t2", 0.34)];
     let model = Classifier::trainable(&backbone, &head("z"), 0..classes).unwrap();
     let values = (0..samples * samples).map(|at| f32::from(u8::from(at % (samples + 1) == 0)));
     let batch = Batch::Features {
@@ -66,7 +66,7 @@ fn golden_losses_of_two_teachers() {
     let step = PackBatch { groups: SampleGroups::one(samples), batch, steps: vec![0] };
     let pass = TrainingStep { model: &model, step: &step, device: &Device::Cpu, dropout: None };
     let loss =
-        FedLwf2tObjective { share: 0.33, columns: 0..classes, lessons }.losses(&pass).unwrap();
+        FedLwf2tObjective { share: 0.33, columns: 0..classes, teachers }.losses(&pass).unwrap();
     golden.assert_close_f32("flwf2t", &[loss.to_scalar::<f32>().unwrap()]);
     let weight = model.variables().iter().find(|(name, _)| &**name == LinearHead::WEIGHT);
     let gradients = loss.backward().unwrap();

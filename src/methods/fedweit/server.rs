@@ -197,7 +197,7 @@ impl Server for WeitServer {
         self.metrics.clear();
         let Some(aggregate) = aggregate else { return Ok(()) };
         if FedWeitMethod::trains(round.phase) {
-            self.merge(&aggregate.numbered);
+            self.merge(&aggregate.elementwise);
             return Ok(());
         }
         let mut entries = BTreeMap::new();

@@ -221,7 +221,7 @@ fn states_keep_the_parts_of_all_tasks() {
         values(&base(1.0)).iter().zip(values(&base(2.0))).map(|(b, a)| b / 2.0 + a).collect();
     assert_eq!(start, wanted);
     assert_eq!(WeitState::load(&state.save()).unwrap(), state);
-    assert!(state.kept_bytes() > 0);
+    assert!(state.state_bytes() > 0);
     // Zeros of a base that arrives keep the client's own values.
     let mut received = values(&base(9.0));
     received[3] = 0.0;

@@ -45,7 +45,7 @@ impl PassTransform {
         ctx: &RunContext,
     ) -> Result<Loader, PolicyError> {
         let normalized = |transform: &Transform| Transform {
-            normalise: transform.normalise.clone(),
+            normalization: transform.normalization.clone(),
             ..Transform::default()
         };
         let transform = match self {

@@ -16,7 +16,7 @@ use crate::quantity::TaskId;
 use crate::wire::Saved;
 
 /// A client's memory. It names samples by their index in the data set; what a client would keep are the samples
-/// themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts, besides the numbers of an old model.
+/// themselves, and these are what [`state_bytes`](ClientState::kept_bytes) counts, besides the numbers of an old model.
 /// Those it has still to choose from are its own data.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct GlfcClientState {
@@ -85,7 +85,7 @@ impl GlfcClientState {
 }
 
 impl ClientState for GlfcClientState {
-    fn kept_bytes(&self) -> u64 {
+    fn state_bytes(&self) -> u64 {
         let old = self.old.iter().flat_map(ParameterSet::iter);
         let numbers: u64 = old.map(|(_, parameter)| parameter.values.len() as u64).sum();
         // An image that was chosen several times is kept once.
@@ -124,11 +124,11 @@ mod tests {
         let met = BTreeMap::from([(TaskId(4), [].into()), (TaskId(5), [8].into())]);
         assert_eq!(later.met, met);
         assert_eq!(GlfcClientState::load(&memory.save()).unwrap(), memory);
-        assert_eq!(memory.kept_bytes(), 2 * 64);
+        assert_eq!(memory.state_bytes(), 2 * 64);
         let head = Parameter { shape: vec![2, 3], values: [0.5; 6].into() };
         memory.old = Some([(LinearHead::WEIGHT, head)].into_iter().collect());
         assert_eq!(GlfcClientState::load(&memory.save()).unwrap(), memory);
-        assert_eq!(memory.kept_bytes(), 2 * 64 + 6 * 4);
+        assert_eq!(memory.state_bytes(), 2 * 64 + 6 * 4);
     }
 
     /// Tasks of two rows each: the first row of a task is its own.

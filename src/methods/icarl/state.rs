@@ -12,7 +12,7 @@ use crate::quantity::TaskId;
 use crate::wire::{Kind, Loading, SavedField, Saving, WireError};
 
 /// Exemplars by head row. The state names samples by their index in the data set; what a client would keep are the
-/// samples themselves, and these are what [`kept_bytes`](ClientState::kept_bytes) counts. Those it has still to choose
+/// samples themselves, and these are what [`state_bytes`](ClientState::kept_bytes) counts. Those it has still to choose
 /// from are its own data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExemplarState {
@@ -83,7 +83,7 @@ impl SavedField for ExemplarState {
 }
 
 impl ClientState for ExemplarState {
-    fn kept_bytes(&self) -> u64 {
+    fn state_bytes(&self) -> u64 {
         self.sample_bytes * self.by_class.len() as u64
     }
 }
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(ExemplarState::load(&state.save()).unwrap(), state);
         state.waiting = Some((TaskId(0), [7, 8].into()));
         assert_eq!(ExemplarState::load(&state.save()).unwrap(), state);
-        assert_eq!(state.kept_bytes(), 4 * 3_072);
+        assert_eq!(state.state_bytes(), 4 * 3_072);
         assert_eq!(
             ExemplarState::load(&ExemplarState::default().save()).unwrap(),
             ExemplarState::default()

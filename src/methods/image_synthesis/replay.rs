@@ -95,7 +95,7 @@ pub(in crate::methods) fn sample_channels(
     ctx: &RunContext,
     channels: usize,
 ) -> Result<Vec<(f32, f32)>, DataError> {
-    ctx.train_transform.normalise.channels(channels)
+    ctx.train_transform.normalization.channels(channels)
 }
 
 /// Returns `- mean sum softmax(old / 2) log softmax(new / 2)` over old rows.

@@ -197,7 +197,7 @@ impl ServerUpdate<MfclMemory> for Mfcl {
         let config = self.generator.config(model);
         let generator = ImageGenerator::frozen(config, &set, &request.ctx.device)?;
         let images = generator.images(&generator.latents(request.count, request.key())?)?;
-        let normalization = &request.ctx.train_transform.normalise;
+        let normalization = &request.ctx.train_transform.normalization;
         GeneratedImages::normalized(&images, normalization).map(Some)
     }
 

@@ -52,7 +52,7 @@ impl<'a> Learner<'a> {
     pub fn alike(&self, other: &Learner<'_>) -> bool {
         let of = |learner: &Learner<'_>| {
             let download = learner.download;
-            (download.is_mixed(), download.teaches, download.class_shares.len())
+            (download.is_mixed(), download.distills, download.class_shares.len())
         };
         of(self) == of(other)
     }
@@ -139,7 +139,7 @@ impl Powder {
             Classifier::pack_with(&ctx.backbone, received.clone(), 0..classes, Some(prompting))
         };
         let student = model(true)?;
-        let distils = first.download.teaches && self.config.kd_weight > 0.0 && classes > 2;
+        let distils = first.download.distills && self.config.kd_weight > 0.0 && classes > 2;
         let teacher = distils.then(|| model(false)).transpose()?;
         let loader = |learner: &Learner<'_>| {
             let loader =

@@ -28,7 +28,7 @@ pub struct ClientTaskDownload {
     /// All client tasks, from which the receiver takes the same.
     pub table: Option<SharedTable>,
     /// True if the received client task teaches: in every round but the run's first.
-    pub teaches: bool,
+    pub distills: bool,
     /// Share of each class in its row of classes.
     ///
     /// It is smaller for classes that have relatives in other client tasks.
@@ -55,7 +55,7 @@ impl ClientTaskDownload {
     pub fn layout(
         shape: &ClientTaskShape,
         classes: usize,
-        (teaches, mixes): (bool, bool),
+        (distills, mixes): (bool, bool),
         table: Option<usize>,
     ) -> MessageSpec {
         let mut extra = vec![statistic(CLASS_SHARES, &[classes], Dtype::F32)];
@@ -70,7 +70,7 @@ impl ClientTaskDownload {
             }
         }
         let mut control = MetaWriter::new();
-        control.bool(false).bool(teaches).bool(table.is_some()).bool(table.is_some() && mixes);
+        control.bool(false).bool(distills).bool(table.is_some()).bool(table.is_some() && mixes);
         MessageSpec {
             control: control.finish(),
             parameters: places(parameters),
@@ -84,7 +84,7 @@ impl ClientTaskDownload {
     /// # Errors
     /// If it is not a download about client tasks of this shape.
     pub fn write(self, shape: &ClientTaskShape) -> Result<Message, WireError> {
-        let (about, classes) = ((self.teaches, self.is_mixed()), self.class_shares.len());
+        let (about, classes) = ((self.distills, self.is_mixed()), self.class_shares.len());
         let client_tasks = self.table.as_ref().map(|table| table.weights.len() / shape.top.max(1));
         let layout = ClientTaskDownload::layout(shape, classes, about, client_tasks);
         let class_shares = F32(self.class_shares.into());
@@ -103,12 +103,12 @@ impl ClientTaskDownload {
     /// Where a message is something else.
     pub fn read(message: &Message) -> Result<ClientTaskDownload, WireError> {
         let mut fields = fields_of(message, false)?;
-        let (teaches, shared, mixes) = (fields.bool()?, fields.bool()?, fields.bool()?);
+        let (distills, shared, mixes) = (fields.bool()?, fields.bool()?, fields.bool()?);
         fields.finish()?;
         let class_shares = message.tensor(Kind::Statistics, CLASS_SHARES)?.as_f32()?.to_vec();
         let parameters = message.parameters.clone();
         if !shared {
-            return Ok(ClientTaskDownload { parameters, table: None, teaches, class_shares });
+            return Ok(ClientTaskDownload { parameters, table: None, distills, class_shares });
         }
         let client_task = message.tensor(Kind::Statistics, SLOT)?.shaped(&[])?.as_u32()?[0];
         let weights = message.tensor(Kind::Statistics, WEIGHTS)?.as_f64()?.to_vec();
@@ -117,7 +117,7 @@ impl ClientTaskDownload {
             return Err(WireError::Malformed(format!("no client task {client_task} in a table")));
         }
         let table = Some(SharedTable { parameters, client_task, weights, mixes });
-        Ok(ClientTaskDownload { parameters: ParameterSet::new(), table, teaches, class_shares })
+        Ok(ClientTaskDownload { parameters: ParameterSet::new(), table, distills, class_shares })
     }
 
     /// Returns true if the client task uses others.

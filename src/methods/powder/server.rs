@@ -155,7 +155,7 @@ impl Server for PowderServer {
         }
         let mixes = Powder::mixes(round.phase);
         // The release distills in every round but the run's first, also client tasks that are not trained yet.
-        let teaches = round.stage.task.index() > 0 || round.round_in_phase > 0;
+        let distills = round.stage.task.index() > 0 || round.round_in_phase > 0;
         let download = |client_task: usize| {
             let known = &self.table.entries()[client_task];
             let (parameters, table) = match method.config.downlink {
@@ -168,7 +168,7 @@ impl Server for PowderServer {
                 Downlink::Needed => (known.parameters.clone(), None),
             };
             let class_shares = known.class_shares.clone();
-            let download = ClientTaskDownload { parameters, table, teaches, class_shares };
+            let download = ClientTaskDownload { parameters, table, distills, class_shares };
             Ok(Arc::new(download.write(&method.shape)?))
         };
         client_tasks.into_iter().map(download).collect()

@@ -11,7 +11,7 @@ use crate::wire::Saved;
 ///
 /// A sample that was offered several times may be in it several times. The state names samples by their index in the
 /// data set; what a client would keep are the samples themselves, and these and their logits are what
-/// [`kept_bytes`](ClientState::kept_bytes) counts.
+/// [`state_bytes`](ClientState::kept_bytes) counts.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct ReplayMemory {
     /// Bytes of one sample.
@@ -40,7 +40,7 @@ impl ReplayMemory {
 }
 
 impl ClientState for ReplayMemory {
-    fn kept_bytes(&self) -> u64 {
+    fn state_bytes(&self) -> u64 {
         let of = |slot: &BufferedSample| self.sample_bytes + 4 * slot.logits.len() as u64;
         self.reservoir.slots().iter().map(of).sum()
     }
@@ -59,7 +59,7 @@ mod tests {
         for sample in 0..300 {
             memory.offer(200, BufferedSample { sample, logits: vec![0.5; 100] }, key);
         }
-        assert_eq!(memory.kept_bytes(), 614_400 + 80_000);
+        assert_eq!(memory.state_bytes(), 614_400 + 80_000);
         assert_eq!(ReplayMemory::load(&memory.save()).unwrap(), memory);
         assert_eq!(
             ReplayMemory::of(&ReplayMemory::default().save()).unwrap(),

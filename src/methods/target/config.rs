@@ -185,7 +185,7 @@ impl TargetMethod {
     }
 
     /// Returns true if the student learns after a call, from 1.
-    pub fn teaches(&self, call: u32) -> bool {
+    pub fn distills(&self, call: u32) -> bool {
         call > self.warmup
     }
 
@@ -223,7 +223,7 @@ mod tests {
         assert!((1..=cifar.synthesis_rounds).all(|call| !cifar.has_adversary(call)));
         // The student, who has not learned yet, takes part in call 20; it learns after call 21.
         assert!(!cifar.has_adversary(19) && cifar.has_adversary(20));
-        assert!(!cifar.teaches(20) && cifar.teaches(21));
+        assert!(!cifar.distills(20) && cifar.distills(21));
         let tiny = TargetMethod { synthesis_rounds: 200, ..cifar };
         assert_eq!(tiny.images(), 8_000, "of 51,200");
         let mut without = tiny;

@@ -185,7 +185,7 @@ impl ServerUpdate<TargetMemory> for TargetMethod {
         }
         let calls = || 1..=self.synthesis_rounds;
         let adversaries = calls().filter(|call| self.has_adversary(*call)).count() as u32;
-        let taught = calls().filter(|call| self.teaches(*call)).count() as u32;
+        let taught = calls().filter(|call| self.distills(*call)).count() as u32;
         let taught = taught * self.synthesis.student_steps;
         self.synthesis.work(model, (self.synthesis_rounds, adversaries, taught), 0.0)
     }

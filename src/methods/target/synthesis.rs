@@ -214,7 +214,7 @@ impl TargetSynthesis<'_> {
             let gradient = gradient.finish(&generator.vars(), &copy.images.vars())?;
             meta.step_slices(&gradient, rate, 1.0)?;
             pool.add(&best)?;
-            if method.teaches(call) {
+            if method.distills(call) {
                 let known = (&student, state.take());
                 let (taught, kept) = self.teach((&teacher, rows), known, &pool, call)?;
                 (student, state) = (taught, Some(kept));

@@ -45,7 +45,7 @@ impl TransformerBlock {
         let (prefix, groups) = (adaptation.prefix_of(block), adaptation.groups.as_ref());
         let (heads, members) = (config.heads, groups.filter(|_| !adaptation.per_sample));
         // A tap sees the input of every layer, which the halves as one op do not show.
-        if adaptation.tap.is_none() {
+        if adaptation.hook.is_none() {
             let attended = Attended { heads, prefix, queries, members };
             if let Some(y) = self.attention_as_one(x, config, (adaptation, block), attended)? {
                 return Ok(y);
@@ -118,7 +118,7 @@ impl TransformerBlock {
     ) -> Result<Tensor> {
         let groups = adaptation.groups.as_ref();
         // With an adapter the gradient of `x` is a sum of three, whose order is the ops'.
-        if adaptation.tap.is_none()
+        if adaptation.hook.is_none()
             && !adaptation.has_adapter(block)
             && let Some(y) = self.perceptron_as_one(x, config, (adaptation, block))?
         {

@@ -249,7 +249,7 @@ impl Vit {
             let tokens = self.advance(tokens, first..last, adaptation)?;
             let tokens = adaptation.joined(last, &tokens)?;
             // A tap is promised all tokens.
-            let queries = if adaptation.tap.is_some() { tokens.dim(1)? } else { needed };
+            let queries = if adaptation.hook.is_some() { tokens.dim(1)? } else { needed };
             self.block(&tokens, last, adaptation, queries)?.narrow(1, 0, needed)?
         } else {
             tokens.narrow(1, 0, needed)?

@@ -448,7 +448,7 @@ fn weights_of_numbers_belong_to_the_rows_that_are_sent() {
         [(LinearHead::WEIGHT, parameter)].into_iter().collect::<ParameterSet>()
     };
     let sent = Arc::new(Message::of(filled(ROWS, 1.0)));
-    let summand = |rows: Range<usize>, value: f32, weight: f32| {
+    let contribution = |rows: Range<usize>, value: f32, weight: f32| {
         let place = head(&rows).averaged(AveragingGroup::All, Weight::Elementwise("worth."));
         let worth = place.weights().unwrap();
         let tensor =
@@ -460,7 +460,7 @@ fn weights_of_numbers_belong_to_the_rows_that_are_sent() {
         let download = MessageSpec::of(vec![head(&(0..ROWS))]);
         Aggregate::of(&meta(1.0), (&sent, &download), (update, &upload)).unwrap()
     };
-    let mean = summand(1..3, 5.0, 1.0).merge(summand(2..4, 9.0, 3.0)).numbered;
+    let mean = contribution(1..3, 5.0, 1.0).merge(contribution(2..4, 9.0, 3.0)).elementwise;
     let moved = mean.apply(sent.parameters.clone());
     let rows = moved.get(LinearHead::WEIGHT).unwrap().values.chunks(WIDTH);
     // The third row has (1 * 4 + 3 * 8) / 4 more.

@@ -49,7 +49,7 @@ impl ComposedServer {
     /// Freezes the first method's features as they stand, with a second server on them.
     fn freeze(&self) -> Result<Second, PolicyError> {
         let frozen = self.method.freeze(&*self.first, &self.ctx)?;
-        let (found, announced) = (frozen.asset.body.sketch(), &self.method.profile.features);
+        let (found, announced) = (frozen.asset.body.shape(), &self.method.profile.features);
         if found.sections != announced.sections {
             return Err(PolicyError::Unsupported(format!(
                 "the first method announced features of the shape {:?} and gives {:?}",

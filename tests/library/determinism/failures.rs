@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_task_whose_training_failed_is_missed() {
-    let ran = run(setup::<Visits>(rules(), Mischief::PanicOnce));
+    let ran = run(setup::<Visits>(rules(), SoftmaxFault::PanicOnce));
     done(&ran);
     assert_eq!(ran.failures(), vec!["panicked"; 2]);
     let mut missed = Vec::new();
@@ -20,7 +20,7 @@ fn a_task_whose_training_failed_is_missed() {
 
 #[test]
 fn an_image_that_cannot_be_read_ends_the_run() {
-    let ran = run(setup::<Visits>(rules(), Mischief::BadImage));
+    let ran = run(setup::<Visits>(rules(), SoftmaxFault::BadImage));
     assert!(matches!(&ran.end, Err(FederationError::Data(why)) if why.contains("cat.png")));
     assert_eq!(ran.count("client_failed"), 0);
 }
@@ -54,9 +54,9 @@ fn a_federation_where_all_clients_crash_still_ends() {
 #[test]
 fn bad_updates_are_rejected_and_the_others_count() {
     for (fault, why) in [
-        (Mischief::Nan, "`head.weight` is not finite"),
-        (Mischief::WrongShape, "[1, 64]"),
-        (Mischief::LiftPanic, "lifting is beyond me"),
+        (SoftmaxFault::Nan, "`head.weight` is not finite"),
+        (SoftmaxFault::WrongShape, "[1, 64]"),
+        (SoftmaxFault::LiftPanic, "lifting is beyond me"),
     ] {
         let ran = run(setup::<Visits>(rules(), fault));
         done(&ran);
@@ -79,7 +79,7 @@ fn bad_updates_are_rejected_and_the_others_count() {
 #[test]
 fn a_bad_update_ends_the_run_where_the_scenario_says_so() {
     let rules = Rules { on_bad_update: OnBadUpdate::Abort, ..rules() };
-    let ran = run(setup::<()>(rules, Mischief::Nan));
+    let ran = run(setup::<()>(rules, SoftmaxFault::Nan));
     assert!(matches!(ran.end, Err(FederationError::BadUpdate { client, .. }) if client.0 == 2));
     let last = &ran.entries.last().expect("has entries").event;
     assert_eq!(last, &Event::RunEnded { reason: EndReason::Aborted });
@@ -87,7 +87,7 @@ fn a_bad_update_ends_the_run_where_the_scenario_says_so() {
 
 #[test]
 fn a_panicking_policy_is_a_failed_client() {
-    let ran = run(setup::<Visits>(rules(), Mischief::Panic));
+    let ran = run(setup::<Visits>(rules(), SoftmaxFault::Panic));
     done(&ran);
     assert_eq!(ran.failures(), vec!["panicked"; 10]);
     assert_eq!(ran.count("client_trained"), 50);

@@ -21,7 +21,7 @@ fn lossy_codecs_change_training_and_verify_changes_nothing() {
 #[test]
 fn assets_are_shipped_to_those_who_lack_them() {
     let shipped = |cache| {
-        let ran = run(setup::<()>(Rules { cache, ..rules() }, Mischief::Asset));
+        let ran = run(setup::<()>(Rules { cache, ..rules() }, SoftmaxFault::Asset));
         done(&ran);
         let assets = ran.entries.iter().filter(|e| match &e.event {
             Event::FrameCharged { asset: Some(name), bytes, .. } => {
@@ -42,7 +42,7 @@ fn assets_survive_codecs_and_are_not_coded() {
     let plan = CodecPlan::new(Codec::Int8);
     for verify in [false, true] {
         let coding = Coding { down: plan.clone(), up: plan.clone(), verify };
-        let ran = run(Setup { coding, ..setup::<()>(rules(), Mischief::Asset) });
+        let ran = run(Setup { coding, ..setup::<()>(rules(), SoftmaxFault::Asset) });
         done(&ran);
         assert!(ran.failures().is_empty(), "{:?}", ran.failures());
         let mut sizes = ran.entries.iter().filter_map(|e| match &e.event {
@@ -57,7 +57,7 @@ fn assets_survive_codecs_and_are_not_coded() {
 fn the_first_of_equal_frames_in_a_round_is_no_copy() {
     let faults = FaultRules { lose_down: 0.4, ..FaultRules::default() };
     let rules = Rules { cache: AssetCache::Task, faults, ..rules() };
-    let ran = run(setup::<()>(rules, Mischief::Asset));
+    let ran = run(setup::<()>(rules, SoftmaxFault::Asset));
     let mut sent = std::collections::BTreeSet::new();
     let mut copies = 0;
     let frames = ran.entries.iter().filter_map(|e| match &e.event {

@@ -8,7 +8,7 @@ mod rounds;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::softmax::{self, Mischief, Ran, Visits, rules, run, run_with, setup};
+use crate::softmax::{self, Ran, SoftmaxFault, Visits, rules, run, run_with, setup};
 use fedcast::data::{FreshClients, FreshPartition};
 use fedcast::federation::availability::{Availability, AvailabilityPattern, AvailabilityRules};
 use fedcast::federation::{
@@ -32,7 +32,7 @@ fn mobile() -> Rules {
 }
 
 fn stateful(rules: Rules) -> Setup {
-    setup::<Visits>(rules, Mischief::None)
+    setup::<Visits>(rules, SoftmaxFault::None)
 }
 
 fn done(ran: &Ran) {
@@ -47,7 +47,7 @@ fn done(ran: &Ran) {
 fn digests_do_not_depend_on_the_number_of_workers() {
     for make in [setup::<()>, setup::<Visits>] {
         let of = |workers: usize| {
-            run(Setup { workers: workers.into(), ..make(mobile(), Mischief::None) })
+            run(Setup { workers: workers.into(), ..make(mobile(), SoftmaxFault::None) })
         };
         let one = of(1);
         done(&one);
@@ -196,7 +196,7 @@ fn fresh_clients_come_once_and_their_shards_are_made_lazily() {
     let rules = Rules { clients: 1_000_000, participation, ..rules() };
     let law = FreshPartition::Dirichlet { beta: 0.5, samples: 20 };
     let fresh = FreshClients { distribution: law, seed: 5 };
-    let small = setup::<()>(softmax::rules(), Mischief::None);
+    let small = setup::<()>(softmax::rules(), SoftmaxFault::None);
     let ran = run(Setup { rules, shards: ShardSource::Fresh(fresh), ..small });
     done(&ran);
     let mut met = std::collections::BTreeSet::new();

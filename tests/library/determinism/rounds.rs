@@ -38,7 +38,10 @@ fn a_deadline_closes_its_round_and_late_frames_are_still_accounted_for() {
     };
     for make in [setup::<()>, setup::<Visits>] {
         let of = |workers| {
-            run(Setup { workers: Workforce::Cpu(workers), ..make(rules.clone(), Mischief::None) })
+            run(Setup {
+                workers: Workforce::Cpu(workers),
+                ..make(rules.clone(), SoftmaxFault::None)
+            })
         };
         let one = of(1);
         done(&one);
@@ -72,12 +75,12 @@ fn seen_by_the_server(ran: &Ran) -> Vec<String> {
 #[test]
 fn stragglers_that_are_not_computed_change_nothing_that_anybody_sees() {
     let deadline = Some(VirtualTime::from_seconds(1.5));
-    let of = |make: fn(Rules, Mischief) -> Setup, train_stragglers, server_up| {
+    let of = |make: fn(Rules, SoftmaxFault) -> Setup, train_stragglers, server_up| {
         let closing = ClosingRules { deadline, train_stragglers, ..ClosingRules::default() };
         let links = LinkRules { server_up, ..LinkRules::MOBILE };
         let compute = ComputeRules { sample_ms: 30.0, ..ComputeRules::MOBILE };
         let faults = FaultRules { lose_up: 0.1, ..FaultRules::default() };
-        run(make(Rules { closing, compute, links, faults, ..rules() }, Mischief::None))
+        run(make(Rules { closing, compute, links, faults, ..rules() }, SoftmaxFault::None))
     };
     for server_up in [f64::INFINITY, 20_000.0] {
         let (trained, skipped) =

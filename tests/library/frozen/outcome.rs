@@ -63,8 +63,8 @@ pub fn by(case: &Case, ranks: Option<Ranks>) -> Result<Outcome, String> {
     catch_unwind(run).unwrap_or_else(|_| Err("it panicked".into()))
 }
 
-fn run(case: &Case, crew: &ComputeResources) -> Result<Outcome, String> {
-    let Some((scenario, memory)) = simulated(case, crew)? else { return Ok(Outcome::Refused) };
+fn run(case: &Case, resources: &ComputeResources) -> Result<Outcome, String> {
+    let Some((scenario, memory)) = simulated(case, resources)? else { return Ok(Outcome::Refused) };
     let mut summary = Summary::new("frozen");
     let entries = memory.entries();
     for entry in &entries {
@@ -92,13 +92,13 @@ pub fn entries(case: &Case) -> Result<Option<Vec<Entry>>, String> {
 /// Runs a case and keeps its entries; `None` if it is refused.
 fn simulated(
     case: &Case,
-    crew: &ComputeResources,
+    resources: &ComputeResources,
 ) -> Result<Option<(Scenario, MemorySink)>, String> {
     let overrides: Vec<Override> = case.overrides.iter().map(|set| Override::new(*set)).collect();
     let methods = Registry::builtin();
     let read = Scenario::from_toml(BASE, "frozen", Path::new("."), &overrides, &methods);
     let Ok(loaded) = read else { return Ok(None) };
-    let Ok(assembly) = assemble_by(&loaded.scenario, &methods, crew) else { return Ok(None) };
+    let Ok(assembly) = assemble_by(&loaded.scenario, &methods, resources) else { return Ok(None) };
     let memory = MemorySink::default();
     let end =
         simulate(assembly.setup, Box::new(memory.clone()), Box::new(()), Interrupt::default());
@@ -117,7 +117,7 @@ fn was_planned(scenario: &Scenario, ran: &Summary, entries: &[Entry]) -> Result<
         && planned
             .phases
             .iter()
-            .all(|phase| phase.up_size != UploadSize::FromValues && !phase.down_at_most);
+            .all(|phase| phase.upload_size != UploadSize::FromValues && !phase.down_at_most);
     let bytes = |direction| ran.total(direction).bytes.0;
     let mut ends = entries.iter().filter_map(|entry| match entry.event {
         Event::RoundClosed { .. } => Some(entry.at.as_seconds()),

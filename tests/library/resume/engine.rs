@@ -12,7 +12,7 @@ use fedcast::federation::{
 use fedcast::federation::{CrashTime, Direction};
 use fedcast::quantity::VirtualTime;
 
-use crate::softmax::{Mischief, Visits, rules, setup};
+use crate::softmax::{SoftmaxFault, Visits, rules, setup};
 
 /// Keeps entries and snapshots.
 #[derive(Clone, Default)]
@@ -84,9 +84,9 @@ fn resumes(what: &str, rules: &Rules, make: impl Fn(Rules) -> Setup) -> usize {
 }
 
 fn both(what: &str, rules: &Rules) -> usize {
-    let stateless = resumes(what, rules, |rules| setup::<()>(rules, Mischief::None));
+    let stateless = resumes(what, rules, |rules| setup::<()>(rules, SoftmaxFault::None));
     let stateful = format!("{what}, stateful");
-    stateless.min(resumes(&stateful, rules, |rules| setup::<Visits>(rules, Mischief::None)))
+    stateless.min(resumes(&stateful, rules, |rules| setup::<Visits>(rules, SoftmaxFault::None)))
 }
 
 fn mobile() -> Rules {
@@ -134,7 +134,7 @@ fn late_downloads_keep_their_size() {
         assert!(both(&format!("downloads later than {seconds} s"), &rules) > 0);
         for cache in [AssetCache::None, AssetCache::Task, AssetCache::Run] {
             resumes("assets in transit", &Rules { cache, ..rules.clone() }, |rules| {
-                setup::<Visits>(rules, Mischief::Asset)
+                setup::<Visits>(rules, SoftmaxFault::Asset)
             });
         }
     }
@@ -205,18 +205,18 @@ fn servers_that_restart() {
     both("restart, buffer", &Rules { faults: faults.clone(), ..buffer });
     let cache = AssetCache::Run;
     resumes("restart, assets", &Rules { faults, cache, ..slow() }, |rules| {
-        setup::<Visits>(rules, Mischief::Asset)
+        setup::<Visits>(rules, SoftmaxFault::Asset)
     });
 }
 
 #[test]
 fn misbehaving_clients_assets_and_measures() {
     for fault in [
-        Mischief::Nan,
-        Mischief::WrongShape,
-        Mischief::PanicOnce,
-        Mischief::LiftPanic,
-        Mischief::Asset,
+        SoftmaxFault::Nan,
+        SoftmaxFault::WrongShape,
+        SoftmaxFault::PanicOnce,
+        SoftmaxFault::LiftPanic,
+        SoftmaxFault::Asset,
     ] {
         let what = format!("{fault:?}");
         resumes(&what, &mobile(), |rules| setup::<Visits>(rules, fault));
@@ -224,14 +224,14 @@ fn misbehaving_clients_assets_and_measures() {
     both("bias and packs", &Rules { bias: Some(Compared::Round), pack: 3, ..slow() });
     resumes("uncharged", &rules(), |rules| Setup {
         charged: false,
-        ..setup::<Visits>(rules, Mischief::Nan)
+        ..setup::<Visits>(rules, SoftmaxFault::Nan)
     });
 }
 
 #[test]
 fn snapshots_after_tasks() {
     let rules = Rules { snapshots: Cadence::Tasks, ..mobile() };
-    let make = || setup::<Visits>(rules.clone(), Mischief::None);
+    let make = || setup::<Visits>(rules.clone(), SoftmaxFault::None);
     let (entries, digests, snapshots) = run(make());
     assert_eq!(snapshots.len(), 5, "one per task");
     for snapshot in snapshots {

@@ -21,7 +21,7 @@ fn client_task_is_distilled_in_all_rounds_but_the_first() {
         task(&mut run, 0, 1, 1);
         task(&mut run, 1, 1, 1);
         let taught = downs(&run, "train")
-            .map(|download| ClientTaskDownload::read(&download).unwrap().teaches);
+            .map(|download| ClientTaskDownload::read(&download).unwrap().distills);
         assert_eq!(taught.collect::<Vec<_>>(), [false, true]);
         uploads(&run)
     });
@@ -68,10 +68,10 @@ fn shares_of_classes_weigh_their_own_samples() {
     let by_class = run.ctx.dataset.train.by_class();
     let two = view.classes[..2].iter().flat_map(|class| &by_class[*class as usize][..4]);
     let shard: Shard = two.copied().collect();
-    let trained = |teaches: bool, class_shares: [f32; 3]| {
+    let trained = |distills: bool, class_shares: [f32; 3]| {
         let download = ClientTaskDownload::read(&download).unwrap();
         let download =
-            ClientTaskDownload { teaches, class_shares: class_shares.into(), ..download };
+            ClientTaskDownload { distills, class_shares: class_shares.into(), ..download };
         let mut member = Member {
             phase,
             download: Arc::new(download.write(&shape).unwrap()),

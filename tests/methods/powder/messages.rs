@@ -64,8 +64,8 @@ fn in_stage<M: Method>(
     }
 }
 
-pub fn payload(sketch: &BodyShape) -> u64 {
-    FrameSize::of_sketch(sketch, &CodecPlan::new(Codec::F32)).payload.0
+pub fn payload(shape: &BodyShape) -> u64 {
+    FrameSize::of_shape(shape, &CodecPlan::new(Codec::F32)).payload.0
 }
 
 /// Card, section 4 and invariant 6.
@@ -158,24 +158,24 @@ fn attention_of_another_width_is_refused() {
     let upload = Message::from_body(look.up.as_ref().unwrap(), &[]).unwrap();
     let (model, counts) = (facts(), ClassCounts::new());
     let (view, shape) = (run.view(0), Powder::new(small(), &model).shape);
-    let lift = |update: &Message, phase: usize| {
+    let transform = |update: &Message, phase: usize| {
         let facts = ExchangeFacts { phase, ..first_exchange(&model, &view, &counts) };
         method
             .transform_upload(&facts, &Message::default(), update.clone())
             .map_err(|error| error.to_string())
     };
-    assert!(lift(&upload, 3).is_ok());
+    assert!(transform(&upload, 3).is_ok());
     let found = Attention::read(&upload).unwrap();
     assert_eq!(found.over, [0, 1]);
     let spoilt = Attention { over: vec![0], ..found.clone() };
     let kept = Message { control: Attention::layout(&shape, 2, &[0]).control, ..upload.clone() };
     assert_eq!(Attention::read(&kept).unwrap(), spoilt);
-    let why = lift(&kept, 3).unwrap_err();
+    let why = transform(&kept, 3).unwrap_err();
     assert_eq!(why, "24 mean scores of 2 classes, where 2 classes have 6 each");
     let fewer = Attention { counts: vec![5], means: found.means[..12].to_vec(), ..found };
-    assert!(lift(&fewer.write(&shape).unwrap(), 3).is_err());
+    assert!(transform(&fewer.write(&shape).unwrap(), 3).is_err());
     // A client task is no attention.
     let client_task = run.exchanges.iter().find(|exchange| exchange.phase == "train").unwrap();
     let client_task = Message::from_body(client_task.up.as_ref().unwrap(), &[]).unwrap();
-    assert!(lift(&client_task, 1).is_ok() && lift(&client_task, 3).is_err());
+    assert!(transform(&client_task, 1).is_ok() && transform(&client_task, 3).is_err());
 }

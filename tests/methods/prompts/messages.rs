@@ -162,12 +162,12 @@ fn rows_are_averaged_over_the_clients_that_trained_them() {
 #[test]
 fn prompts_can_be_the_first_of_two_methods() {
     for first in all() {
-        let sketch = first.profile().features;
+        let shape = first.profile().features;
         let then = Arc::new(fedcast::methods::stsa::Stsa::new(crate::stsa::exact(), &facts()));
         let staged: Arc<dyn Method> = Arc::new(Composed::new(first, then));
         let run = Engine::new(staged, facts(), run_context(3, ClassPermutation::Native)).run(2, 1);
         assert!(run.exchanges.iter().all(|exchange| exchange.up.is_ok()));
-        assert!(!sketch.sections.is_empty());
+        assert!(!shape.sections.is_empty());
         assert!(run.accuracy(6) > 0.5);
     }
 }
@@ -195,11 +195,11 @@ fn a_client_has_a_model_of_its_own_where_it_was_sent_all_of_it() {
         let mut run = Engine::new(dual, facts.clone(), run_context(3, ClassPermutation::Native));
         (0..2).for_each(|at| task(&mut run, at));
         let (view, counts) = (run.view(1), ClassCounts::new());
-        let sketch = first_exchange(&facts, &view, &counts);
+        let shape = first_exchange(&facts, &view, &counts);
         let exchange = run.last();
         let sent = Message::from_body(&exchange.down, &exchange.assets).unwrap();
         let own = Message::from_body(exchange.up.as_ref().unwrap(), &[]).unwrap();
-        run.method.local_model(&sketch, &sent, &own, &run.ctx).unwrap().is_some()
+        run.method.local_model(&shape, &sent, &own, &run.ctx).unwrap().is_some()
     };
     assert_eq!([WireForm::Full, WireForm::Lean].map(has_one), [true, false]);
 }

@@ -256,12 +256,12 @@ impl Watched {
         }
         let download = through_the_wire(&member.download.body());
         if up_layout.size != UploadSize::FromValues && !down_layout.is_upper_bound {
-            assert_eq!(download.sketch(), down_layout.body(), "a Down differs from its layout");
+            assert_eq!(download.shape(), down_layout.body(), "a Down differs from its layout");
         }
         let assets = member.download.assets.clone();
-        let named: Vec<_> = assets.iter().map(|asset| asset.body.sketch()).collect();
+        let named: Vec<_> = assets.iter().map(|asset| asset.body.shape()).collect();
         let promised: Vec<_> = down_layout.assets.iter().map(|asset| asset.body.clone()).collect();
-        let size = |sketch: &BodyShape| FrameSize::of_sketch(sketch, &CodecPlan::default()).payload;
+        let size = |shape: &BodyShape| FrameSize::of_shape(shape, &CodecPlan::default()).payload;
         match down_layout.is_upper_bound {
             true => {
                 assert_eq!(named.len(), promised.len());
@@ -276,7 +276,7 @@ impl Watched {
         let metrics = outcome.as_ref().map(|o| o.metrics.clone()).unwrap_or_default();
         let upload = outcome.as_ref().map(|outcome| through_the_wire(&outcome.upload.body()));
         if let (Ok(body), true) = (&upload, up_layout.size != UploadSize::FromValues) {
-            assert_eq!(body.sketch(), up_layout.body(), "an Up differs from its layout");
+            assert_eq!(body.shape(), up_layout.body(), "an Up differs from its layout");
         }
         let mut seen = self.seen();
         seen.states.insert(client, member.state.clone());

@@ -92,8 +92,8 @@ pub fn resume(
     let rule = Rule::new(rule);
     let ended = compute(py, callback, |call| {
         rule.require(&read_manifest(&path)?.method)?;
-        let crew = ComputeResources { workers, ranks: None };
-        let resumed = experiment::resume(&path, &rule.registry(), crew, force)?;
+        let resources = ComputeResources { workers, ranks: None };
+        let resumed = experiment::resume(&path, &rule.registry(), resources, force)?;
         let Resumed { run, scenario, notices, replayed } = resumed;
         call.execute(run, &scenario, replayed, notices)
     });

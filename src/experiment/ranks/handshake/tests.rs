@@ -53,11 +53,11 @@ fn refused(ended: Result<Assembly, AssembleError>) -> String {
 #[test]
 fn ranks_that_agree_begin_and_the_pack_is_the_least() {
     let assembly = found(|text| text, |c| c.pack = 3).expect("all agree");
-    let company = assembly.company.expect("three ranks");
-    assert!(company.lost().is_empty());
-    assert_eq!(company.ranks.iter().map(|rank| rank.rank.0).collect::<Vec<_>>(), [0, 1, 2]);
+    let roster = assembly.roster.expect("three ranks");
+    assert!(roster.lost().is_empty());
+    assert_eq!(roster.ranks.iter().map(|rank| rank.rank.0).collect::<Vec<_>>(), [0, 1, 2]);
     assert_eq!(assembly.setup.rules.pack, 1, "one on a CPU, whatever others could");
-    assert_eq!(assembly.setup.fleet.map(|fleet| fleet.mates.len()), Some(2));
+    assert_eq!(assembly.setup.fleet.map(|fleet| fleet.ranks.len()), Some(2));
 }
 
 #[test]
@@ -79,8 +79,8 @@ fn a_rank_on_another_kind_of_machine_takes_part() {
         c.machine.cpu = "another".into();
         c.machine.vectors = "portable".into();
     };
-    let company = found(|text| text, says).expect("goes on").company.expect("three ranks");
-    assert_eq!(company.ranks[2].machine.vectors, "portable");
+    let roster = found(|text| text, says).expect("goes on").roster.expect("three ranks");
+    assert_eq!(roster.ranks[2].machine.vectors, "portable");
 }
 
 #[test]

@@ -81,7 +81,7 @@ impl ServerMachine {
         let (phase, at) = (self.schedule.phase(), (now, self.desk.computes()));
         let round = OpenRound::new(&self.simulation, context, phase, opening, at);
         match &self.simulation.rules.privacy.secure {
-            Some(rules) => round.introduce(&self.simulation, rules, now, effects),
+            Some(rules) => round.exchange_keys(&self.simulation, rules, now, effects),
             None => round.broadcast(&self.simulation, &mut self.caches, now, effects),
         }
         if let Some(at) = round.deadline(now) {

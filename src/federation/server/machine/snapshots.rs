@@ -59,7 +59,7 @@ impl ServerMachine {
             round: self.schedule.last_round(),
             policy: self.desk.saved().clone(),
             caches: self.caches.held(),
-            unlifted: self.book.untransformed().to_vec(),
+            untransformed: self.book.untransformed().to_vec(),
             out: self.book.participants_out(),
         }
     }

@@ -27,7 +27,7 @@ pub(super) struct MaskedOutcome {
 
 impl OpenRound {
     /// Sends keys and shares around, before any download.
-    pub fn introduce(
+    pub fn exchange_keys(
         &self,
         simulation: &SimulationContext,
         rules: &SecureAggregation,
@@ -130,14 +130,14 @@ impl OpenRound {
 
     /// Returns the effect at the end of a frame's journey, as the server sees it.
     fn arrives(&self, frame: &ProtocolFrame, missed: Missed) -> Effect {
-        let ProtocolFrame { at, latency, participant, leg, bytes, fate, copy } = frame;
+        let ProtocolFrame { at, latency, participant, step, bytes, fate, copy } = frame;
         let charge = Event::FrameCharged {
             round: self.context.round,
             task: self.context.stage.task,
             phase: self.context.phase as u32,
             participant: *participant,
             client: self.client(*participant),
-            direction: leg.direction(),
+            direction: step.direction(),
             outcome: if fate.arrives { FrameOutcome::Delivered } else { FrameOutcome::Lost },
             bytes: Arc::clone(bytes),
             sent: fate.sent,

@@ -179,7 +179,7 @@ fn other_weights_transforms_parts_and_machines_are_other_files() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (backbone(1), backbone(2));
     let normalised =
-        Transform { normalise: crate::data::Normalization::Half, ..Transform::default() };
+        Transform { normalization: crate::data::Normalization::Half, ..Transform::default() };
     let open = |program: &str, backbone: &Arc<Backbone>, transform: &Transform| {
         let transform = Arc::new(transform.clone());
         let cache = in_folder(folder.path(), program);
@@ -225,8 +225,8 @@ fn damaged_blocks_are_computed_again_and_counted() {
 fn what_was_asked_for_before_is_lent_again_and_nothing_else() {
     let (one, other, cache) = (backbone(1), backbone(2), FeatureCache::default());
     let halves = || {
-        let normalise = crate::data::Normalization::Half;
-        Arc::new(Transform { normalise, ..Transform::default() })
+        let normalization = crate::data::Normalization::Half;
+        Arc::new(Transform { normalization, ..Transform::default() })
     };
     let (split, few) = (split(), Arc::new(split().first_of_each_class(5).unwrap()));
     let (whole, below) = (FrozenPart::Whole, FrozenPart::Below(1));

@@ -27,7 +27,8 @@ pub fn gradients(
     ctx: &RunContext,
 ) -> Result<Parameter, PolicyError> {
     let (net, model) = (proxy.net(facts), Classifier::frozen(&ctx.backbone, parameters)?);
-    let raw = Transform { normalise: Normalization::None, ..(*ctx.statistics_transform).clone() };
+    let raw =
+        Transform { normalization: Normalization::None, ..(*ctx.statistics_transform).clone() };
     let (mut all, mut classes) = (Vec::new(), 0);
     for (row, class) in features_by_row(shard, &model, ctx)? {
         let first = Herding::GreedyUnit.order(&class.features, class.dim(), 1);

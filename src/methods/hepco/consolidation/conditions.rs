@@ -8,7 +8,7 @@ use crate::numerics::streams::StreamKey;
 /// Draws labels as often as clients reported them.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    law: Categorical,
+    distribution: Categorical,
     noise: usize,
 }
 
@@ -25,7 +25,7 @@ impl Conditions {
     /// Creates conditions from samples per head row, with noise of this width. `None` if there is no sample.
     pub fn new(counts: &[u64], noise: usize) -> Option<Conditions> {
         let weights: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
-        Some(Conditions { law: Categorical::new(&weights)?, noise })
+        Some(Conditions { distribution: Categorical::new(&weights)?, noise })
     }
 
     /// Returns this number of labels and their noise, drawn from their own streams.
@@ -34,7 +34,7 @@ impl Conditions {
     /// What the tensor library reports.
     pub fn draw(&self, size: usize, key: StreamKey) -> Result<ConditionBatch> {
         let rng = &mut key.rng();
-        let labels = (0..size).map(|_| self.law.sample(rng) as u32).collect();
+        let labels = (0..size).map(|_| self.distribution.sample(rng) as u32).collect();
         let mut noise = vec![0.0; size * self.noise];
         fill_normal(rng, &mut noise);
         let noise = Tensor::from_vec(noise, (size, self.noise), &Device::Cpu)?;

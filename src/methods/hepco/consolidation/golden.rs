@@ -207,7 +207,7 @@ fn golden_hepco_distillation() {
         let all_labels = [i.labels.clone(), i.labels_old.clone()].concat();
         let (queries, labels) =
             if plain { (all.clone(), all_labels.clone()) } else { (z, i.labels.clone()) };
-        let lessons = [
+        let batches = [
             DistillationBatch { queries, labels, teachers: &i.clients },
             DistillationBatch {
                 queries: z_old,
@@ -216,7 +216,7 @@ fn golden_hepco_distillation() {
             },
         ];
         let mut student = Student::new(&i.server).unwrap();
-        let (loss, by_keys) = student.gradients(&lessons).unwrap();
+        let (loss, by_keys) = student.gradients(&batches).unwrap();
         if plain {
             golden.assert_close("distill.paper", &[loss]);
             continue;

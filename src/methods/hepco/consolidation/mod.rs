@@ -246,8 +246,8 @@ impl<'a> Consolidation<'a> {
         for step in 0..self.config.prompt_steps {
             let new = self.queries_of_new(generators, Draws::NewForPrompts, step)?;
             let old = self.queries_of_old(generators, Draws::OldForPrompts, step)?;
-            let lessons = self.lessons(new, old)?;
-            loss = student.step(&lessons, &mut optimizer, self.config.server_lr)?;
+            let batches = self.batches(new, old)?;
+            loss = student.step(&batches, &mut optimizer, self.config.server_lr)?;
             finite(loss, "loss of the prompt distillation", step)?;
         }
         let mut parameters = ParameterSet::new();
@@ -309,7 +309,7 @@ impl<'a> Consolidation<'a> {
     /// Returns the lessons: clients teach about new classes, the previous server about old ones.
     ///
     /// By the paper's sums clients teach about old classes, too.
-    fn lessons(
+    fn batches(
         &self,
         new: PseudoQueries,
         old: Option<PseudoQueries>,

@@ -57,11 +57,11 @@ impl Student {
     /// What the tensor library reports.
     pub fn step(
         &mut self,
-        lessons: &[DistillationBatch<'_>],
+        batches: &[DistillationBatch<'_>],
         optimizer: &mut Optimizer,
         rate: f64,
     ) -> std::result::Result<f64, LearningError> {
-        let (loss, by_keys) = self.gradients(lessons)?;
+        let (loss, by_keys) = self.gradients(batches)?;
         let all: Vec<&[f32]> = by_keys.iter().chain(&self.by_prompts).map(Vec::as_slice).collect();
         optimizer.step_slices(&all, rate, 1.0)?;
         Ok(loss)
@@ -70,14 +70,14 @@ impl Student {
     /// Returns the loss and its gradients, in the keys and (kept here) in the prompts.
     pub(super) fn gradients(
         &mut self,
-        lessons: &[DistillationBatch<'_>],
+        batches: &[DistillationBatch<'_>],
     ) -> Result<(f64, Vec<Vec<f32>>)> {
         self.by_prompts.iter_mut().for_each(|gradient| gradient.fill(0.0));
         let (mut total, mut by_keys) = (0.0, Vec::with_capacity(self.keys.len()));
         for block in 0..self.keys.len() {
             let mut sum = ops::sum_all(&self.keys[block].zeros_like()?)?;
-            for lesson in lessons {
-                let (value, loss) = self.block(block, lesson)?;
+            for batch in batches {
+                let (value, loss) = self.block(block, batch)?;
                 total += value;
                 sum = (sum + loss)?;
             }
@@ -90,8 +90,8 @@ impl Student {
     }
 
     /// Returns one block's part of a lesson: its value, and a loss that knows its gradient in the keys.
-    fn block(&mut self, block: usize, lesson: &DistillationBatch<'_>) -> Result<(f64, Tensor)> {
-        let DistillationBatch { queries, labels, teachers } = lesson;
+    fn block(&mut self, block: usize, batch: &DistillationBatch<'_>) -> Result<(f64, Tensor)> {
+        let DistillationBatch { queries, labels, teachers } = batch;
         let own = cosines(queries, &self.keys[block])?;
         let (rows, pool) = own.dims2()?;
         let width = self.prompts[block].dim(1)?;

@@ -361,14 +361,14 @@ fn lessons_are_of_who_teaches_them() {
         let settings = (&config, SHAPE);
         let made = Consolidation::new(settings, &view(), &averaged, &clients, Some(&past), key(9));
         let made = made.unwrap().unwrap();
-        let lessons = made.lessons(asked(5, 2.0, 3), Some(asked(3, 1.0, 0))).unwrap();
-        let [new, old] = &lessons[..] else { panic!("clients and the previous server") };
+        let batches = made.batches(asked(5, 2.0, 3), Some(asked(3, 1.0, 0))).unwrap();
+        let [new, old] = &batches[..] else { panic!("clients and the previous server") };
         assert_eq!((new.teachers.len(), old.teachers.len()), (2, 1));
         assert_eq!((new.labels.len(), &old.labels[..]), (of_clients, &[0; 3][..]));
         assert_eq!(new.labels[..5], [3; 5]);
         assert!(new.labels[5..].iter().all(|label| *label == 0));
         let first =
-            |lesson: &DistillationBatch| lesson.queries.get_on_dim(1, 0).unwrap().to_vec1::<f32>();
+            |batch: &DistillationBatch| batch.queries.get_on_dim(1, 0).unwrap().to_vec1::<f32>();
         let values = [vec![2.0; 5], vec![1.0; 3]].concat();
         assert_eq!(first(new).unwrap(), values[..of_clients]);
         assert_eq!(first(old).unwrap(), [1.0; 3]);
@@ -446,9 +446,9 @@ fn who_has_no_data_teaches_nothing_and_order_does_not_matter() {
         let objective =
             GeneratorObjective::new(&server, &teachers, config().generation_loss()).unwrap();
         let value = objective.value(&queries, &[2, 3]).unwrap().1;
-        let lesson = DistillationBatch { queries, labels: vec![2, 3], teachers: &teachers };
+        let batch = DistillationBatch { queries, labels: vec![2, 3], teachers: &teachers };
         let mut student = Student::new(&server).unwrap();
-        let (loss, by_keys) = student.gradients(&[lesson]).unwrap();
+        let (loss, by_keys) = student.gradients(&[batch]).unwrap();
         let gradients = [by_keys.concat(), student.by_prompts.concat()].concat();
         (vec![value.heads.classification, value.heads.divergence, value.distance, loss], gradients)
     };

@@ -99,7 +99,7 @@ fn golden_own_distillation_of_prompts_and_head() {
     let counted = clients(&golden, shares(&golden, OmegaForm::Normalized));
     let previous =
         [ConsolidationTeacher { model: model(&golden, "previous"), weights: vec![1.0; 6] }];
-    let lessons = [
+    let batches = [
         DistillationBatch { queries: z.clone(), labels: labels.clone(), teachers: &counted },
         DistillationBatch {
             queries: z_old.clone(),
@@ -108,7 +108,7 @@ fn golden_own_distillation_of_prompts_and_head() {
         },
     ];
     let mut student = Student::new(&server).unwrap();
-    let (loss, by_keys) = student.gradients(&lessons).unwrap();
+    let (loss, by_keys) = student.gradients(&batches).unwrap();
     golden.assert_close("distillation", &[loss]);
     golden.assert_close("distillation.grad_keys", &by_keys.concat());
     golden.assert_close("distillation.grad_prompts", &student.by_prompts.concat());
@@ -162,12 +162,12 @@ fn golden_released_distillation() {
     let (labels, labels_old) = of("prompts.labels");
     let z_old = golden.tensor("z_old").narrow(0, 0, labels_old.len()).unwrap();
     assert_eq!((labels.len(), labels_old.len()), (64, 16));
-    let lessons = [
+    let batches = [
         DistillationBatch { queries: z.clone(), labels, teachers: &counted },
         DistillationBatch { queries: z_old.clone(), labels: labels_old, teachers: &previous },
     ];
     let mut student = Student::new(&server).unwrap();
-    let (loss, by_keys) = student.gradients(&lessons).unwrap();
+    let (loss, by_keys) = student.gradients(&batches).unwrap();
     golden.assert_close("distillation", &[loss]);
     golden.assert_close("distillation.grad_keys", &by_keys.concat());
     golden.assert_close("distillation.grad_prompts", &student.by_prompts.concat());

@@ -178,8 +178,8 @@ fn run(change: impl Fn(&mut TargetMethod)) -> ImagePool {
     let mut ctx = on_digits(network, 1);
     let head = HeadStart::Uniform.parameters(10, ctx.backbone.config().dim(), key);
     let theta = set.merge(&head);
-    let normalise = Normalization::Explicit { mean: vec![0.3], deviation: vec![0.4] };
-    ctx.train_transform = Transform { normalise, ..Transform::default() }.into();
+    let normalization = Normalization::Explicit { mean: vec![0.3], deviation: vec![0.4] };
+    ctx.train_transform = Transform { normalization, ..Transform::default() }.into();
     let model = ctx.facts(2);
     let before = theta.digest();
     assert!(method.parts().previous_model.is_some());

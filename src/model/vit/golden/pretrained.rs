@@ -19,7 +19,7 @@ fn vit(resolution: Option<usize>) -> Option<Vit> {
 
 /// Returns all stored images through resizing steps, normalized to mean and deviation 0.5.
 fn pixels(inputs: &Golden, steps: Vec<Step>) -> Tensor {
-    let transform = Transform { steps, normalise: Normalization::Half, channels: None };
+    let transform = Transform { steps, normalization: Normalization::Half, channels: None };
     let shape = inputs.shape("images_u8");
     let bytes = inputs.u8("images_u8");
     let key = StreamKey::new(0, Domain::Augment);
