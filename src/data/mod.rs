@@ -23,6 +23,7 @@ mod columnar;
 mod columns;
 mod dataset;
 pub mod digits;
+pub mod dummy_clients;
 mod error;
 pub mod folder;
 mod foreign;
@@ -53,7 +54,6 @@ mod task_sequence;
 pub(crate) mod text;
 pub(crate) mod transform;
 mod undivided;
-pub mod units;
 mod untested;
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Participants in addition to those of the method: units and load clients.
+//! Participants in addition to those of the method: dummy clients and load clients.
 //!
-//! A *unit* is a random part of a client's shard that acts as a separate client in some phases. A *load client* has no
+//! A *dummy client* is a random part of a client's shard that acts as a separate client in some phases. A *load client* has no
 //! data: frames of real size travel to it and from it, but it never trains and nothing of it is aggregated. It stands
 //! for a client that has data, whose shard determines the size of its frames and the length of its work.
 
@@ -11,15 +11,15 @@ use super::client_data::{ClientData, sum};
 use super::error::FederationError;
 use super::rules::{DummyClientsSection, Rules};
 use super::simulation_context::SimulationContext;
-use crate::data::{Shard, units};
+use crate::data::{Shard, dummy_clients};
 use crate::policy::{ClassCounts, Participant, ParticipantKind, Stage};
 use crate::quantity::{ClientId, ParticipantId};
 
 impl DummyClientsSection {
-    /// Returns the numbers of the units of a shard in a phase, or `None` if it acts as a whole.
+    /// Returns the numbers of the dummy clients of a shard in a phase, or `None` if it acts as a whole.
     pub fn of(&self, phase: &str, samples: impl FnOnce() -> usize) -> Option<Range<u32>> {
         let cut = self.count > 1 && self.phases.iter().any(|name| name == phase);
-        cut.then(|| units::numbers(samples(), self.count, self.split))
+        cut.then(|| dummy_clients::numbers(samples(), self.count, self.split))
     }
 }
 
@@ -43,12 +43,14 @@ impl SimulationContext {
     pub fn participant_shard(&self, phase: &str, participant: &Participant) -> Shard {
         let holder = self.rules.holder(participant.client);
         let shard = self.shard(&participant.view, holder);
-        let Some(unit) = self.unit_of(phase, participant, || shard.len()) else { return shard };
+        let Some(dummy_client) = self.dummy_client_of(phase, participant, || shard.len()) else {
+            return shard;
+        };
         let labels = self.holdings.data().dataset.train.labels();
         let mut samples: Vec<u32> = shard.to_vec();
         samples
             .sort_by_key(|sample| (self.task_sequence.row_of(labels[*sample as usize]), *sample));
-        let places = self.places(participant, samples.len(), unit);
+        let places = self.places(participant, samples.len(), dummy_client);
         let mut part: Vec<u32> = places.into_iter().map(|place| samples[place as usize]).collect();
         part.sort_unstable();
         part.into()
@@ -58,9 +60,9 @@ impl SimulationContext {
     pub fn participant_samples(&self, phase: &str, participant: &Participant) -> usize {
         let samples =
             self.holdings.samples(&participant.view, self.rules.holder(participant.client));
-        match self.unit_of(phase, participant, || samples) {
+        match self.dummy_client_of(phase, participant, || samples) {
             None => samples,
-            Some(unit) => self.places(participant, samples, unit).len(),
+            Some(dummy_client) => self.places(participant, samples, dummy_client).len(),
         }
     }
 
@@ -75,39 +77,41 @@ impl SimulationContext {
                     .counts_of(&self.task_sequence, &self.participant_shard(phase, participant));
             }
         };
-        let Some(unit) = self.unit_of(phase, participant, || sum(&held)) else { return held };
+        let Some(dummy_client) = self.dummy_client_of(phase, participant, || sum(&held)) else {
+            return held;
+        };
         let rows = held.iter().flat_map(|(row, count)| vec![*row; *count as usize]);
         let rows: Vec<u32> = rows.collect();
         let mut counts = ClassCounts::new();
-        for place in self.places(participant, rows.len(), unit) {
+        for place in self.places(participant, rows.len(), dummy_client) {
             *counts.entry(rows[place as usize]).or_default() += 1;
         }
         counts
     }
 
-    /// Returns the unit of a participant, if shards have units.
-    fn unit_of(
+    /// Returns the dummy client of a participant, if shards are split.
+    fn dummy_client_of(
         &self,
         phase: &str,
         participant: &Participant,
         samples: impl FnOnce() -> usize,
     ) -> Option<u32> {
-        let unit = participant.unit?;
-        self.rules.units.of(phase, samples).map(|_| unit)
+        let dummy_client = participant.dummy_client?;
+        self.rules.dummy_clients.of(phase, samples).map(|_| dummy_client)
     }
 
-    /// Returns a unit's places among the samples of its client, sorted by head row.
-    fn places(&self, participant: &Participant, samples: usize, unit: u32) -> Vec<u32> {
-        let key = units::key(
+    /// Returns a dummy client's places among the samples of its client, sorted by head row.
+    fn places(&self, participant: &Participant, samples: usize, dummy_client: u32) -> Vec<u32> {
+        let key = dummy_clients::key(
             self.rules.seed,
             participant.view.task,
             self.rules.holder(participant.client),
         );
-        let DummyClientsSection { count, split: rule, .. } = self.rules.units;
-        std::mem::take(&mut units::cut(samples, count, rule, key)[unit as usize])
+        let DummyClientsSection { count, split: rule, .. } = self.rules.dummy_clients;
+        std::mem::take(&mut dummy_clients::cut(samples, count, rule, key)[dummy_client as usize])
     }
 
-    /// Replaces every participant of a phase with units by a participant per unit, in place.
+    /// Replaces every participant of a phase with dummy clients by a participant for each, in place.
     pub fn split(
         &self,
         phase: &str,
@@ -116,23 +120,23 @@ impl SimulationContext {
         let mut split = Vec::with_capacity(participants.len());
         for participant in participants {
             let samples = || self.holdings.samples(&participant.view, participant.client);
-            let Some(units) = self.rules.units.of(phase, samples) else {
+            let Some(dummy_clients) = self.rules.dummy_clients.of(phase, samples) else {
                 split.push(participant);
                 continue;
             };
-            if participant.unit.is_some() {
+            if participant.dummy_client.is_some() {
                 return Err(FederationError::Impossible(format!(
-                    "the method gives {} units of its own in `{phase}`; take this phase out of \
+                    "the method gives {} dummy clients of its own in `{phase}`; take this phase out of \
                      federation.dummy_clients.phases",
                     participant.client
                 )));
             }
-            let unit = |unit| Participant {
-                unit: Some(unit),
+            let dummy_client = |dummy_client| Participant {
+                dummy_client: Some(dummy_client),
                 kind: ParticipantKind::DummyClient,
                 ..participant.clone()
             };
-            split.extend(units.map(unit));
+            split.extend(dummy_clients.map(dummy_client));
         }
         let numbered = split.into_iter().enumerate();
         Ok(numbered
@@ -161,15 +165,23 @@ impl SimulationContext {
                 .unwrap_or(0);
             let view = stage.view_of(holder);
             let samples = || self.holdings.samples(&view, holder);
-            let units: Vec<Option<u32>> = match self.rules.units.of(phase, samples) {
+            let dummy_clients: Vec<Option<u32>> = match self.rules.dummy_clients.of(phase, samples)
+            {
                 None => vec![None],
-                Some(units) => units.map(Some).collect(),
+                Some(dummy_clients) => dummy_clients.map(Some).collect(),
             };
-            for unit in units {
+            for dummy_client in dummy_clients {
                 let id = ParticipantId((participants.len() + load.len()) as u32);
                 let (role, view) = (participants[like].role, Arc::clone(&view));
                 load.push((
-                    Participant { id, client, role, unit, kind: ParticipantKind::LoadClient, view },
+                    Participant {
+                        id,
+                        client,
+                        role,
+                        dummy_client,
+                        kind: ParticipantKind::LoadClient,
+                        view,
+                    },
                     like,
                 ));
             }

@@ -135,7 +135,7 @@ pub struct Rules {
     /// Clients that take part in every round with frames of real size, and nothing else.
     pub load: u32,
     /// Parts of shards that act for themselves.
-    pub units: DummyClientsSection,
+    pub dummy_clients: DummyClientsSection,
     /// Rounds per task, handed to [`Method::phases`](crate::policy::Method::phases).
     pub rounds: u32,
     /// Sampling of cohorts.
@@ -235,7 +235,7 @@ impl Default for Rules {
             clients: 1,
             idle: 0,
             load: 0,
-            units: DummyClientsSection::default(),
+            dummy_clients: DummyClientsSection::default(),
             rounds: 1,
             participation: ParticipationSection::default(),
             closing: ClosingRules::default(),

@@ -252,7 +252,7 @@ impl SimulationContext {
 
     /// Returns a participant as faults see it.
     pub fn victim(&self, round: Round, participant: &Participant) -> Victim {
-        Victim { client: participant.client, round, unit: participant.unit_in_keys() }
+        Victim { client: participant.client, round, unit: participant.dummy_client_in_keys() }
     }
 
     /// Returns true if a participant trains whenever its download arrives, and starts from that alone.

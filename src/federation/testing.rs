@@ -137,7 +137,7 @@ pub(super) fn participant(setup: &Setup, place: u32) -> Participant {
         id: ParticipantId(place),
         client: crate::quantity::ClientId(place),
         role: Role::default(),
-        unit: None,
+        dummy_client: None,
         kind: ParticipantKind::Client,
         view: Arc::clone(&setup.ctx.task_sequence.tasks[0]),
     }

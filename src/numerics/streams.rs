@@ -54,7 +54,7 @@ pub enum Domain {
     /// The random layer of closed-form methods (STSA).
     Projection = 17,
     /// Division of a client's shard into units.
-    Units = 18,
+    DummyClients = 18,
     /// Masks of secure aggregation: `client` is the earlier participant of a pair, `unit` the later one
     /// plus one, or zero for a participant's own mask.
     Mask = 19,

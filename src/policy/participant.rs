@@ -1,7 +1,7 @@
 //! Participants, phases and rounds of the exchange.
 //!
 //! The unit of exchange is a **participant**, not a client: one download and one upload per participant. By default
-//! a sampled client has one participant; a unit (a sub-shard acting for itself), a role (learner,
+//! a sampled client has one participant; a dummy client (a part of its shard acting alone), a role (learner,
 //! reviewer) or a fresh client are further participants.
 
 use std::sync::Arc;
@@ -58,8 +58,8 @@ pub struct Participant {
     /// The participant's role.
     pub role: Role,
     /// Index of the sub-shard, if a part of the client's shard is a separate participant.
-    pub unit: Option<u32>,
-    /// Kind of the participant. Methods leave the default; the engine cuts units and adds load clients.
+    pub dummy_client: Option<u32>,
+    /// Kind of the participant. Methods leave the default; the engine adds dummy clients and load clients.
     pub kind: ParticipantKind,
     /// The classes this participant learns and the head rows they have.
     pub view: Arc<TaskView>,
@@ -79,18 +79,19 @@ impl Participant {
             .task(u32::from(self.view.task.0))
             .round(round.0)
             .client(self.client.0)
-            .unit(self.unit_in_keys())
+            .unit(self.dummy_client_in_keys())
     }
 
     /// Returns the number that separates the participants of one client in stream keys.
     ///
     /// It is the sub-shard plus one, or zero, below the role.
-    pub(crate) fn unit_in_keys(&self) -> u32 {
-        self.unit.map_or(0, |unit| unit + 1) | u32::from(self.role.0) << Participant::UNIT_BITS
+    pub(crate) fn dummy_client_in_keys(&self) -> u32 {
+        self.dummy_client.map_or(0, |dummy_client| dummy_client + 1)
+            | u32::from(self.role.0) << Participant::DUMMY_CLIENT_BITS
     }
 
     /// Number of bits of a sub-shard plus one.
-    pub(crate) const UNIT_BITS: u32 = 24;
+    pub(crate) const DUMMY_CLIENT_BITS: u32 = 24;
 }
 
 /// Rule for the clients that a phase samples.
@@ -202,11 +203,11 @@ mod tests {
     #[test]
     fn roles_units_and_the_server_draw_from_places_of_their_own() {
         let view = Arc::new(TaskView { task: TaskId(0), rows: 0..2, classes: vec![0, 1] });
-        let participant = |role, unit| Participant {
+        let participant = |role, dummy_client| Participant {
             id: ParticipantId(0),
             client: ClientId(0),
             role: Role(role),
-            unit,
+            dummy_client,
             kind: ParticipantKind::Client,
             view: Arc::clone(&view),
         };
@@ -222,7 +223,7 @@ mod tests {
         let participants = [(0, None), (1, None), (0, Some(0)), (1, Some(0)), (0, Some(1))];
         let mut keys: Vec<StreamKey> = participants
             .iter()
-            .map(|(role, unit)| participant(*role, *unit).key(7, Round(0)))
+            .map(|(role, dummy_client)| participant(*role, *dummy_client).key(7, Round(0)))
             .collect();
         keys.push(context.key(Domain::Method));
         for (place, key) in keys.iter().enumerate() {

@@ -15,7 +15,7 @@ pub fn one_participant_per_client(stage: &Stage, cohort: &[ClientId]) -> Vec<Par
             id: ParticipantId(place as u32),
             client: *client,
             role: Default::default(),
-            unit: None,
+            dummy_client: None,
             kind: Default::default(),
             view: stage.view_of(*client),
         })

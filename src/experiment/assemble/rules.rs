@@ -23,7 +23,7 @@ pub fn rules(scenario: &Scenario, task_sequence: &TaskSequence) -> Rules {
         clients: scenario.federation.clients,
         idle: scenario.federation.idle_clients,
         load: scenario.federation.load_clients,
-        units: scenario.federation.dummy_clients.clone(),
+        dummy_clients: scenario.federation.dummy_clients.clone(),
         rounds: scenario.federation.rounds,
         participation: scenario.participation.clone(),
         closing: closing(&scenario.round),

@@ -16,7 +16,7 @@ pub(super) fn fate(
     let transfer = Transfer {
         client: participant.client,
         round: context.round,
-        unit: participant.unit_in_keys(),
+        unit: participant.dummy_client_in_keys(),
         frame: 0,
         direction: Direction::Up,
     };

@@ -213,7 +213,7 @@ impl ProtocolRun<'_, '_> {
             let transfer = Transfer {
                 client: sender.client,
                 round: self.context.round,
-                unit: sender.unit_in_keys(),
+                unit: sender.dummy_client_in_keys(),
                 frame: step.frame(),
                 direction: step.direction(),
             };

@@ -46,7 +46,7 @@ struct RemoteParticipant {
     participant: ParticipantId,
     client: ClientId,
     role: u8,
-    unit: Option<u32>,
+    dummy_client: Option<u32>,
     kind: ParticipantKind,
     task: TaskId,
     /// View, if it is not the one that the curriculum gives this client.
@@ -165,7 +165,7 @@ fn remote_participant(
     job: &TrainingJob,
     packing: &mut Packing<'_>,
 ) -> RemoteParticipant {
-    let Participant { id, client, role: Role(role), unit, kind, ref view } =
+    let Participant { id, client, role: Role(role), dummy_client, kind, ref view } =
         job.broadcast.participant;
     let download = &job.broadcast.download.message;
     let known = simulation.task_sequence.view_of(view.task, client);
@@ -181,7 +181,7 @@ fn remote_participant(
         participant: id,
         client,
         role,
-        unit,
+        dummy_client,
         kind,
         task: view.task,
         view: (view != known)
@@ -295,7 +295,7 @@ impl TrainOrder {
             id: remote.participant,
             client: remote.client,
             role: Role(remote.role),
-            unit: remote.unit,
+            dummy_client: remote.dummy_client,
             kind: remote.kind,
             view,
         };

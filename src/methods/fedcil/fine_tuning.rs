@@ -98,7 +98,7 @@ impl FedCil {
             let own = closing.trained(kept)?.filter(of_generator);
             memory.known.extend(current.iter().chain(&past));
             let key = u64::from(participant.client.0) << 32
-                | u64::from(participant.unit.map_or(0, |unit| unit + 1));
+                | u64::from(participant.dummy_client.map_or(0, |dummy_client| dummy_client + 1));
             let before = match self.last_generator {
                 LastGenerator::Server => memory.last(),
                 LastGenerator::Own => {

@@ -52,7 +52,7 @@ fn step(
     let view = Arc::new(TaskView { task: TaskId(1), rows: rows.clone(), classes });
     let (id, client, role, kind) =
         (ParticipantId(0), ClientId(0), Role(0), ParticipantKind::Client);
-    let participant = Participant { id, client, role, unit: None, kind, view };
+    let participant = Participant { id, client, role, dummy_client: None, kind, view };
     let (download, shard) = (Message::default(), Vec::new().into());
     let key = StreamKey::new(1, Domain::Method);
     let (state, missed) = ((), &[][..]);

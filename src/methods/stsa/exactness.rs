@@ -105,7 +105,7 @@ pub struct Exact {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::units::{DummyClientSplit, cut, key};
+    use crate::data::dummy_clients::{DummyClientSplit, cut, key};
     use crate::methods::stsa::{Estimation, OneUnit, UnitCount, UnitStatistics, estimate};
     use crate::numerics::distributions::standard_normal;
     use crate::numerics::ridge::{Penalty, ridge};

@@ -160,7 +160,7 @@ pub(super) fn cut_by(aggregate: &Aggregate) -> usize {
     let participants = || aggregate.kept_uploads.iter().map(|kept| &kept.meta.participant);
     let clients: BTreeSet<_> = participants().map(|participant| participant.client).collect();
     let each = participants()
-        .map(|participant| participant.unit.map_or(1, |unit| unit + 1))
+        .map(|participant| participant.dummy_client.map_or(1, |dummy_client| dummy_client + 1))
         .max()
         .unwrap_or(0);
     clients.len() * each as usize

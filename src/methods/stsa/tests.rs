@@ -357,7 +357,7 @@ fn participant(id: u32, client: u32, unit: Option<u32>) -> Participant {
         id: ParticipantId(id),
         client: ClientId(client),
         role: Default::default(),
-        unit,
+        dummy_client: unit,
         kind: Default::default(),
         view: Arc::new(view),
     }

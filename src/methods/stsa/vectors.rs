@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::head::Scorer;
 use super::*;
-use crate::data::units::{self, DummyClientSplit};
+use crate::data::dummy_clients::{self, DummyClientSplit};
 use crate::golden::Golden;
 use crate::numerics::projection::Projection;
 use crate::numerics::ridge::{Penalty, ridge};
@@ -52,8 +52,9 @@ fn golden_released_estimates_and_heads() {
         // Its units are as large as ours; who is in which was drawn.
         for client in 0..CLIENTS {
             let samples = clients.iter().filter(|owner| **owner == client).count();
-            let key = units::key(1, TaskId(task), ClientId(client));
-            let ours = units::cut(samples, PARTS as u32, DummyClientSplit::RemainderLast, key);
+            let key = dummy_clients::key(1, TaskId(task), ClientId(client));
+            let ours =
+                dummy_clients::cut(samples, PARTS as u32, DummyClientSplit::RemainderLast, key);
             let theirs = &units[client as usize * PARTS..][..PARTS];
             let sizes = |unit: &UnitStatistics| unit.counts.iter().sum::<f64>() as usize;
             assert_eq!(

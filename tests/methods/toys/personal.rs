@@ -24,16 +24,17 @@ impl Method for Personal {
     }
 
     fn participants(&self, round: &RoundContext, cohort: &[ClientId]) -> Vec<Participant> {
-        let units = cohort.iter().flat_map(|client| [0, 1].map(|unit| (*client, unit)));
-        let participant = |(place, (client, unit)): (usize, (ClientId, u32))| Participant {
+        let participants =
+            cohort.iter().flat_map(|client| [0, 1].map(|dummy_client| (*client, dummy_client)));
+        let participant = |(place, (client, dummy_client)): (usize, (ClientId, u32))| Participant {
             id: ParticipantId(place as u32),
             client,
-            role: Role(unit as u8),
-            unit: Some(unit),
+            role: Role(dummy_client as u8),
+            dummy_client: Some(dummy_client),
             kind: ParticipantKind::Client,
             view: round.stage.view_of(client),
         };
-        units.enumerate().map(participant).collect()
+        participants.enumerate().map(participant).collect()
     }
 
     fn profile(&self) -> MethodProfile {
@@ -69,7 +70,7 @@ impl Server for PersonalServer {
         _ctx: &RunContext,
     ) -> Result<Vec<Arc<Message>>, PolicyError> {
         let own = |participant: &Participant| {
-            u64::from(10 * participant.client.0 + participant.unit.unwrap_or(9))
+            u64::from(10 * participant.client.0 + participant.dummy_client.unwrap_or(9))
         };
         participants
             .iter()
@@ -89,7 +90,7 @@ impl Server for PersonalServer {
             "kept in the order of participants"
         );
         for KeptUpload { meta, sent, update } in answers {
-            let own = 10 * meta.participant.client.0 + meta.participant.unit.unwrap_or(9);
+            let own = 10 * meta.participant.client.0 + meta.participant.dummy_client.unwrap_or(9);
             assert_eq!(said(&sent, "told")?, u64::from(own), "its own Down");
             self.received.push(said(&update, "answer")?);
         }

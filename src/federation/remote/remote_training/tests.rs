@@ -60,7 +60,7 @@ proptest! {
     fn members_are_the_same_there(
         (down, asset, control) in (bits(), prop::option::of(bits()), any::<[u8; 2]>()),
         states in prop::collection::vec(bits(), 1..4),
-        (role, unit, own) in (0u8..3, prop::option::of(0u32..9), any::<bool>()),
+        (role, dummy_client, own) in (0u8..3, prop::option::of(0u32..9), any::<bool>()),
         missed in any::<bool>(),
     ) {
         let (simulation, mut sent, mut cache) = (world(), CacheIndex::default(), RankCache::default());
@@ -75,7 +75,7 @@ proptest! {
         for again in [false, true] {
             let job = |(place, bits): (usize, &Vec<u32>)| {
                 let mut participant = participant(&crate::federation::testing::setup(Rules::default()), place as u32);
-                (participant.role, participant.unit) = (Role(role), unit);
+                (participant.role, participant.dummy_client) = (Role(role), dummy_client);
                 if own {
                     let view = TaskView { rows: 1..3, classes: vec![9, 4], ..(*participant.view).clone() };
                     participant.view = Arc::new(view);

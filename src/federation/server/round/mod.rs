@@ -216,7 +216,7 @@ impl OpenRound {
             let transfer = Transfer {
                 client: participant.client,
                 round: self.context.round,
-                unit: participant.unit_in_keys(),
+                unit: participant.dummy_client_in_keys(),
                 frame,
                 direction: Direction::Down,
             };

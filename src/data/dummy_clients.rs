@@ -1,20 +1,20 @@
-//! Units: random parts of one client's shard that act as clients of their own.
+//! Dummy clients: random parts of one client's shard that act as clients.
 //!
 //! The draw sees only how many samples there are, grouped by head row, so a plan that knows sizes alone
 //! cuts as the run does.
 //!
 //! ```
-//! use fedcast::data::units::{self, DummyClientSplit};
+//! use fedcast::data::dummy_clients::{self, DummyClientSplit};
 //! use fedcast::quantity::{ClientId, TaskId};
-//! let key = || units::key(1, TaskId(0), ClientId(4));
+//! let key = || dummy_clients::key(1, TaskId(0), ClientId(4));
 //! let sizes = |samples, rule| -> Vec<usize> {
-//!     units::cut(samples, 3, rule, key()).iter().map(Vec::len).collect()
+//!     dummy_clients::cut(samples, 3, rule, key()).iter().map(Vec::len).collect()
 //! };
 //! assert_eq!(sizes(11, DummyClientSplit::Even), [4, 4, 3]);
 //! assert_eq!(sizes(11, DummyClientSplit::RemainderLast), [3, 3, 5]);
 //! assert_eq!(sizes(2, DummyClientSplit::Even), [1, 1]); // none is empty
 //! assert_eq!(sizes(2, DummyClientSplit::RemainderLast), [0, 0, 2]);
-//! assert_eq!(units::numbers(2, 3, DummyClientSplit::RemainderLast), 2..3); // the others act nowhere
+//! assert_eq!(dummy_clients::numbers(2, 3, DummyClientSplit::RemainderLast), 2..3); // the others act nowhere
 //! ```
 
 use std::ops::Range;
@@ -26,32 +26,32 @@ pub use crate::scenario::DummyClientSplit;
 
 /// Returns the stream key of a client's cut of a task.
 pub fn key(seed: u64, task: TaskId, client: ClientId) -> StreamKey {
-    StreamKey::new(seed, Domain::Units).task(u32::from(task.0)).client(client.0)
+    StreamKey::new(seed, Domain::DummyClients).task(u32::from(task.0)).client(client.0)
 }
 
-/// Returns the numbers of the units of a shard of `samples` samples; each of them holds at least one.
-pub fn numbers(samples: usize, units: u32, rule: DummyClientSplit) -> Range<u32> {
+/// Returns the numbers of the dummy clients that hold at least one of `samples` samples.
+pub fn numbers(samples: usize, count: u32, rule: DummyClientSplit) -> Range<u32> {
     match rule {
-        DummyClientSplit::Even => 0..(units as usize).min(samples) as u32,
-        DummyClientSplit::RemainderLast if samples == 0 => units..units,
-        DummyClientSplit::RemainderLast if samples < units as usize => {
-            units.saturating_sub(1)..units
+        DummyClientSplit::Even => 0..(count as usize).min(samples) as u32,
+        DummyClientSplit::RemainderLast if samples == 0 => count..count,
+        DummyClientSplit::RemainderLast if samples < count as usize => {
+            count.saturating_sub(1)..count
         }
-        DummyClientSplit::RemainderLast => 0..units,
+        DummyClientSplit::RemainderLast => 0..count,
     }
 }
 
-/// Returns the places `0..samples` in random parts, by number of the unit and each ascending. Those that [`numbers`]
+/// Returns the places `0..samples` in random parts, by number of the dummy client and each ascending. Those that [`numbers`]
 /// does not name are empty.
-pub fn cut(samples: usize, units: u32, rule: DummyClientSplit, key: StreamKey) -> Vec<Vec<u32>> {
-    let parts = numbers(samples, units, rule).end as usize;
+pub fn cut(samples: usize, count: u32, rule: DummyClientSplit, key: StreamKey) -> Vec<Vec<u32>> {
+    let parts = numbers(samples, count, rule).end as usize;
     let mut places: Vec<u32> = (0..samples as u32).collect();
     shuffle(&mut key.rng(), &mut places);
     let mut rest = places.as_slice();
-    let part = |unit: usize| {
+    let part = |dummy_client: usize| {
         let size = match rule {
-            DummyClientSplit::Even => samples / parts + usize::from(unit < samples % parts),
-            DummyClientSplit::RemainderLast if unit + 1 == parts => rest.len(),
+            DummyClientSplit::Even => samples / parts + usize::from(dummy_client < samples % parts),
+            DummyClientSplit::RemainderLast if dummy_client + 1 == parts => rest.len(),
             DummyClientSplit::RemainderLast => samples / parts,
         };
         let (mine, others) = rest.split_at(size);
@@ -83,7 +83,7 @@ mod tests {
         assert!(parts.iter().all(|part| part[part.len() - 1] - part[0] > 30));
     }
 
-    /// STSA's code: steps of `n / S`, the last takes the rest; fewer samples than parts are one unit.
+    /// STSA's code: steps of `n / S`, the last takes the rest; fewer samples than parts are one part.
     #[test]
     fn as_released_the_last_takes_the_rest() {
         let drawn = |samples| {
@@ -99,7 +99,7 @@ mod tests {
             all.sort_unstable();
             assert_eq!(all, (0..samples as u32).collect::<Vec<u32>>());
             let named = numbers(samples, 10, DummyClientSplit::RemainderLast);
-            let held = (0..10u32).filter(|unit| sizes[*unit as usize] > 0);
+            let held = (0..10u32).filter(|dummy_client| sizes[*dummy_client as usize] > 0);
             assert_eq!(named.collect::<Vec<u32>>(), held.collect::<Vec<u32>>(), "{samples}");
         }
         assert_eq!(drawn(0).concat(), [0u32; 0]);
