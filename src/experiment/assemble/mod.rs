@@ -4,6 +4,7 @@
 //! [`assemble`] opens both.
 
 mod blueprint;
+mod division;
 mod error;
 mod inputs;
 mod rules;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 pub use blueprint::{
     Holders, ListedDataset, assumed, at_hand, class_sizes, curriculum, divide, holders_of,
 };
+pub use division::{DividedData, divided};
 pub use error::AssembleError;
 pub use inputs::{Assembly, assemble, assemble_by};
 pub use rules::{round_closing, rules};
