@@ -141,7 +141,10 @@ fn participants(
             .dummy_client
             .is_some_and(|dummy_client| dummy_client >= (1 << Participant::DUMMY_CLIENT_BITS) - 1)
         {
-            return wrong(format!("the method gave {} a dummy client beyond 24 bits", participant.client));
+            return wrong(format!(
+                "the method gave {} a dummy client beyond 24 bits",
+                participant.client
+            ));
         }
         if !places.insert((participant.client, participant.role, participant.dummy_client)) {
             return wrong(format!(
