@@ -13,7 +13,7 @@ use crate::document::Document;
 use crate::experiment::assemble::{AssembleError, divide};
 use crate::methods::Registry;
 use crate::scenario::reader::Diagnostic;
-use crate::scenario::{Loaded, Override, Scenario, ScenarioError};
+use crate::scenario::{AbsentInput, Loaded, Override, Scenario, ScenarioError};
 use crate::study::{Study, StudyDirectory, StudyError, first_errors, overrides, prepare};
 
 /// Check scenario and study files without running them, for editors and CI
@@ -25,9 +25,11 @@ Examples:
   fedcast check scenarios/studies/*.study.toml
 
 Every file is checked; the exit code is 3 if one of them is invalid. Keys that have no effect on a
-file's method or run are printed as notes. Where class sizes are known, the partition is drawn.
-Of a study the scenarios of all cells are checked. Data files are not opened. Of a weights file only the list of tensors is read, and only where
-`backbone.architecture` is not set. `fedcast plan` needs neither data nor weights.")]
+file's method or run are printed as notes, and so are data and weights that are not on this machine,
+each with the command that fetches it: such a file is valid. Where class sizes are known, the
+partition is drawn. Of a study the scenarios of all cells are checked. Data files are not opened. Of
+a weights file only the list of tensors is read, and only where `backbone.architecture` is not set.
+`fedcast plan` needs neither data nor weights.")]
 pub struct CheckArgs {
     /// Scenario or study files
     #[arg(required = true)]
@@ -61,7 +63,7 @@ struct Checked<'a> {
     runs: Option<usize>,
     /// Errors of an invalid file.
     errors: Vec<Diagnostic>,
-    /// Notes on keys of a valid file that have no effect on its run, or not in all of it.
+    /// Notes on a valid file: keys without effect in all or a part of its run, and inputs that this machine lacks.
     notes: Vec<Diagnostic>,
 }
 
@@ -82,10 +84,11 @@ pub fn execute(args: &CheckArgs, methods: &Registry) -> Result<Exit, CliError> {
                 continue;
             }
         };
-        let notes = loaded.notes();
+        let mut notes = loaded.notes();
+        notes.extend(loaded.absent_inputs());
         if human {
             print(&format!("{}: valid\n", file.display()))?;
-            notes.iter().for_each(|note| print_styled(&note.render_note(color())));
+            show(&notes);
         }
         let hash = Some(loaded.scenario.hash());
         checked.push(Checked { file, valid: true, hash, runs: None, errors: Vec::new(), notes });
@@ -111,14 +114,29 @@ fn checked_study<'a>(
     };
     let directory = StudyDirectory::new(study.default_directory());
     let (cells, invalid) = prepare(&study, &directory, &overrides(&study, &args.set)?, methods);
-    if let Some(error) = first_errors(invalid) {
+    if let Some(error) = first_errors(&study, invalid) {
         return Ok(refused(file, &error, human));
+    }
+    let mut notes: Vec<Diagnostic> = Vec::new();
+    for AbsentInput { message, help, .. } in
+        cells.iter().flat_map(|prepared| prepared.scenario.absent_inputs())
+    {
+        let (place, label) = (None, String::new());
+        let note = Diagnostic { message, place, label, help: Some(help) };
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
     }
     if human {
         print(&format!("{}: valid, {} runs\n", file.display(), cells.len()))?;
+        show(&notes);
     }
-    let (errors, notes) = (Vec::new(), Vec::new());
+    let errors = Vec::new();
     Ok(Checked { file, valid: true, hash: None, runs: Some(cells.len()), errors, notes })
+}
+
+fn show(notes: &[Diagnostic]) {
+    notes.iter().for_each(|note| print_styled(&note.render_note(color())));
 }
 
 /// Returns a file as invalid and, for people, prints why.

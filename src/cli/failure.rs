@@ -26,6 +26,14 @@ pub enum CliError {
     /// An error of a module that the command calls.
     #[error("{0}")]
     Failed(Box<dyn CommandError>),
+    /// An error of a module, with advice that only the command can give.
+    #[error("{error}\n  help: {help}")]
+    Advised {
+        /// The error.
+        error: Box<dyn CommandError>,
+        /// Advice.
+        help: String,
+    },
     /// Results that could not be written to stdout.
     #[error(
         "cannot write to stdout: {0}\n  help: results that were computed are in the run directory"
@@ -65,7 +73,7 @@ impl CliError {
     pub fn exit_code(&self) -> Exit {
         match self {
             CliError::Usage(_) => Exit::Usage,
-            CliError::Failed(error) => error.exit_code(),
+            CliError::Failed(error) | CliError::Advised { error, .. } => error.exit_code(),
             CliError::Stdout(_) => Exit::Recording,
             CliError::Unexpected(_) => Exit::Unexpected,
         }

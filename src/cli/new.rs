@@ -5,6 +5,7 @@ mod images;
 mod look;
 mod needs;
 mod questions;
+mod sources;
 mod study_file;
 mod template;
 
@@ -21,6 +22,7 @@ use crate::files::Disk;
 use crate::methods::Registry;
 use crate::scenario::{GivenFolder, Loaded, Scenario, ScenarioError};
 use needs::candidates;
+pub use sources::NewBackbone;
 use study_file::KeyChange;
 use template::ScenarioAnswers;
 
@@ -31,6 +33,7 @@ Examples:
   fedcast new                                        asks questions
   fedcast new a.toml --method fedavg --clients 20 --beta 0.5
   fedcast new birds.toml --data ../birds --weights ../vit_tiny.safetensors --tasks 5
+  fedcast new birds.toml --data ../birds --backbone resnet18 --method fedavg --tasks 5
   fedcast new a.toml --method stsa --cohort-size 10 && fedcast run a.toml
   fedcast new a.toml --study fedavg,hgp --seeds 3    a.study.toml, too, over these methods
 
@@ -39,12 +42,15 @@ that it leaves out have documented defaults: see `fedcast keys`.")]
 pub struct NewArgs {
     /// The file to write [default: scenario.toml]
     pub file: Option<PathBuf>,
-    /// Method; `fedcast methods` lists them [default: hgp]
+    /// Method; `fedcast methods` lists them [default: hgp; fedavg with resnet18, for hgp needs a transformer]
     #[arg(long)]
     pub method: Option<String>,
     /// Data: digits, cifar10, cifar100, or a folder of images, relative to the current folder [default: digits]
     #[arg(long)]
     pub data: Option<String>,
+    /// Network: with resnet18, images of any kind are learned from scratch, without a download [default: vit]
+    #[arg(long, value_name = "KIND")]
+    pub backbone: Option<NewBackbone>,
     /// Weights of a ViT: a file (relative to the current folder) or a name such as hf:timm/vit_tiny_patch16_224.augreg_in21k
     /// [default: that name; for digits the small transformer inside the program]
     #[arg(long, value_name = "FILE")]
@@ -85,6 +91,7 @@ impl NewArgs {
         let NewArgs {
             method,
             data,
+            backbone,
             weights,
             architecture,
             tasks,
@@ -96,7 +103,12 @@ impl NewArgs {
         } = self;
         let words = [method, data, architecture].iter().all(|word| word.is_none());
         let counts = [tasks, clients, rounds, cohort_size].iter().all(|count| count.is_none());
-        words && counts && weights.is_none() && beta.is_none() && self.study.is_empty()
+        words
+            && counts
+            && backbone.is_none()
+            && weights.is_none()
+            && beta.is_none()
+            && self.study.is_empty()
     }
 }
 
@@ -115,7 +127,11 @@ pub fn execute(args: &NewArgs, methods: &Registry) -> Result<Exit, CliError> {
         draft.method.clone_from(first);
     }
     methods.find(&draft.method).map_err(|unknown| CliError::Usage(unknown.to_string()))?;
-    if let (None, Some(weights)) = (&draft.architecture, &draft.weights) {
+    sources::are_usable(&draft.data)?;
+    sources::are_weights_of(&draft)?;
+    if let (None, Some(weights), NewBackbone::Vit) =
+        (&draft.architecture, &draft.weights, draft.backbone)
+    {
         draft.architecture = look::architecture_of(weights)?;
     }
     let place = std::path::absolute(&file).map_err(|error| cannot(&file, &error))?;

@@ -12,7 +12,7 @@ use super::run::Overrides;
 use super::stderr::print_status;
 use super::{Exit, OutputFormat, print_json, print_text};
 use crate::document::Document;
-use crate::experiment::assemble::{assemble, blueprint};
+use crate::experiment::assemble::{DividedData, blueprint, divided};
 use crate::experiment::estimate::Estimate;
 use crate::experiment::plan::{self, Faults, Plan};
 use crate::experiment::{Holding, holdings};
@@ -40,8 +40,8 @@ published sizes are assumed. A note states every assumption.
 about ten seconds (at least one client trains) and keeps the measured costs in the folder of caches
 (set another one with FEDCAST_CACHE). `fedcast run` then prints how good the estimate was.
 
---partition opens the data instead and prints the samples of every client by class; --format json
-prints every count, as partition.csv of a run does.")]
+--partition opens the data instead (weights need not be there) and prints the samples of every
+client by class; --format json prints every count, as partition.csv of a run does.")]
 pub struct PlanArgs {
     /// The scenario file
     pub file: PathBuf,
@@ -108,7 +108,7 @@ pub fn execute(args: &PlanArgs, methods: &Registry) -> Result<Exit, CliError> {
     let loaded = Scenario::load(&args.file, &overrides, methods)?;
     let scenario = &loaded.scenario;
     if args.partition {
-        return partition(args, &loaded, methods);
+        return partition(args, &loaded);
     }
     let blueprint = blueprint(scenario, methods).map_err(|error| placed(&loaded, error))?;
     for note in &blueprint.notes {
@@ -136,11 +136,10 @@ pub fn execute(args: &PlanArgs, methods: &Registry) -> Result<Exit, CliError> {
 }
 
 /// Prints the samples of every client by class.
-fn partition(args: &PlanArgs, loaded: &Loaded, methods: &Registry) -> Result<Exit, CliError> {
-    let assembly = assemble(&loaded.scenario, methods, Some(1));
-    let assembly = assembly.map_err(|error| placed(loaded, error))?;
-    let names = assembly.class_names;
-    let Some(all) = holdings(&assembly.setup) else {
+fn partition(args: &PlanArgs, loaded: &Loaded) -> Result<Exit, CliError> {
+    let divided = divided(&loaded.scenario).map_err(|error| placed(loaded, error))?;
+    let DividedData { dataset, class_names: names, task_sequence, shards } = divided;
+    let Some(all) = holdings(&shards, &dataset, &task_sequence) else {
         let what = "clients are new in every round (participation.population = \"fresh\"): \
                     there is no partition before they are sampled";
         return Err(CliError::Usage(what.to_string()));

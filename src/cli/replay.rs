@@ -33,19 +33,21 @@ Examples:
   fedcast replay runs/quickstart-1f2e3d4c-s1
   fedcast replay runs/quickstart-1f2e3d4c-s1 --verify --workers 1
   fedcast replay runs/quickstart-1f2e3d4c-s1 --verify --from-round 10
+  fedcast replay runs/quickstart-1f2e3d4c-s1 --verify --set data.path=/data/photos
   fedcast replay runs/quickstart-1f2e3d4c-s1 --set time.preset=mobile --set links.preset=mobile
 
 Without --verify nothing is computed: the journal is checked against its digests and the final
 table is printed; -o writes the CSV tables again. With --verify the run is executed again and the
 first event that differs is printed (exit code 10); the number of workers has no effect on events.
 An interrupted run is compared up to its end. With --from-round only the events after the last
-checkpoint before that round are computed; earlier ones are replayed from the journal.
+checkpoint before that round are computed; earlier ones are replayed from the journal. On another
+machine, --set data.path=..., backbone.weights=... or cache.folder=... names the places there.
 
-With --set nothing is computed either: the recorded exchanges are timed again with other links
-([links]), speeds ([time]) or closing rules ([round]), and compared with the recorded times. -o
-writes the tables that a run of the changed scenario would write. The command fails (exit code 2)
-if other updates would be aggregated: with another cohort, or if an upload would become late or be
-late no longer.")]
+With --set and no --verify nothing is computed either: the recorded exchanges are timed again with
+other links ([links]), speeds ([time]) or closing rules ([round]), and compared with the recorded
+times. -o writes the tables that a run of the changed scenario would write. The command fails (exit
+code 2) if other updates would be aggregated: with another cohort, or if an upload would become late
+or be late no longer.")]
 pub struct ReplayArgs {
     /// The run directory
     pub run: PathBuf,
@@ -55,8 +57,8 @@ pub struct ReplayArgs {
     /// Compute only events after the last checkpoint before this round
     #[arg(long, value_name = "ROUND", requires = "verify", value_parser = clap::value_parser!(u32).range(1..))]
     pub from_round: Option<u32>,
-    /// Time the run with another value of a key of [time], [links] or [round]; may be repeated
-    #[arg(long = "set", value_name = "PATH=VALUE", conflicts_with = "verify")]
+    /// Key of [time], [links] or [round], or with --verify a place of inputs; may be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
     pub set: Vec<String>,
     /// Worker threads of --verify [default: the recorded scenario's, else one per core]
     #[arg(long, value_name = "N", requires = "verify", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -215,7 +217,8 @@ fn verify(args: &ReplayArgs, methods: &Registry, ranks: Option<Ranks>) -> Result
         false => Some(Box::new(Progress::on_stderr())),
     };
     let (workers, from_round) = (args.workers, args.from_round);
-    let options = VerifyOptions { workers, ranks, from_round };
+    let places = args.set.clone();
+    let options = VerifyOptions { workers, ranks, from_round, places };
     let verified = experiment::verify(&args.run, methods, options, progress, interrupt.clone())?;
     let Verified { entries, digests, partial, replayed, notices } = verified;
     notices.iter().for_each(|notice| print_status(notice));

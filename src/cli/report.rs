@@ -7,6 +7,7 @@ use clap::Args;
 use super::compare::records;
 use super::failure::CliError;
 use super::{Exit, print};
+use crate::experiment::names::MANIFEST;
 use crate::experiment::write_atomically;
 use crate::methods::Registry;
 use crate::page::{FigureFile, PageContent, figure_files, render};
@@ -29,7 +30,8 @@ pub struct ReportArgs {
     /// Run directories, studies, or folders of runs
     #[arg(required = true)]
     pub folders: Vec<PathBuf>,
-    /// The file to write [default: report.html in the first folder; for a run, RUN-report.html next to it]
+    /// The file to write [default: report.html in the folder; for a run, RUN-report.html next to it; for several
+    /// folders, A+B-report.html next to the first]
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Folder into which each figure is written, too: NAME.svg, NAME.pdf, and NAME.csv with its numbers
@@ -66,9 +68,11 @@ pub fn execute(args: &ReportArgs, methods: &Registry) -> Result<Exit, CliError> 
             return Err(CliError::Usage(what));
         }
     }
-    let out = args.out.clone().unwrap_or_else(|| default_file(&args.folders[0]));
-    if out.is_dir() {
-        let what = format!("{} is a folder\n  help: name a file with -o", out.display());
+    let out = args.out.clone().unwrap_or_else(|| default_file(&args.folders));
+    // A device would be replaced by a file.
+    if out.exists() && !out.is_file() {
+        let kind = if out.is_dir() { "a folder" } else { "no regular file" };
+        let what = format!("{} is {kind}\n  help: name a file with -o", out.display());
         return Err(CliError::Usage(what));
     }
     write_atomically(&out, render(&content).as_bytes())?;
@@ -100,12 +104,71 @@ fn write_figures(folder: &Path, figures: &[FigureFile]) -> Result<(), CliError> 
     print(&format!("{count} {word} in {}\n", folder.display()))
 }
 
+/// Length to which names of default files are cut.
+const LONGEST: usize = 120;
+
 /// Returns the default file: in a folder of runs, or next to a run, which holds only its own files.
-fn default_file(folder: &Path) -> PathBuf {
-    if !folder.join(crate::experiment::names::MANIFEST).is_file() {
-        return folder.join("report.html");
+///
+/// That of several folders has the names of all of them, so that it replaces no page of other runs.
+fn default_file(folders: &[PathBuf]) -> PathBuf {
+    let first = &folders[0];
+    if folders.len() == 1 && !first.join(MANIFEST).is_file() {
+        return first.join("report.html");
     }
-    let mut name = folder.file_name().unwrap_or_default().to_os_string();
-    name.push("-report.html");
-    folder.with_file_name(name)
+    let mut names: Vec<String> = Vec::new();
+    for folder in folders {
+        let name = name(folder);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let mut whole = names.join("+");
+    let equal = names.len() < folders.len();
+    if equal || whole.len() > LONGEST {
+        // Folders of one name, or more names than fit, are distinguished by their paths.
+        let paths: Vec<String> =
+            folders.iter().map(|folder| folder.to_string_lossy().into_owned()).collect();
+        let cut = (0..=LONGEST.min(whole.len())).rev().find(|at| whole.is_char_boundary(*at));
+        whole.truncate(cut.unwrap_or(0));
+        let digest = blake3::hash(paths.join("\n").as_bytes()).to_hex();
+        whole = format!("{whole}~{}", &digest[..8]);
+    }
+    let file = format!("{whole}-report.html");
+    match first.file_name() {
+        Some(_) => first.with_file_name(file),
+        // `.` and `..` have their neighbors in the folder above them.
+        None if first == Path::new(".") => Path::new("..").join(file),
+        None => first.join("..").join(file),
+    }
+}
+
+/// Returns the name of a folder, also of one that is given as `.` or `..`.
+fn name(folder: &Path) -> String {
+    let whole = folder.canonicalize();
+    let whole = whole.as_deref().unwrap_or(folder);
+    let named = folder.file_name().or(whole.file_name());
+    named.map_or_else(|| "runs".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(folders: &[&str]) -> String {
+        let folders: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
+        default_file(&folders).display().to_string()
+    }
+
+    #[test]
+    fn default_files_have_the_names_of_all_folders() {
+        assert_eq!(file(&["studies/scale"]), "studies/scale/report.html");
+        assert_eq!(file(&["runs/a", "other/b"]), "runs/a+b-report.html");
+        assert_ne!(file(&["runs/a", "runs/b"]), file(&["runs/a", "runs/c"]));
+        // Of one name, in different folders.
+        let [one, other] = ["x/seed-2", "y/seed-2"].map(|second| file(&["seed-1/seed-2", second]));
+        assert!(one.starts_with("seed-1/seed-2~") && one != other, "{one} {other}");
+        let long = "ä".repeat(100);
+        let [one, other] = ["b", "c"].map(|last| file(&[&long, &long, last]));
+        assert!(one.len() < 160 && one != other, "{one} {other}");
+    }
 }

@@ -16,8 +16,8 @@ use crate::data::show_loading;
 use crate::experiment::assemble::divide;
 use crate::experiment::ranks::{ComputeResources, Ranks};
 use crate::experiment::{
-    DirectoryState, Origin, Provenance, Run, RunDirectory, RunError, RunOptions, default_directory,
-    inspect_directory, restore_scenario,
+    DirectoryError, DirectoryState, Origin, Provenance, Run, RunDirectory, RunError, RunOptions,
+    default_directory, inspect_directory, restore_scenario,
 };
 use crate::federation::{EndReason, EventSink, FederationError, Interrupt, SinkError};
 use crate::fetch::Settings;
@@ -224,12 +224,7 @@ pub(super) fn drive(
     for notice in cache.notices() {
         print_status(&format!("warning: {notice}"));
     }
-    let Executed { finished, directory, summary } = ended.inspect_err(|error| {
-        if let RunError::Federation(FederationError::Sink(SinkError::Io(_))) = error {
-            let path = into.display();
-            print_status(&format!("cannot write to {path}\n  help: free disk space, then resume: fedcast resume {path}"));
-        }
-    })?;
+    let Executed { finished, directory, summary } = ended.map_err(|error| advised(error, &into))?;
     match format {
         OutputFormat::Human => {
             print_text(&final_table(&summary))?;
@@ -256,4 +251,20 @@ pub(super) fn drive(
         }
         EndReason::Aborted => Exit::Unexpected,
     })
+}
+
+/// Adds advice to the error of a run that could not be recorded; other errors stay as they are.
+fn advised(error: RunError, run: &Path) -> CliError {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let source = match &error {
+        RunError::Federation(FederationError::Sink(SinkError::Io(source)))
+        | RunError::Directory(DirectoryError::Write { source, .. }) => source,
+        _ => return error.into(),
+    };
+    let remedy = match source.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => "free disk space",
+        _ => "make the folder writable",
+    };
+    let help = format!("{remedy}, then resume: fedcast resume {}", run.display());
+    CliError::Advised { error: Box::new(error), help }
 }

@@ -118,7 +118,7 @@ pub fn execute(args: &StudyArgs, methods: &Registry) -> Result<Exit, CliError> {
         return session.plan(&invalid);
     }
     // A mistake in any cell is reported before the other cells run.
-    if let Some(error) = first_errors(invalid) {
+    if let Some(error) = first_errors(&session.study, invalid) {
         return Err(error.into());
     }
     if args.status {

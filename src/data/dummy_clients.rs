@@ -1,4 +1,4 @@
-//! Units: random parts of one client's shard that act as clients of their own.
+//! Dummy clients: random parts of one client's shard that act as clients.
 //!
 //! The draw sees only how many samples there are, grouped by head row, so a plan that knows sizes alone
 //! cuts as the run does.
@@ -29,7 +29,7 @@ pub fn key(seed: u64, task: TaskId, client: ClientId) -> StreamKey {
     StreamKey::new(seed, Domain::DummyClients).task(u32::from(task.0)).client(client.0)
 }
 
-/// Returns the numbers of the units of a shard of `samples` samples; each of them holds at least one.
+/// Returns the numbers of the dummy clients that hold at least one of `samples` samples.
 pub fn numbers(samples: usize, count: u32, rule: DummyClientSplit) -> Range<u32> {
     match rule {
         DummyClientSplit::Even => 0..(count as usize).min(samples) as u32,
@@ -41,7 +41,7 @@ pub fn numbers(samples: usize, count: u32, rule: DummyClientSplit) -> Range<u32>
     }
 }
 
-/// Returns the places `0..samples` in random parts, by number of the unit and each ascending. Those that [`numbers`]
+/// Returns the places `0..samples` in random parts, by number of the dummy client and each ascending. Those that [`numbers`]
 /// does not name are empty.
 pub fn cut(samples: usize, count: u32, rule: DummyClientSplit, key: StreamKey) -> Vec<Vec<u32>> {
     let parts = numbers(samples, count, rule).end as usize;
@@ -83,7 +83,7 @@ mod tests {
         assert!(parts.iter().all(|part| part[part.len() - 1] - part[0] > 30));
     }
 
-    /// STSA's code: steps of `n / S`, the last takes the rest; fewer samples than parts are one unit.
+    /// STSA's code: steps of `n / S`, the last takes the rest; fewer samples than parts are one part.
     #[test]
     fn as_released_the_last_takes_the_rest() {
         let drawn = |samples| {

@@ -67,6 +67,22 @@ impl Part {
     }
 }
 
+/// Returns the error for a training part without a test part; it names the file that would be one.
+fn no_test_part(train: &Path) -> DataError {
+    let ending = train.extension().map(|ending| format!(".{}", ending.to_string_lossy()));
+    let test = train.with_file_name(format!("test{}", ending.as_deref().unwrap_or_default()));
+    let stem = train.file_stem().unwrap_or_default().to_string_lossy();
+    let folder = match stem.starts_with("train") {
+        true => "Add it",
+        false => "With it, name the other file train and let data.path name their folder",
+    };
+    DataError::Missing {
+        path: test,
+        expected: format!("a test part for {}", train.display()),
+        advice: format!("{folder}, or draw a part to test on: data.test_fraction = 0.2"),
+    }
+}
+
 /// Returns the numbers without gaps: a file may name owners without samples.
 fn ranks_of_those_there(owners: Vec<u32>) -> Vec<u32> {
     let mut there = owners.clone();
@@ -96,12 +112,7 @@ impl DatasetParts {
         let DatasetParts { name, mut train, mut test, mut notes } = self;
         match (&test, share) {
             (None, None) => {
-                return Err(DataError::Missing {
-                    path: train.place().to_owned(),
-                    expected: "a test part next to it".to_owned(),
-                    advice: "Add it, or draw a part to test on: data.test_fraction = 0.2"
-                        .to_owned(),
-                });
+                return Err(no_test_part(train.place()));
             }
             (Some(test), Some(_)) => {
                 return Err(DataError::unfit(
@@ -137,5 +148,21 @@ impl DatasetParts {
             _ => (Arc::clone(&whole), whole),
         };
         Ok(Dataset { name, class_names: numbered.names, train, test, notes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_test_part_is_named_by_its_own_file() {
+        let of = |train: &str| no_test_part(Path::new(train)).to_string();
+        let named = of("tab/train.csv");
+        assert!(named.starts_with("tab/test.csv: not found"), "{named}");
+        assert!(named.contains("for tab/train.csv. Add it, or"), "{named}");
+        let other = of("tab/data.csv");
+        assert!(other.contains("name the other file train and let data.path name"), "{other}");
+        assert!(other.contains("data.test_fraction = 0.2"), "{other}");
     }
 }

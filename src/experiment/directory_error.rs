@@ -107,7 +107,7 @@ pub enum DirectoryError {
         source: io::Error,
     },
     /// A file cannot be written.
-    #[error("cannot write {path}: {source}; the recording is incomplete")]
+    #[error("cannot write {path}: {source}")]
     Write {
         /// The file.
         path: PathBuf,

@@ -246,7 +246,8 @@ impl Run {
 
     /// Returns the label counts of clients; see [`holdings`].
     pub fn holdings(&self) -> Option<Vec<Holding>> {
-        holdings(&self.setup)
+        let ctx = &self.setup.ctx;
+        holdings(&self.setup.shards, &ctx.dataset, &ctx.task_sequence)
     }
 
     /// Returns the notes for the user about how the data were read.

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::federation::{Setup, ShardSource};
+use crate::data::{Dataset, TaskSequence};
+use crate::federation::ShardSource;
 use crate::quantity::{ClientId, TaskId};
 
 /// Samples of one class that a client holds in a task; at least one.
@@ -22,9 +23,13 @@ pub struct Holding {
 
 /// Returns the label counts in the order of tasks, clients and classes. `None` for a population that is new in every
 /// round, whose shards are drawn on request.
-pub fn holdings(setup: &Setup) -> Option<Vec<Holding>> {
-    let ShardSource::Drawn(drawn) = &setup.shards else { return None };
-    let (labels, task_sequence) = (setup.ctx.dataset.train.labels(), &setup.ctx.task_sequence);
+pub fn holdings(
+    shards: &ShardSource,
+    dataset: &Dataset,
+    task_sequence: &TaskSequence,
+) -> Option<Vec<Holding>> {
+    let ShardSource::Drawn(drawn) = shards else { return None };
+    let labels = dataset.train.labels();
     let class_of = |sample: u32| {
         let label = labels[sample as usize];
         // Where clients have tasks of their own, labels are of the data set of client tasks.

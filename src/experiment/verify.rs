@@ -16,6 +16,7 @@ use super::assemble::{assemble_by, load};
 use super::fork::before;
 use super::journal_file::{JournalError, JournalReader};
 use super::machine::{ARITHMETIC, BY_CPU, Machine};
+use super::manifest::Source;
 use super::ranks::{ComputeResources, Ranks};
 use super::resume::{Intact, ResumeError, ResumeSearch, find, find_start};
 use super::run_directory::{names, read_manifest};
@@ -82,6 +83,12 @@ pub enum VerifyError {
         /// Number of rounds.
         rounds: u64,
     },
+    /// A change that could change results.
+    #[error(
+        "--verify compares with the recorded scenario, and `{0}` may change results\n  help: with --verify, --set \
+         takes places alone: {places}", places = PLACES.join(", ")
+    )]
+    NoPlace(String),
     /// The recomputed run is not the recorded one.
     #[error(transparent)]
     Diverged(Box<Divergence>),
@@ -102,7 +109,7 @@ impl<E: Into<RunError>> From<E> for VerifyError {
 impl CommandError for VerifyError {
     fn exit_code(&self) -> Exit {
         match self {
-            VerifyError::NoRound { .. } => Exit::Usage,
+            VerifyError::NoRound { .. } | VerifyError::NoPlace(_) => Exit::Usage,
             VerifyError::Diverged(_) => Exit::Diverged,
             VerifyError::Resume(error) => error.exit_code(),
             VerifyError::Run(error) => error.exit_code(),
@@ -134,6 +141,20 @@ pub struct VerifyOptions {
     pub ranks: Option<Ranks>,
     /// Round, counted from 1, before which nothing need be computed if a checkpoint allows it.
     pub from_round: Option<u32>,
+    /// Other places of inputs, as `key=value`; see [`PLACES`].
+    pub places: Vec<String>,
+}
+
+/// Keys of the scenario that say where inputs are, and change no result.
+pub const PLACES: [&str; 3] = ["data.path", "backbone.weights", "cache.folder"];
+
+/// Checks that only places are changed.
+fn are_places(changes: &[String]) -> Result<(), VerifyError> {
+    let key = |change: &String| change.split('=').next().unwrap_or_default().trim().to_owned();
+    match changes.iter().map(key).find(|key| !PLACES.contains(&key.as_str())) {
+        Some(other) => Err(VerifyError::NoPlace(other)),
+        None => Ok(()),
+    }
 }
 
 /// Executes the run at `path` again with any number of workers. `progress` sees every entry
@@ -149,6 +170,7 @@ pub fn verify(
     progress: Option<Box<dyn EventSink>>,
     interrupt: Interrupt,
 ) -> Result<Verified, VerifyError> {
+    are_places(&options.places)?;
     let manifest = read_manifest(path)?;
     let reader = JournalReader::open(&path.join(names::EVENTS))?;
     if let Some(round) = options.from_round {
@@ -157,7 +179,7 @@ pub fn verify(
             return Err(VerifyError::NoRound { round, rounds });
         }
     }
-    let scenario = load(&path.join(names::SCENARIO), &[], methods)?;
+    let scenario = load(&path.join(names::SCENARIO), &options.places, methods)?;
     let resources = ComputeResources { workers: options.workers, ranks: options.ranks };
     let mut assembly = assemble_by(&scenario, methods, &resources)?;
     assembly.setup.rules.snapshots = Cadence::Never;
@@ -199,8 +221,10 @@ pub fn verify(
     }));
     let sink = Comparer(Arc::clone(&compared));
     let inputs = [(&manifest.data, assembly.data), (&manifest.backbone, assembly.backbone)];
+    // The same input may have another name at another place.
+    let differs = |then: &Source, now: &Source| then.digest != now.digest;
     let changed =
-        inputs.into_iter().find(|(then, now)| then.as_ref().is_some_and(|then| then != now));
+        inputs.into_iter().find(|(then, now)| then.as_ref().is_some_and(|then| differs(then, now)));
     let changed = changed.map(|(_, now)| format!("{} has changed since the run", now.name));
     let end = simulate(assembly.setup, Box::new(sink), Box::new(()), interrupt);
     let mut comparison = compared.lock();

@@ -1,6 +1,6 @@
-//! Participants in addition to those of the method: units and load clients.
+//! Participants in addition to those of the method: dummy clients and load clients.
 //!
-//! A *unit* is a random part of a client's shard that acts as a separate client in some phases. A *load client* has no
+//! A *dummy client* is a random part of a client's shard that acts as a separate client in some phases. A *load client* has no
 //! data: frames of real size travel to it and from it, but it never trains and nothing of it is aggregated. It stands
 //! for a client that has data, whose shard determines the size of its frames and the length of its work.
 
@@ -16,7 +16,7 @@ use crate::policy::{ClassCounts, Participant, ParticipantKind, Stage};
 use crate::quantity::{ClientId, ParticipantId};
 
 impl DummyClientsSection {
-    /// Returns the numbers of the units of a shard in a phase, or `None` if it acts as a whole.
+    /// Returns the numbers of the dummy clients of a shard in a phase, or `None` if it acts as a whole.
     pub fn of(&self, phase: &str, samples: impl FnOnce() -> usize) -> Option<Range<u32>> {
         let cut = self.count > 1 && self.phases.iter().any(|name| name == phase);
         cut.then(|| dummy_clients::numbers(samples(), self.count, self.split))
@@ -89,7 +89,7 @@ impl SimulationContext {
         counts
     }
 
-    /// Returns the unit of a participant, if shards have units.
+    /// Returns the dummy client of a participant, if shards are split.
     fn dummy_client_of(
         &self,
         phase: &str,
@@ -100,7 +100,7 @@ impl SimulationContext {
         self.rules.dummy_clients.of(phase, samples).map(|_| dummy_client)
     }
 
-    /// Returns a unit's places among the samples of its client, sorted by head row.
+    /// Returns a dummy client's places among the samples of its client, sorted by head row.
     fn places(&self, participant: &Participant, samples: usize, dummy_client: u32) -> Vec<u32> {
         let key = dummy_clients::key(
             self.rules.seed,
@@ -111,7 +111,7 @@ impl SimulationContext {
         std::mem::take(&mut dummy_clients::cut(samples, count, rule, key)[dummy_client as usize])
     }
 
-    /// Replaces every participant of a phase with units by a participant per unit, in place.
+    /// Replaces every participant of a phase with dummy clients by a participant for each, in place.
     pub fn split(
         &self,
         phase: &str,
@@ -126,7 +126,7 @@ impl SimulationContext {
             };
             if participant.dummy_client.is_some() {
                 return Err(FederationError::Impossible(format!(
-                    "the method gives {} units of its own in `{phase}`; take this phase out of \
+                    "the method gives {} dummy clients of its own in `{phase}`; take this phase out of \
                      federation.dummy_clients.phases",
                     participant.client
                 )));

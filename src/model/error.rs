@@ -13,7 +13,7 @@ pub enum ModelError {
     #[error("the parameters cannot be written as safetensors: {0}")]
     Unwritable(#[from] safetensors::SafeTensorError),
     /// A tensor is not there.
-    #[error("{file} has no tensor `{name}`{}\n  {advice}", expected_shape(expected))]
+    #[error("{file} has no tensor `{name}`{}\n  help: {advice}", expected_shape(expected))]
     Missing {
         /// Path as given, or `parameter set`.
         file: String,
@@ -26,7 +26,7 @@ pub enum ModelError {
     },
     /// A tensor has another shape than the configuration asks for.
     #[error(
-        "{file}: tensor `{name}` is {}, should be {}\n  {advice}",
+        "{file}: tensor `{name}` is {}, should be {}\n  help: {advice}",
         shown(found),
         shown(expected)
     )]

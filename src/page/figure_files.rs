@@ -16,6 +16,7 @@ use super::html::{Figure, HtmlTable, Mark};
 use super::pdf::pdf;
 use super::plot::{color, hex, outline};
 use super::sections;
+use crate::results::Arm;
 
 /// A figure of a page as file contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,14 +27,14 @@ pub struct FigureFile {
     pub svg: String,
     /// Drawing as a page of its size, with its font.
     pub pdf: Vec<u8>,
-    /// Numbers of the drawing; deviations have a column of their own.
+    /// Numbers of the drawing; deviations and axes of arms have columns of their own.
     pub csv: String,
 }
 
 /// Returns every figure of a page, in its order.
 pub fn figure_files(content: &PageContent) -> Vec<FigureFile> {
     let figures = sections::all(content).into_iter().flat_map(|section| section.figures);
-    figures.map(|figure| FigureFile::of(&figure)).collect()
+    figures.map(|figure| FigureFile::of(&figure, &content.arms)).collect()
 }
 
 /// Height of a line of the legend.
@@ -43,10 +44,10 @@ const LINE: u32 = 20;
 const CHARACTER: u32 = 7;
 
 impl FigureFile {
-    fn of(figure: &Figure) -> FigureFile {
+    fn of(figure: &Figure, arms: &[Arm]) -> FigureFile {
         let svg = svg(figure);
         let pdf = pdf(&svg).expect("a drawing of ours has a size");
-        FigureFile { name: figure.id.clone(), svg, pdf, csv: csv(&figure.numbers) }
+        FigureFile { name: figure.id.clone(), svg, pdf, csv: csv(&figure.numbers, arms) }
     }
 }
 
@@ -110,21 +111,38 @@ fn placed(legend: &[(usize, String)], width: u32) -> Vec<Entry> {
 }
 
 /// Returns a table as CSV: numbers without groups of digits, mean and deviation in two columns.
-fn csv(table: &HtmlTable) -> String {
+///
+/// Behind the names of arms there is a column for each axis, as in `cells.csv`: the name of a cell outside the grid is
+/// on none. A column with the name of an axis has the prefix `run_`.
+fn csv(table: &HtmlTable, arms: &[Arm]) -> String {
     let texts = |column: usize| table.rows.iter().filter_map(move |row| row.get(column));
     let spreads: Vec<bool> =
         (0..table.head.len()).map(|at| texts(at).any(|cell| cell.text.contains(SPREAD))).collect();
-    let head = table.head.iter().zip(&spreads).flat_map(|(name, spread)| {
-        let deviation = spread.then(|| format!("{name}, deviation"));
-        [Some(name.clone()), deviation].into_iter().flatten()
-    });
-    let mut lines = vec![head.collect::<Vec<String>>()];
-    for row in &table.rows {
-        let cells = row.iter().zip(&spreads).flat_map(|(cell, spread)| {
+    let axes = if table.arms.is_empty() { Vec::new() } else { axes(arms) };
+    let named = table.head.iter().position(|name| ["arm", "series"].contains(&name.as_str()));
+    let mut head: Vec<String> = Vec::new();
+    for (at, (name, spread)) in table.head.iter().zip(&spreads).enumerate() {
+        let prefix = if axes.contains(&name.as_str()) { "run_" } else { "" };
+        head.push(format!("{prefix}{name}"));
+        head.extend(spread.then(|| format!("{prefix}{name}, deviation")));
+        if named == Some(at) {
+            head.extend(axes.iter().map(|axis| (*axis).to_owned()));
+        }
+    }
+    let mut lines = vec![head];
+    for (place, row) in table.rows.iter().enumerate() {
+        let arm = table.arms.get(place).and_then(|arm| arms.get(*arm));
+        let mut line = Vec::new();
+        for (at, (cell, spread)) in row.iter().zip(&spreads).enumerate() {
             let (mean, deviation) = cell.text.split_once(SPREAD).unwrap_or((&cell.text, ""));
-            [Some(plain(mean)), spread.then(|| plain(deviation))].into_iter().flatten()
-        });
-        lines.push(cells.collect());
+            line.push(plain(mean));
+            line.extend(spread.then(|| plain(deviation)));
+            if named == Some(at) {
+                let value = |axis: &&str| arm.and_then(|arm| arm.axis(axis)).unwrap_or_default();
+                line.extend(axes.iter().map(|axis| value(axis).to_owned()));
+            }
+        }
+        lines.push(line);
     }
     let mut text = csv::Writer::from_writer(Vec::new());
     for line in &lines {
@@ -132,6 +150,17 @@ fn csv(table: &HtmlTable) -> String {
     }
     let text = text.into_inner().expect("a text takes any record");
     String::from_utf8(text).expect("records of text")
+}
+
+/// Returns the names of the axes of the grid.
+fn axes(arms: &[Arm]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for (axis, _) in arms.iter().flat_map(|arm| &arm.axes) {
+        if axis != Arm::CELL && !names.contains(&axis.as_str()) {
+            names.push(axis);
+        }
+    }
+    names
 }
 
 /// Text between a mean and its deviation.
@@ -154,7 +183,31 @@ mod tests {
         table.row(["c", "12", "80.00"]);
         let wanted = "series,bytes,accuracy (%),\"accuracy (%), deviation\"\n\
                       \"a, b\",1234567,90.58,0.71\nc,12,80.00,\n";
-        assert_eq!(csv(&table), wanted);
+        assert_eq!(csv(&table, &[]), wanted);
+    }
+
+    #[test]
+    fn every_axis_has_a_column_behind_the_names_of_arms() {
+        let arm = |axes: &[(&str, &str)]| Arm {
+            axes: axes.iter().map(|(axis, value)| ((*axis).into(), (*value).into())).collect(),
+            runs: Vec::new(),
+            repeats: Vec::new(),
+            scenario: Default::default(),
+        };
+        let arms = [
+            arm(&[("method", "hgp"), ("round", "10")]),
+            arm(&[("method", "stsa"), ("round", "20")]),
+            arm(&[(Arm::CELL, "all, at once")]),
+        ];
+        let mut table = HtmlTable::new(2, ["direction", "series", "round", "bytes"]);
+        table.arm_row(1, ["up", "STSA, round=20", "3", "1,000 ± 2"]);
+        table.arm_row(0, ["down", "HGP, round=10", "4", "7"]);
+        table.arm_row(2, ["up", "all, at once", "5", "8"]);
+        let wanted = "direction,series,method,round,run_round,bytes,\"bytes, deviation\"\n\
+                      up,\"STSA, round=20\",stsa,20,3,1000,2\n\
+                      down,\"HGP, round=10\",hgp,10,4,7,\n\
+                      up,\"all, at once\",,,5,8,\n";
+        assert_eq!(csv(&table, &arms), wanted);
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub struct HtmlTable {
     pub rows: Vec<Vec<HtmlCell>>,
     /// Number of columns from the left that are words; the first of them names the row.
     pub words: usize,
+    /// Number of every row's arm, if all rows are of arms; otherwise empty.
+    pub arms: Vec<usize>,
 }
 
 /// Columns that fit a narrow screen; a box with more says that it scrolls.
@@ -60,12 +62,19 @@ impl<S: Into<String>> From<S> for HtmlCell {
 impl HtmlTable {
     /// Returns an empty table whose first `words` columns are words.
     pub fn new<S: Into<String>>(words: usize, head: impl IntoIterator<Item = S>) -> HtmlTable {
-        HtmlTable { head: head.into_iter().map(Into::into).collect(), rows: Vec::new(), words }
+        let head = head.into_iter().map(Into::into).collect();
+        HtmlTable { head, rows: Vec::new(), words, arms: Vec::new() }
     }
 
     /// Adds a row.
     pub fn row<E: Into<HtmlCell>>(&mut self, cells: impl IntoIterator<Item = E>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+
+    /// Adds a row of an arm.
+    pub fn arm_row<E: Into<HtmlCell>>(&mut self, arm: usize, cells: impl IntoIterator<Item = E>) {
+        self.arms.push(arm);
+        self.row(cells);
     }
 
     /// Renders the table with a caption.

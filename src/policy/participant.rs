@@ -1,7 +1,7 @@
 //! Participants, phases and rounds of the exchange.
 //!
 //! The unit of exchange is a **participant**, not a client: one download and one upload per participant. By default
-//! a sampled client has one participant; a unit (a sub-shard acting for itself), a role (learner,
+//! a sampled client has one participant; a dummy client (a part of its shard acting alone), a role (learner,
 //! reviewer) or a fresh client are further participants.
 
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub struct Participant {
     pub role: Role,
     /// Index of the sub-shard, if a part of the client's shard is a separate participant.
     pub dummy_client: Option<u32>,
-    /// Kind of the participant. Methods leave the default; the engine cuts units and adds load clients.
+    /// Kind of the participant. Methods leave the default; the engine adds dummy clients and load clients.
     pub kind: ParticipantKind,
     /// The classes this participant learns and the head rows they have.
     pub view: Arc<TaskView>,

@@ -26,6 +26,12 @@ pub trait ChosenMethod: Any + Send + Sync {
     /// Returns requirements that the scenario violates. Called if everything else is right.
     fn violations(&self, scenario: &Scenario) -> Vec<RequirementError>;
 
+    /// Returns the names of the method's phases; none if they are not known.
+    fn phases(&self, scenario: &Scenario) -> Vec<String> {
+        let _ = scenario;
+        Vec::new()
+    }
+
     /// Returns the keys that the method never reads. Called for valid scenarios.
     fn ignored(&self, scenario: &Scenario) -> Vec<Ignored> {
         let _ = scenario;

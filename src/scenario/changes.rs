@@ -47,6 +47,14 @@ impl ChangesFile {
         report.fault(ValueFault::new(node, message, label).help(help));
         report.into_error()
     }
+
+    /// Returns an error at a key of the file.
+    pub fn error_at(&self, key: &str, message: &str, label: &str, help: &str) -> ScenarioError {
+        let mut report = ReadingReport::default();
+        let root = report.parse(SourceText::new(&self.name, &self.text));
+        report.fault(ValueFault::new(root.nearest(key), message, label).help(help));
+        report.into_error()
+    }
 }
 
 /// Value as written, with its place.

@@ -3,7 +3,14 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::reader::{Choice, Keys};
+use super::Scenario;
+use super::reader::{Choice, Keys, Node};
+
+/// Phase in which dummy clients act by default.
+const STATISTICS: &str = "statistics";
+
+/// Phase in which they act by default if the method has no statistics.
+const TRAIN: &str = "train";
 
 /// Dummy clients: every client's shard of a task is cut at random into parts, which act alone in some phases.
 ///
@@ -18,7 +25,9 @@ pub struct DummyClientsSection {
     #[serde(skip_serializing_if = "DummyClientSplit::is_even")]
     pub split: DummyClientSplit,
     /// Names of the phases in which the parts act; `fedcast methods show NAME` lists a method's phases.
-    #[key(default = vec!["statistics".to_owned()])]
+    ///
+    /// With a method that has no phase `statistics`, the default is its training: ["train"].
+    #[key(default = vec![STATISTICS.to_owned()])]
     pub phases: Vec<String>,
 }
 
@@ -41,6 +50,21 @@ pub enum DummyClientSplit {
 impl DummyClientSplit {
     fn is_even(&self) -> bool {
         *self == DummyClientSplit::Even
+    }
+}
+
+impl Scenario {
+    /// Chooses the phases in which dummy clients act by the method, if the scenario does not state them.
+    pub(super) fn choose_phases(&mut self, root: &Node) {
+        let stated = root.at("federation.dummy_clients.phases").is_some();
+        if stated || self.federation.dummy_clients.is_off() {
+            return;
+        }
+        let known = self.method.phases(self);
+        let has = |name: &str| known.iter().any(|phase| phase == name);
+        if !has(STATISTICS) && has(TRAIN) {
+            self.federation.dummy_clients.phases = vec![TRAIN.to_owned()];
+        }
     }
 }
 

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use super::availability::{self, AvailabilityPattern, AvailabilitySection};
 use super::csv::{self, CsvFault};
 use super::distribution::{Bound, DistributionSection};
-use super::reader::{Node, ReadingReport, SourceText, TextSpan, TomlValue, ValueFault};
+use super::reader::{
+    Node, ReadingReport, SourceText, TextSpan, TomlValue, ValueFault, message_and_help,
+};
 use super::{
     ArrivalChoice, DistributionKindSection, LinksSection, PartitionKind, Scenario, SplitSection,
     TimeSection, arrival, partition, single_task,
@@ -94,7 +96,7 @@ impl Scenario {
         let find = |path: &Path| {
             Settings::from_env().weights_at(path).map_err(|error| {
                 let text = error.to_string();
-                let (message, help) = text.split_once("\n  ").unwrap_or((&text, ""));
+                let (message, help) = message_and_help(&text);
                 let help =
                     format!("{help}, or state `architecture`: then only `run` needs the file");
                 ("backbone.weights", message.to_owned(), "gives no architecture", help)

@@ -327,7 +327,7 @@ fn read(
     }
     for (key, error) in misnamed {
         let text = error.to_string();
-        let (message, help) = text.split_once("\n  ").unwrap_or((&text, ""));
+        let (message, help) = reader::message_and_help(&text);
         let fault = ValueFault::new(root.nearest(&key), message, "no such name");
         report.fault(fault.help(help));
     }
@@ -338,6 +338,9 @@ fn read(
     }
     if report.is_clean() {
         scenario.infer(&root, &mut report);
+    }
+    if report.is_clean() {
+        scenario.choose_phases(&root);
     }
     if report.is_clean() {
         scenario.check(&root, &mut report);

@@ -68,6 +68,11 @@ impl MethodSection {
         self.chosen.as_ref().map_or_else(Vec::new, |chosen| chosen.violations(scenario))
     }
 
+    /// Returns the names of the method's phases. None for a section made by a program.
+    pub(super) fn phases(&self, scenario: &Scenario) -> Vec<String> {
+        self.chosen.as_ref().map_or_else(Vec::new, |chosen| chosen.phases(scenario))
+    }
+
     /// Returns the settings of its scenario that the method never reads. None for a section made by a program.
     pub(super) fn ignored(&self, scenario: &Scenario) -> Vec<Ignored> {
         self.chosen.as_ref().map_or_else(Vec::new, |chosen| chosen.ignored(scenario))

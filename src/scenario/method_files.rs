@@ -49,6 +49,27 @@ fn resolve_in(method: &mut Node, folder_of: &impl Fn(usize) -> PathBuf) {
     }
 }
 
+/// Returns the paths that the keys of a method name, and those of the method before it.
+pub(super) fn paths(name: &str, parameters: &toml::Table) -> Vec<(String, PathBuf)> {
+    let mut paths = Vec::new();
+    for (key, value) in parameters {
+        match value {
+            toml::Value::Table(first) if key == FIRST => {
+                let name = first.get("name").and_then(toml::Value::as_str).unwrap_or_default();
+                let below = |(key, path): (String, PathBuf)| {
+                    (key.replacen("method.", "method.first.", 1), path)
+                };
+                paths.extend(self::paths(name, first).into_iter().map(below));
+            }
+            toml::Value::String(value) if is_path(Some(name), key, value) => {
+                paths.push((format!("method.{key}"), PathBuf::from(value)));
+            }
+            _ => {}
+        }
+    }
+    paths
+}
+
 /// Replaces paths by digests of the contents of their files, for the hash of a scenario.
 ///
 /// A file that cannot be read keeps its path: such a run does not begin.

@@ -32,6 +32,7 @@
 //! # Ok::<(), fedcast::scenario::ScenarioError>(())
 //! ```
 
+mod absent;
 mod arrival;
 pub(crate) mod auxiliary;
 mod availability;
@@ -83,6 +84,7 @@ mod time;
 mod transform;
 mod wire;
 
+pub use absent::AbsentInput;
 pub use arrival::{ArrivalChoice, ArrivalLine};
 pub use auxiliary::AuxiliarySection;
 pub use availability::{AvailabilityPattern, AvailabilitySection, Transition};

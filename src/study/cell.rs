@@ -1,9 +1,11 @@
 //! Cells of a study: points of the grid and extra ones, each with every seed.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::seeds::Replicate;
 use super::{AxisArm, CellSettings, Pick, Study};
+use crate::files::cleaned;
 use crate::methods::Registry;
 use crate::scenario::{CachePlace, Changed, Changes, Loaded, Override, Scenario, ScenarioError};
 
@@ -175,14 +177,28 @@ impl Study {
         Ok(loaded)
     }
 
-    /// Points the error of an unreadable file to the entry of `[[cell]]` that names it.
+    /// Points the error of an unreadable file to the entry of `[[cell]]` that names it, or to `base`.
     fn at_entry(&self, file: &Path, error: ScenarioError) -> ScenarioError {
-        let ScenarioError::Unreadable { path, source, .. } = &error else { return error };
+        let ScenarioError::Unreadable { path, source, help } = &error else { return error };
+        let message = format!("cannot read the scenario {}: {source}", cleaned(path).display());
+        let relative = |key: &str| match source.kind() {
+            ErrorKind::NotFound => format!(
+                "`{key}` is relative to the folder of this study file: copy the scenario to that path, too, or write \
+                 an absolute path"
+            ),
+            _ => help.clone(),
+        };
         let names = |entry: &CellSettings| entry.scenario.as_deref() == Some(file);
-        let Some(index) = self.settings.iter().position(names) else { return error };
-        let message = format!("cannot read the scenario {}: {source}", path.display());
-        let help = "the path is relative to the folder of this file";
-        self.origin.error_in(("cell", index, "scenario"), &message, "this file", help)
+        match self.settings.iter().position(names) {
+            Some(index) => {
+                let key = "scenario";
+                self.origin.error_in(("cell", index, key), &message, "this file", &relative(key))
+            }
+            None if self.base.as_deref() == Some(file) => {
+                self.origin.error_at("base", &message, "this file", &relative("base"))
+            }
+            None => error,
+        }
     }
 
     /// Replaces the published numbers of a scenario by those of its cell, if `[[cell]]` has any.

@@ -203,7 +203,11 @@ impl StudyForecast {
         });
         text.push_str(&self.room());
         for (error, cells) in self.errors() {
-            text.push_str(&format!("\n{}:\n{}\n", cells.join("; "), error.trim_end()));
+            let named = match cells.len() {
+                count if count > 1 && count == self.cells.len() => format!("all {count} runs"),
+                _ => cells.join("; "),
+            };
+            text.push_str(&format!("\n{named}:\n{}\n", error.trim_end()));
         }
         text
     }

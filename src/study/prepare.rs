@@ -2,6 +2,7 @@
 
 use super::{Cell, Study, StudyDirectory, StudyError};
 use crate::methods::Registry;
+use crate::scenario::reader::Diagnostic;
 use crate::scenario::{Changes, Override, Scenario, ScenarioError, Written};
 
 /// A cell with its scenario.
@@ -84,20 +85,42 @@ pub fn overrides(study: &Study, texts: &[String]) -> Result<Vec<Override>, Study
     Ok(texts.iter().map(Override::new).collect())
 }
 
-/// Returns the errors of all cells, each error once even if several cells have it.
-pub fn first_errors(invalid: Vec<Invalid>) -> Option<ScenarioError> {
-    let mut found = Vec::new();
-    for Invalid { error, .. } in invalid {
-        match error {
-            ScenarioError::Invalid(diagnostics) => {
-                for diagnostic in diagnostics {
-                    if !found.contains(&diagnostic) {
-                        found.push(diagnostic);
-                    }
-                }
+/// Returns the errors of all cells, each once, with the name of the first cell that has it.
+///
+/// An error of every cell of the study is an error of its base, and names none.
+pub fn first_errors(study: &Study, invalid: Vec<Invalid>) -> Option<ScenarioError> {
+    let mut found: Vec<(Diagnostic, Vec<Cell>)> = Vec::new();
+    for Invalid { cell, error } in invalid {
+        let ScenarioError::Invalid(diagnostics) = error else { return Some(error) };
+        for diagnostic in diagnostics {
+            match found.iter_mut().find(|(known, _)| *known == diagnostic) {
+                Some((_, cells)) => cells.push(cell.clone()),
+                None => found.push((diagnostic, vec![cell.clone()])),
             }
-            unreadable => return Some(unreadable),
         }
     }
+    let whole = study.cells().len();
+    let named = |(mut diagnostic, cells): (Diagnostic, Vec<Cell>)| {
+        if cells.len() < whole {
+            let name = study.names(&cells);
+            diagnostic.message = format!("{name}: {}", diagnostic.message);
+        }
+        diagnostic
+    };
+    let found: Vec<Diagnostic> = found.into_iter().map(named).collect();
     (!found.is_empty()).then_some(ScenarioError::Invalid(found))
+}
+
+impl Study {
+    /// Returns the name of the first of some cells, with its seed, and the number of others.
+    fn names(&self, cells: &[Cell]) -> String {
+        let name =
+            |cell: &Cell| format!("{}, seed {}", self.label(&cell.point), cell.replicate.label);
+        let first = cells.first().map(name).unwrap_or_default();
+        match cells.len() {
+            0 | 1 => format!("cell {first}"),
+            2 => format!("cell {first}, and 1 other"),
+            count => format!("cell {first}, and {} others", count - 1),
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::io;
 pub enum WeightsError {
     /// The system cannot read it.
     #[error(
-        "cannot read the weights {file}: {source}\n  check the path `backbone.weights` of the scenario"
+        "cannot read the weights {file}: {source}\n  help: check the path `backbone.weights` of the scenario"
     )]
     Unreadable {
         /// File as given.
@@ -17,7 +17,7 @@ pub enum WeightsError {
         source: io::Error,
     },
     /// File of no known kind, or of a kind that is not supported.
-    #[error("{file} {what}\n  {advice}")]
+    #[error("{file} {what}\n  help: {advice}")]
     Foreign {
         /// File as given.
         file: String,
@@ -27,7 +27,7 @@ pub enum WeightsError {
         advice: String,
     },
     /// Damaged file of a supported kind.
-    #[error("{file} is not an intact {format}: {reason}\n  {advice}")]
+    #[error("{file} is not an intact {format}: {reason}\n  help: {advice}")]
     Malformed {
         /// File as given.
         file: String,
@@ -50,7 +50,7 @@ pub enum WeightsError {
     },
     /// A weight is NaN or infinite.
     #[error(
-        "{file}: tensor `{name}` holds {value} at element {index}\n  the file is damaged or its training diverged: use another checkpoint"
+        "{file}: tensor `{name}` holds {value} at element {index}: the file is damaged or its training diverged\n  help: use another checkpoint"
     )]
     NotFinite {
         /// File as given.
@@ -63,7 +63,7 @@ pub enum WeightsError {
         value: f32,
     },
     /// A tensor that its names promise is not there.
-    #[error("{file} has no tensor `{name}`{meaning}\n  {advice}")]
+    #[error("{file} has no tensor `{name}`{meaning}\n  help: {advice}")]
     Missing {
         /// File as given.
         file: String,
@@ -75,7 +75,7 @@ pub enum WeightsError {
         advice: String,
     },
     /// Tensors whose extents contradict each other.
-    #[error("{file}: {what}\n  {advice}")]
+    #[error("{file}: {what}\n  help: {advice}")]
     Shape {
         /// File as given.
         file: String,
@@ -85,7 +85,7 @@ pub enum WeightsError {
         advice: String,
     },
     /// File with another network than the requested one.
-    #[error("{file} holds another network than [backbone] states: {what}\n  {advice}")]
+    #[error("{file} holds another network than [backbone] states: {what}\n  help: {advice}")]
     Other {
         /// File as given.
         file: String,
@@ -95,7 +95,7 @@ pub enum WeightsError {
         advice: String,
     },
     /// Tensors that the network has no place for.
-    #[error("{file} has {what}\n  {advice}")]
+    #[error("{file} has {what}\n  help: {advice}")]
     LeftOver {
         /// File as given.
         file: String,

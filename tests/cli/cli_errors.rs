@@ -184,7 +184,9 @@ fn a_full_disk_is_12_and_the_manifest_says_so() {
         .unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(12), "{err}");
-    assert!(err.contains("recording"), "{err}");
+    let lines: Vec<&str> = err.lines().collect();
+    assert!(lines[0].starts_with("error: recording failed: run/"), "{err}");
+    assert_eq!(lines[1..], ["  help: free disk space, then resume: fedcast resume run"]);
     let manifest: serde_json::Value =
         serde_json::from_str(&read(folder.path().join("run/manifest.json"))).unwrap();
     assert_eq!(manifest["status"], "failed");

@@ -98,6 +98,9 @@ fn the_first_round_that_differs_is_named() {
     let same = json(at, &["a", "a"]);
     assert_eq!(same["comparison"]["parting"][0]["accuracy"], Value::Null);
     let text = compare(at, &["a", "a"]).out;
+    assert!(text.contains("the scenarios are equal, and so are their seeds"), "{text}");
+    run(at, "a-2", HEAD, 2, &["--set", "federation.rounds=2"]);
+    let text = compare(at, &["a", "a-2"]).out;
     assert!(text.contains("the scenarios differ only in seeds"), "{text}");
 
     // Other clients are sampled from the first round on in which the draw falls otherwise.

@@ -169,6 +169,35 @@ fn results_do_not_depend_on_the_workers() {
     assert_eq!(digests("1"), digests("3"));
 }
 
+/// A method without statistics trains on the parts; the effective scenario says so.
+#[test]
+fn parts_act_in_the_training_of_a_method_without_statistics() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = ["--set", "federation.dummy_clients.count=2"];
+    let phases = |run: &str| {
+        let text = read(folder.path().join(run).join("scenario.effective.toml"));
+        let scenario: toml::Table = text.parse().unwrap();
+        scenario["federation"].get("dummy_clients").map(|units| units["phases"].to_string())
+    };
+    crate::arms::run(folder.path(), "whole", crate::arms::HEAD, 1, &[]);
+    crate::arms::run(folder.path(), "parts", crate::arms::HEAD, 1, &count);
+    crate::arms::run(folder.path(), "stsa", crate::arms::STSA, 1, &count);
+    assert_eq!(phases("whole"), None);
+    assert_eq!(phases("parts").as_deref(), Some("[\"train\"]"));
+    assert_eq!(phases("stsa").as_deref(), Some("[\"statistics\"]"));
+    let trained = |run: &str| {
+        let text = read(folder.path().join(run).join("events.jsonl"));
+        text.matches("\"type\":\"client_trained\"").count()
+    };
+    assert_eq!(trained("parts"), 2 * trained("whole"));
+    // No phase at all is no mistake of the method, and a note says what it does.
+    let staged = staged();
+    let none = ["check", &staged, "--set", "federation.dummy_clients.phases=[]"];
+    let output = run_fedcast(folder.path(), &none);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.err.contains("federation.dummy_clients.phases is empty"), "{}", output.err);
+}
+
 #[test]
 fn a_phase_that_does_not_exist_is_found_at_check() {
     let folder = tempfile::tempdir().unwrap();

@@ -497,6 +497,24 @@ fn scenarios_find_what_was_fetched_or_say_how() {
     assert_eq!(plan.code, 0, "{}", plan.err);
     let missing = execute(&["run", "-q"]);
     assert!(missing.code == 6 && missing.err.contains("fedcast fetch cifar100"), "{}", missing.err);
+    // The scenario is valid all the same; a check says what a run here needs.
+    let check = execute(&["check"]);
+    assert_eq!((check.code, &*check.out), (0, "pixels.toml: valid\n"), "{}", check.err);
+    let note = "note: cifar100 has not been fetched (looked in ";
+    let help = "= help: fetch it: fedcast fetch cifar100";
+    assert!(check.err.starts_with(note) && check.err.contains(help), "{}", check.err);
+    assert!(
+        check.err.contains("--> pixels.toml:3:") && check.err.contains("^ not on this machine")
+    );
+    let nowhere = ["data.source=\"folder\"", "data.path=\"nowhere\"", "data.stored_size=8"];
+    let nowhere = nowhere.map(|set| ["--set", set]).concat();
+    let check = execute(&[&["check"], &nowhere[..]].concat());
+    assert_eq!(check.code, 0, "{}", check.err);
+    assert!(
+        check.err.contains("/nowhere does not exist\n") && check.err.contains("set data.path to"),
+        "{}",
+        check.err
+    );
     let missing = execute(&["run", "-q", "--fetch"]);
     assert!(missing.code == 6 && missing.err.contains("FEDCAST_OFFLINE is set"), "{}", missing.err);
     let named = ["--set", "data.source=\"folder\"", "--set", "data.stored_size=8", "--set"];
@@ -509,8 +527,25 @@ fn scenarios_find_what_was_fetched_or_say_how() {
     );
     let wrong = execute(&[&["check"], &named[..], &["data.path=\"fetched:imagenet-q\""]].concat());
     assert!(wrong.code == 3 && wrong.err.contains("did you mean `imagenet-"), "{}", wrong.err);
+    assert!(wrong.err.contains("= help: `fedcast fetch --list` shows"), "{}", wrong.err);
+    let vit = ["--set", "backbone={kind=\"vit\",weights=\"hf:nobody/vit\"}"];
+    let wrong = execute(&[&["check"], &vit[..]].concat());
+    assert!(wrong.err.contains("= help: fetch it: fedcast fetch hf:nobody/vit, or state"));
+
+    let study = "schema = 2\nbase = \"pixels.toml\"\nreplicates = 2\n";
+    fs::write(folder.join("pixels.study.toml"), study).unwrap();
+    let of_study = || {
+        let mut command = fedcast(folder, &["check", "pixels.study.toml"]);
+        run_command(command.env("FEDCAST_DATA", folder.join("data")))
+    };
+    let check = of_study();
+    assert_eq!((check.code, &*check.out), (0, "pixels.study.toml: valid, 2 runs\n"));
+    assert_eq!(check.err.matches("note: cifar100 has not been fetched").count(), 1);
+    assert!(check.err.contains(help), "{}", check.err);
 
     cifar(&folder.join("data/cifar100"));
+    assert_eq!(execute(&["check"]).err, "");
+    assert_eq!(of_study().err, "");
     let run = execute(&["run", "-q", "--fetch", "-o", "run"]);
     assert_eq!(run.code, 0, "{}", run.err);
     // The name stands in the effective scenario, not the place where this machine keeps it.

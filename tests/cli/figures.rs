@@ -64,6 +64,7 @@ fn figures_are_files_with_the_numbers_of_the_page() {
     let svg = read(figures.join("task-1.svg"));
     assert!(["FedAvg", "STSA"].iter().all(|name| svg.contains(&format!(">{name}<"))), "{svg}");
     let csv = read(figures.join("task-1.csv"));
+    assert!(csv.starts_with("series,method,task,accuracy (%)"), "{csv}");
     let lines: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').collect()).collect();
     for name in ["fedavg", "stsa"] {
         let seeds = [1, 2].map(|seed| after_tasks(folder, &format!("runs/{name}-{seed}")));
@@ -72,8 +73,9 @@ fn figures_are_files_with_the_numbers_of_the_page() {
             let mean = (first + seeds[1][task]) / 2.0;
             let line = lines
                 .iter()
-                .find(|line| line[0].to_lowercase() == name && line[1] == task.to_string());
-            let plotted: f64 = line.unwrap()[2].parse().unwrap();
+                .find(|line| line[0].to_lowercase() == name && line[2] == task.to_string());
+            assert_eq!(line.unwrap()[1], name, "the arm on its axis, without its name in print");
+            let plotted: f64 = line.unwrap()[3].parse().unwrap();
             assert!(
                 (plotted - mean).abs() < 0.006,
                 "{name}, task {task}: {plotted} instead of {mean}"

@@ -179,10 +179,17 @@ fn what_cannot_be_is_said_and_nothing_is_written() {
     recorded(folder);
     for (words, says) in [
         (
-            &["--after-task", "4", "--set", "client.batch_size=8"][..],
-            "has not ended task 4; it has ended 3",
+            &["--after-task", "9", "--set", "client.batch_size=8"][..],
+            "a has no task 9, only 3\n  help: --after-task 1 to 2",
         ),
-        (&["--after-task", "3", "--set", "client.batch_size=8"], "task 3 is the last one"),
+        // The number of the task is judged before what is changed.
+        (&["--after-task", "9"], "a has no task 9, only 3\n  help: --after-task 1 to 2"),
+        (&["--after-task", "9", "--set", "partition.beta=0.5"], "a has no task 9, only 3"),
+        (
+            &["--after-task", "3", "--set", "client.batch_size=8"],
+            "task 3 is the last one: nothing comes after it\n  help: --after-task 1 to 2",
+        ),
+        (&["--after-task", "3"], "task 3 is the last one"),
         (&["--after-task", "1"], "nothing is changed"),
         (
             &["--after-task", "1", "--set", "federation.clients=7"],

@@ -78,6 +78,7 @@ fn local_weights_determine_their_shape() {
         let set = Vit::initial_parameters(&shape, StreamKey::new(7, Domain::Init));
         fs::write(folder.join(name), to_safetensors(&set).unwrap()).unwrap();
     };
+    fs::create_dir(folder.join("pets")).unwrap();
     write("known.safetensors", 192, 3);
     write("odd.safetensors", 12, 3);
     let new = |file: &str, more: &[&str]| {
@@ -218,4 +219,99 @@ fn a_new_study_has_an_arm_per_method_and_can_be_planned() {
         assert!(wrong.err.contains(must), "{}", wrong.err);
         assert!(!at.join("b.toml").exists() && !at.join("b.study.toml").exists());
     }
+}
+
+/// Ten color images of each of four classes, in `pics`.
+fn color_images(folder: &std::path::Path) {
+    for (class, level) in [("a", 10_u8), ("b", 90), ("c", 170), ("d", 240)] {
+        fs::create_dir_all(folder.join("pics").join(class)).unwrap();
+        for image in 0..10_u8 {
+            let color = image::Rgb([level + image, 255 - level, 7]);
+            let pixels = image::RgbImage::from_pixel(9, 8, color);
+            pixels.save(folder.join(format!("pics/{class}/{image}.png"))).unwrap();
+        }
+    }
+}
+
+#[test]
+fn color_images_are_learned_from_scratch_without_a_download() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    color_images(folder);
+    let words = ["new", "a.toml", "--data", "pics", "--backbone", "resnet18", "--tasks", "2"];
+    let more = ["--clients", "2", "--rounds", "1"];
+    let output = run_fedcast(folder, &[&words[..], &more].concat());
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(!output.out.contains("fetch"), "{}", output.out);
+    assert!(read(folder.join("a.toml")).contains("kind = \"resnet18\"\nweights = \"random\""));
+    assert_eq!(run_fedcast(folder, &["check", "a.toml"]).code, 0);
+    let small = ["--set", "backbone.width=2", "--set", "client.epochs=1"];
+    let ran = run_fedcast(folder, &[&["run", "a.toml", "-q"], &small[..]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
+#[test]
+fn unusable_data_and_weights_are_refused_with_advice() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    color_images(folder);
+    fs::write(folder.join("rows.csv"), "x,label\n1,a\n").unwrap();
+    fs::write(folder.join("pics.zip"), "").unwrap();
+    for (words, code, way_out) in [
+        ("--data pics --weights embedded", 2, "use --backbone resnet18"),
+        ("--data pics --weights random", 2, "use --backbone resnet18"),
+        ("--backbone resnet18 --weights embedded", 2, "leave out --weights"),
+        ("--data pisc", 6, "pisc: not found; expected a folder of images"),
+        ("--data rows.csv", 2, "data = { source = \"table\", path = \"rows.csv\""),
+        ("--data pics.zip", 2, "unpack an archive"),
+    ] {
+        let words: Vec<&str> = ["new", "b.toml"].into_iter().chain(words.split(' ')).collect();
+        let output = run_fedcast(folder, &words);
+        assert!(output.code == code && output.err.contains(way_out), "{words:?} {}", output.err);
+        assert!(!folder.join("b.toml").exists(), "{words:?}");
+    }
+    let output = run_fedcast(folder, &["new", "c.toml", "--weights", "embedded"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+}
+
+#[test]
+fn a_partition_is_counted_without_weights() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    color_images(folder);
+    let words = ["new", "a.toml", "--data", "pics", "--method", "fedavg", "--tasks", "2"];
+    let output = run_fedcast(folder, &[&words[..], &["--clients", "2"]].concat());
+    assert!(output.out.contains("fedcast fetch hf:timm/"), "{}", output.out);
+    let plan = ["plan", "a.toml", "--partition", "--format", "json"];
+    let counted = run_fedcast(folder, &plan);
+    assert_eq!(counted.code, 0, "{}", counted.err);
+    let counted: serde_json::Value = serde_json::from_str(&counted.out).unwrap();
+    let held = counted["holdings"].as_array().unwrap().iter();
+    assert_eq!(held.map(|row| row["samples"].as_u64().unwrap()).sum::<u64>(), 32);
+}
+
+#[test]
+fn a_run_is_verified_where_its_data_have_moved_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    color_images(folder);
+    let words = ["new", "a.toml", "--data", "pics", "--backbone", "resnet18", "--tasks", "2"];
+    let more = ["--clients", "2", "--rounds", "1"];
+    assert_eq!(run_fedcast(folder, &[&words[..], &more].concat()).code, 0);
+    let small = ["--set", "backbone.width=2", "--set", "client.epochs=1"];
+    let ran = run_fedcast(folder, &[&["run", "a.toml", "-q", "-o", "run"], &small[..]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    fs::rename(folder.join("pics"), folder.join("moved")).unwrap();
+    let verify =
+        |set: &[&str]| run_fedcast(folder, &[&["replay", "run", "--verify", "-q"], set].concat());
+    assert_eq!(verify(&[]).code, 6);
+    let moved = verify(&["--set", "data.path=moved"]);
+    assert!(moved.code == 0 && moved.out.starts_with("identical: "), "{}", moved.err);
+    let other = verify(&["--set", "data.path=moved", "--set", "client.epochs=2"]);
+    assert!(other.code == 2 && other.err.contains("`client.epochs` may change"), "{}", other.err);
+    // Other images at that place are noticed.
+    let image = image::RgbImage::from_pixel(9, 8, image::Rgb([0, 0, 0]));
+    (0..10).for_each(|i| image.save(folder.join(format!("moved/a/{i}.png"))).unwrap());
+    let changed = verify(&["--set", "data.path=moved"]);
+    assert!(changed.code == 10 && changed.err.contains("has changed since"), "{}", changed.err);
 }

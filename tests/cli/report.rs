@@ -223,6 +223,10 @@ fn a_single_run_and_one_that_failed_have_a_page_too() {
     assert!(text.contains("fedcast replay a --verify"));
     assert!(!text.contains("id=\"metric-"), "there is nothing to plot one arm over");
 
+    // From inside, the page is next to the run as well.
+    let output = run_fedcast(&at.join("a"), &["report", "."]);
+    assert_eq!((output.code, output.out.as_str()), (0, "../a-report.html\n"), "{}", output.err);
+
     let manifest = at.join("a/manifest.json");
     let failed =
         read(&manifest).replace("\"done\"", "\"failed\",\n  \"error\": \"no space <here>\"");
@@ -236,6 +240,20 @@ fn a_single_run_and_one_that_failed_have_a_page_too() {
     let counts: Vec<(&str, &str)> =
         main.iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
     assert_eq!(counts, [("FedAvg", "0"), ("STSA", "1")]);
+}
+
+#[test]
+fn a_page_of_two_runs_leaves_that_of_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    run(at, "runs/a", HEAD, 1, &[]);
+    run(at, "runs/b", STSA, 1, &[]);
+    assert_eq!(run_fedcast(at, &["report", "runs/a"]).out, "runs/a-report.html\n");
+    let alone = read(at.join("runs/a-report.html"));
+    let both = run_fedcast(at, &["report", "runs/a", "runs/b"]);
+    assert_eq!((both.code, both.out.as_str()), (0, "runs/a+b-report.html\n"), "{}", both.err);
+    assert!(read(at.join("runs/a+b-report.html")).contains("STSA"));
+    assert!(read(at.join("runs/a-report.html")) == alone && !alone.contains("STSA"));
 }
 
 #[test]
@@ -286,12 +304,16 @@ fn what_cannot_be_shown_is_wrong_usage() {
     let at = folder.path();
     run(at, "a", HEAD, 1, &[]);
     run(at, "b", STSA, 1, &[]);
+    #[cfg(unix)]
+    let _listens = std::os::unix::net::UnixListener::bind(at.join("socket")).unwrap();
     for (arguments, must) in [
         (vec!["nowhere"], "no run at or below nowhere"),
         (vec!["a", "b", "--baseline", "method=sta"], "has no value `sta`, only fedavg, stsa"),
         (vec!["a", "b", "--baseline", "color=red"], "no axis `color`"),
         (vec!["a", "b", "--baseline", "method"], "write AXIS=VALUE"),
         (vec!["a", "-o", "b"], "is a folder"),
+        #[cfg(unix)]
+        (vec!["a", "-o", "socket"], "socket is no regular file"),
     ] {
         let output = run_fedcast(at, &[&["report"], arguments.as_slice()].concat());
         assert_eq!(output.code, 2, "{arguments:?} {}", output.err);

@@ -140,6 +140,31 @@ fn a_killed_run_is_distinguished_from_a_live_one() {
 }
 
 #[test]
+fn an_interrupted_run_has_no_final_accuracy() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    run(at, "a", HEAD, 1, &[]);
+    let whole = runs(at, &["show", "a"]).out;
+    let accuracy = |text: &str| text.lines().any(|line| line.contains("figure      faa "));
+    assert!(accuracy(&whole) && whole.contains("status      done\n"), "{whole}");
+    // An interrupt writes a summary, too.
+    let manifest = at.join("a/manifest.json");
+    let interrupted =
+        read(&manifest).replace("\"status\": \"done\"", "\"status\": \"interrupted\"");
+    fs::write(&manifest, interrupted).unwrap();
+
+    let rows = list(at, &["."]);
+    assert_eq!(words(&rows, "status"), ["interrupted"]);
+    assert_eq!((&rows[0]["faa"], rows[0]["rounds"].as_u64()), (&Value::Null, Some(2)));
+    let text = runs(at, &["ls", "."]).out;
+    let percent = format!("{:.2}", 100.0 * figure(&at.join("a"), "/accuracy/faa"));
+    assert!(text.contains("interrupted") && !text.contains(&percent), "{text}");
+    let show = runs(at, &["show", "a"]).out;
+    assert!(show.contains("status      interrupted after round 2\n"), "{show}");
+    assert!(!accuracy(&show) && show.contains("so far      faa "), "{show}");
+}
+
+#[test]
 fn removing_asks_and_leaves_foreign_files() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

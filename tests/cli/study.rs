@@ -528,7 +528,13 @@ fn typos_point_at_their_place_and_nothing_runs() {
             "[[extra]]\nlabel = \"clients=2, method=long\"\nset = { federation.rounds = 1 }\n\n[run]",
             ["a.study.toml:16:1", "another cell has the label `clients=2, method=long`"],
         ),
-        ("base.toml", "bse.toml", ["bse.toml", "cannot read the scenario"]),
+        ("base.toml", "bse.toml", ["a.study.toml:2:8", "cannot read the scenario "]),
+        ("base.toml", "bse.toml", ["/bse.toml: No such file", "`base` is relative to the folder"]),
+        (
+            "client.epochs = 3",
+            "client.epochs = 0",
+            ["error: cell clients=2, method=long, seed 1, and 3 others: ", "a.study.toml:10:26"],
+        ),
         (
             "baseline = { method = \"fedavg\" }",
             "baseline = { method = \"x\" }",
@@ -573,6 +579,32 @@ fn typos_point_at_their_place_and_nothing_runs() {
         assert_eq!(output.code, 2, "{arguments:?}: {}", output.err);
         assert!(output.err.contains(hint), "{arguments:?}: {}", output.err);
     }
+}
+
+/// Only a combination of arms is at fault, so that the place alone does not say which cell it is.
+#[test]
+fn an_error_of_one_cell_names_the_cell_and_its_seed() {
+    let arm = "long = { client.epochs = 3 }";
+    let study = STUDY.replace("replicates = 2", "seeds = { run = [4] }");
+    let folder = folder(&study.replace(arm, "long = { participation.count = 3 }"));
+    let base = BASE.to_owned() + "participation = { kind = \"count\", count = 2 }\n";
+    fs::write(folder.path().join("base.toml"), base).unwrap();
+    for command in ["study", "check"] {
+        let output = run_fedcast(folder.path(), &[command, "a.study.toml"]);
+        assert_eq!(output.code, 3, "{}", output.err);
+        let named = "error: cell clients=2, method=long, seed 4: ";
+        assert!(output.err.starts_with(named), "{}", output.err);
+        assert_eq!(output.err.matches("error: ").count(), 1, "{}", output.err);
+    }
+    let plan = run_fedcast(folder.path(), &["study", "a.study.toml", "--plan"]);
+    assert!(plan.out.contains("\nclients=2, method=long, seed 4:\nerror: "), "{}", plan.out);
+    let json = run_fedcast(folder.path(), &["study", "a.study.toml", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&json.err).unwrap();
+    let message = document["error"]["diagnostics"][0]["message"].as_str().unwrap();
+    assert!(message.starts_with("cell clients=2, method=long, seed 4: "), "{message}");
+    fs::remove_file(folder.path().join("base.toml")).unwrap();
+    let plan = run_fedcast(folder.path(), &["study", "a.study.toml", "--plan"]);
+    assert!(plan.out.contains("\nall 4 runs:\nerror: cannot read"), "{}", plan.out);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::NewArgs;
 use super::images::Images;
 use super::needs::Need;
+use super::sources::NewBackbone;
 use crate::files::relative;
 
 /// Answers and options from which a scenario is written.
@@ -12,6 +13,7 @@ use crate::files::relative;
 pub(super) struct ScenarioAnswers {
     pub method: String,
     pub data: SampleSource,
+    pub backbone: NewBackbone,
     pub weights: Option<PathBuf>,
     pub architecture: Option<String>,
     pub tasks: u32,
@@ -46,6 +48,7 @@ impl Default for ScenarioAnswers {
         ScenarioAnswers {
             method: "hgp".to_owned(),
             data: SampleSource::Named("digits".to_owned()),
+            backbone: NewBackbone::Vit,
             weights: None,
             architecture: None,
             tasks: 5,
@@ -62,8 +65,13 @@ impl ScenarioAnswers {
     pub fn of(args: &NewArgs) -> ScenarioAnswers {
         let usual = ScenarioAnswers::default();
         ScenarioAnswers {
-            method: args.method.clone().unwrap_or(usual.method),
+            method: args.method.clone().unwrap_or_else(|| match args.backbone {
+                // The usual method needs a transformer.
+                Some(NewBackbone::ResNet18) => "fedavg".to_owned(),
+                _ => usual.method,
+            }),
             data: args.data.as_deref().map_or(usual.data, SampleSource::of),
+            backbone: args.backbone.unwrap_or(usual.backbone),
             weights: args.weights.clone(),
             architecture: args.architecture.clone(),
             tasks: args.tasks.unwrap_or(usual.tasks),
@@ -184,14 +192,24 @@ impl ScenarioAnswers {
 
     /// Returns the height and width of the network's input, in pixels.
     fn pixels(&self) -> i64 {
+        match (self.backbone, &self.data) {
+            (NewBackbone::ResNet18, SampleSource::Folder(_)) => return 64,
+            (NewBackbone::ResNet18, SampleSource::Named(_)) => return 32,
+            (NewBackbone::Vit, _) => {}
+        }
         let table = |shape: &str| format!("shape = {shape}").parse::<toml::Table>().ok();
         let image = |shape: &String| table(shape)?.get("shape")?.get("image")?.as_integer();
         self.architecture.as_ref().and_then(image).unwrap_or(224)
     }
 
     fn backbone(&self, folder: &Path) -> String {
+        if self.backbone == NewBackbone::ResNet18 {
+            return self.resnet(folder);
+        }
         let needed = self.data != SampleSource::Named("digits".to_owned());
         let weights = match (&self.weights, needed) {
+            // The default.
+            (Some(name), _) if name.as_os_str() == "embedded" => return String::new(),
             (Some(name), _) if name.to_string_lossy().starts_with("hf:") => {
                 name.display().to_string()
             }
@@ -212,6 +230,27 @@ impl ScenarioAnswers {
             "[backbone]\nweights = {}{note}\narchitecture = {shape}\n\n",
             toml::Value::from(weights)
         )
+    }
+
+    /// Returns the section of a residual network, whose layers suit the size of the images.
+    fn resnet(&self, folder: &Path) -> String {
+        let weights = match &self.weights {
+            Some(name) if name.to_string_lossy().starts_with("hf:") => name.display().to_string(),
+            Some(file) if file.as_os_str() != "random" => {
+                relative(folder, file).display().to_string()
+            }
+            _ => "random".to_owned(),
+        };
+        let note =
+            if weights == "random" { "       # drawn from the seed, then trained" } else { "" };
+        let stem = match &self.data {
+            SampleSource::Folder(_) => {
+                "stem = \"imagenet\"        # for images of 64 pixels or more; small for those of 32\n"
+            }
+            SampleSource::Named(_) => "",
+        };
+        let weights = toml::Value::from(weights);
+        format!("[backbone]\nkind = \"resnet18\"\nweights = {weights}{note}\n{stem}\n")
     }
 }
 

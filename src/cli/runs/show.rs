@@ -52,7 +52,13 @@ fn render(run: &RunRecord) -> String {
     line("run", run.path.display().to_string());
     line("name", manifest.scenario.name.clone());
     line("method", manifest.method.clone());
-    line("status", state.to_string());
+    line(
+        "status",
+        match state {
+            State::Done => state.to_string(),
+            state => format!("{state} after round {}", row.rounds),
+        },
+    );
     if let Some(error) = &manifest.error {
         line("error", error.clone());
     }
@@ -87,8 +93,9 @@ fn render(run: &RunRecord) -> String {
         {
             let name = metric.name();
             let symbol = metric.unit().symbol();
+            // An accuracy so far is no final one.
             line(
-                "figure",
+                if state == State::Done { "figure" } else { "so far" },
                 format!("{name:<32}{:>12} {symbol}", metric.show(value)).trim_end().into(),
             );
         }

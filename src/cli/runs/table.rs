@@ -39,9 +39,9 @@ pub(in crate::cli) struct RunRow {
     seed: u64,
     /// `running`, `killed`, `done`, `interrupted` or `failed`.
     status: State,
-    /// Closed rounds.
-    rounds: u64,
-    /// Final average accuracy.
+    /// Closed rounds; those reached so far, of a run that is not complete.
+    pub(super) rounds: u64,
+    /// Final average accuracy; null until the run is complete.
     #[document(unit = "share")]
     faa: Option<f64>,
     /// Bytes of delivered uploads.
@@ -64,14 +64,16 @@ impl RunRow {
         let closed = || run.sheet(names::ROUNDS).ok().flatten().map(|rounds| rounds.rows.len());
         let rounds = run.number("/rounds").map_or(closed().unwrap_or(0) as u64, |n| n as u64);
         let (size_bytes, changed) = on_disk(&run.path);
+        let status = State::of(run);
         RunRow {
             path: run.path.clone(),
             name: run.manifest.scenario.name.clone(),
             method: run.manifest.method.clone(),
             seed: run.manifest.seeds.run,
-            status: State::of(run),
+            status,
             rounds,
-            faa: figure("faa"),
+            // The summary of an interrupted run has the accuracy so far, which is no final one.
+            faa: figure("faa").filter(|_| status == State::Done),
             bytes_up: whole("bytes_up"),
             bytes_down: whole("bytes_down"),
             size_bytes,

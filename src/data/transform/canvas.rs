@@ -164,8 +164,15 @@ impl Workspace {
         let channels = channels.unwrap_or(self.channels);
         if channels != self.channels && self.channels != 1 {
             return Err(DataError::unfit(
-                format!("an image of {} channels cannot become one of {channels}", self.channels),
-                "only gray images can be repeated; leave the channels as they are",
+                format!(
+                    "the network takes {}, and these have {} channels",
+                    match channels {
+                        1 => "gray images (1 channel)".to_owned(),
+                        channels => format!("images of {channels} channels"),
+                    },
+                    self.channels
+                ),
+                "choose another backbone, such as backbone.kind = \"resnet18\"; only gray images can be repeated",
             ));
         }
         let scales = normalization.channels(channels)?;

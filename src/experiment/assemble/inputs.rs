@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use candle_core::Device;
 
-use super::blueprint::{Holders, curriculum, divide, holders_of, meets_requirements};
+use super::blueprint::{curriculum, divide, meets_requirements};
+use super::division::shards;
 use super::error::AssembleError;
 use super::workforce::{ClientSize, pack, received_values, workforce};
 use super::{terms, weight_sets};
@@ -272,31 +273,6 @@ fn fits(
         format!("[{key}] gives {height}x{width} pixels, the backbone reads {image}x{image}"),
         format!("set {key}.resize = {image}{otherwise}"),
     ))
-}
-
-fn shards(
-    scenario: &Scenario,
-    dataset: &Dataset,
-    task_sequence: &crate::data::TaskSequence,
-) -> Result<ShardSource, AssembleError> {
-    let clients = scenario.federation.clients;
-    Ok(match holders_of(scenario, clients, task_sequence, Some(dataset))? {
-        Holders::Fresh(fresh) => ShardSource::Fresh(fresh),
-        Holders::Natural(natural) => ShardSource::Drawn(
-            task_sequence.tasks.iter().map(|view| natural.shards(view)).collect(),
-        ),
-        Holders::Fixed(partitioner) => {
-            let of = |view| partitioner.shards(view, dataset.train.by_class());
-            let all: Result<_, DataError> = task_sequence.tasks.iter().map(|v| of(v)).collect();
-            let advised = |error| partitioner.advised(error, task_sequence, &dataset.class_sizes());
-            ShardSource::Drawn(all.map_err(advised)?)
-        }
-        Holders::ClientTasks(client_tasks) => {
-            let stages =
-                task_sequence.tasks.iter().map(|view| client_tasks.shards(view.task, dataset));
-            ShardSource::Drawn(stages.collect())
-        }
-    })
 }
 
 /// Maximum number of images in the digest of a split that is decoded on demand, spread evenly.

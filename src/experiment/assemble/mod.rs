@@ -4,6 +4,7 @@
 //! [`assemble`] opens both.
 
 mod blueprint;
+mod division;
 mod error;
 mod inputs;
 mod rules;
@@ -18,6 +19,7 @@ pub use blueprint::{
     Holders, ListedDataset, assumed, at_hand, class_sizes, curriculum, divide, holders_of,
     meets_requirements,
 };
+pub use division::{DividedData, divided};
 pub use error::AssembleError;
 pub use inputs::{Assembly, assemble, assemble_by};
 pub use rules::{round_closing, rules};

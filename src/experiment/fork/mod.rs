@@ -48,8 +48,18 @@ pub enum ForkError {
         /// Number of tasks that have ended.
         ended: usize,
     },
+    /// The scenario has no such task.
+    #[error("{run} has no task {task}, only {tasks}\n  help: {help}", help = earlier_task(*tasks))]
+    Beyond {
+        /// Directory of the run.
+        run: PathBuf,
+        /// Task that was asked for, from 1.
+        task: u32,
+        /// Number of tasks of the run.
+        tasks: u32,
+    },
     /// Nothing comes after its last task.
-    #[error("task {0} is the last one: nothing comes after it")]
+    #[error("task {0} is the last one: nothing comes after it\n  help: {help}", help = earlier_task(*.0))]
     Last(u32),
     /// No checkpoint is there.
     #[error(
@@ -130,6 +140,7 @@ impl CommandError for ForkError {
     fn exit_code(&self) -> Exit {
         match self {
             ForkError::NoTask { .. }
+            | ForkError::Beyond { .. }
             | ForkError::Last(_)
             | ForkError::NotKept { .. }
             | ForkError::Earlier { .. }
@@ -142,6 +153,15 @@ impl CommandError for ForkError {
             ForkError::Resume(error) => error.exit_code(),
             ForkError::Run(error) => error.exit_code(),
         }
+    }
+}
+
+/// Returns the advice on a task after which a run of `tasks` tasks can be forked.
+fn earlier_task(tasks: u32) -> String {
+    match tasks {
+        0 | 1 => "a run of one task cannot be forked; run the changed scenario".to_owned(),
+        2 => "--after-task 1".to_owned(),
+        tasks => format!("--after-task 1 to {}", tasks - 1),
     }
 }
 
@@ -181,6 +201,7 @@ pub fn fork(
         let path = path.to_path_buf();
         return Err(ResumeError::OtherScenario { path, found, expected }.into());
     }
+    let end = end_of(path, options.after_task, held.tasks.count())?;
     let scenario = changed(path, &held, &options.overrides, methods)?;
     if scenario.hash() == held.hash() {
         return Err(ForkError::Same);
@@ -192,7 +213,6 @@ pub fn fork(
         let (forked, from) = (*forked, format!("{}, {}", scenario.name, scenario.hash));
         return Err(ForkError::Earlier { forked, from });
     }
-    let end = end_of(path, options.after_task, held.tasks.count())?;
     let out = options.out.clone().unwrap_or_else(|| directory_of(&scenario, options.after_task));
     if is_same(path, &out) {
         return Err(ForkError::Itself);
@@ -228,13 +248,18 @@ pub fn fork(
     Ok(Resumed { run, scenario, notices, replayed })
 }
 
+/// Returns the end of a task, after which there are others.
 fn end_of(path: &Path, task: u32, tasks: u32) -> Result<End, ForkError> {
+    if task >= tasks {
+        let run = path.to_path_buf();
+        return Err(match task == tasks {
+            true => ForkError::Last(task),
+            false => ForkError::Beyond { run, task, tasks },
+        });
+    }
     let ended = ended(path)?;
-    let Some(end) = task.checked_sub(1).and_then(|place| ended.get(place as usize)).copied() else {
-        let (run, ended) = (path.to_path_buf(), ended.len());
-        return Err(ForkError::NoTask { run, task, ended });
-    };
-    if task == tasks { Err(ForkError::Last(task)) } else { Ok(end) }
+    let end = task.checked_sub(1).and_then(|place| ended.get(place as usize)).copied();
+    end.ok_or_else(|| ForkError::NoTask { run: path.to_path_buf(), task, ended: ended.len() })
 }
 
 /// Forks after different tasks have the same scenario.

@@ -141,12 +141,15 @@ fn participants(
             .dummy_client
             .is_some_and(|dummy_client| dummy_client >= (1 << Participant::DUMMY_CLIENT_BITS) - 1)
         {
-            return wrong(format!("the method gave {} a unit beyond 24 bits", participant.client));
+            return wrong(format!(
+                "the method gave {} a dummy client beyond 24 bits",
+                participant.client
+            ));
         }
         if !places.insert((participant.client, participant.role, participant.dummy_client)) {
             return wrong(format!(
-                "the method lists {} twice in the same role and unit ({}); \
-                 participants of one client need different roles or units",
+                "the method lists {} twice in the same role and dummy client ({}); \
+                 participants of one client need different roles or dummy clients",
                 participant.client, participant.id
             ));
         }

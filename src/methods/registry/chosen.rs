@@ -48,6 +48,10 @@ impl ChosenMethod for Chosen {
         violations
     }
 
+    fn phases(&self, scenario: &Scenario) -> Vec<String> {
+        phases(&*self.0, scenario).into_iter().map(str::to_owned).collect()
+    }
+
     fn ignored(&self, scenario: &Scenario) -> Vec<Ignored> {
         let facts = capabilities::facts(scenario);
         let method = self.0.build(&facts);
@@ -81,11 +85,8 @@ fn violations_of(recipe: &dyn Recipe, scenario: &Scenario) -> Vec<RequirementErr
     violations
 }
 
-/// Units act in phases that the method has.
-fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<RequirementError> {
-    if scenario.federation.dummy_clients.count < 2 {
-        return None;
-    }
+/// Returns the names of the phases of all tasks.
+fn phases(recipe: &dyn Recipe, scenario: &Scenario) -> BTreeSet<&'static str> {
     // Which phases there are depends on no dimension.
     let method = recipe.build(&capabilities::facts(scenario));
     let phases = |task: u16| {
@@ -93,8 +94,15 @@ fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<RequirementEr
         let stage = Stage::of(Arc::new(view), 2);
         method.phases(&stage, 1)
     };
-    let known: BTreeSet<&str> =
-        [phases(0), phases(1)].iter().flatten().map(|phase| phase.name).collect();
+    [phases(0), phases(1)].iter().flatten().map(|phase| phase.name).collect()
+}
+
+/// Units act in phases that the method has.
+fn check_units(recipe: &dyn Recipe, scenario: &Scenario) -> Option<RequirementError> {
+    if scenario.federation.dummy_clients.count < 2 {
+        return None;
+    }
+    let known = phases(recipe, scenario);
     let named = &scenario.federation.dummy_clients.phases;
     let unknown = named.iter().find(|name| !known.contains(name.as_str()))?;
     let known: Vec<String> = known.into_iter().map(|phase| format!("\"{phase}\"")).collect();

@@ -44,7 +44,10 @@ fn by_kind(content: &PageContent, way: &str, title: &str) -> Option<Figure> {
         let parts: Vec<(usize, f64)> =
             metrics.iter().map(|metric| mean(metric).unwrap_or(0.0)).enumerate().collect();
         for (kind, bytes) in parts.iter().filter(|(_, bytes)| *bytes > 0.0) {
-            numbers.row([content.label(index), kinds[*kind].clone(), Label::Bytes.exact(*bytes)]);
+            numbers.arm_row(
+                index,
+                [content.label(index), kinds[*kind].clone(), Label::Bytes.exact(*bytes)],
+            );
             used.insert(*kind);
         }
         rows.push(Bar { name: content.label(index), parts });
@@ -107,7 +110,7 @@ fn pareto(content: &PageContent, x: &Metric, y: &Metric) -> Option<Figure> {
             with_spread(show(spread.mean), spread.deviation.map(show))
         };
         let best = if on_frontier.contains(arm) { "yes" } else { "" };
-        numbers.row([content.label(*arm), said(x, one), said(y, two), best.to_owned()]);
+        numbers.arm_row(*arm, [content.label(*arm), said(x, one), said(y, two), best.to_owned()]);
     }
     let ends = |of: fn(&(usize, Spread, Spread)) -> &Spread| {
         let reach = move |arm: &(usize, Spread, Spread)| {

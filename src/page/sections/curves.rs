@@ -110,9 +110,9 @@ pub(super) fn panel(
     }
 }
 
-fn numbers(
-    content: &PageContent,
-    [curves, published]: [&[(usize, Curve)]; 2],
+fn numbers<'a>(
+    content: &'a PageContent,
+    [curves, published]: [&'a [(usize, Curve)]; 2],
     timed: bool,
 ) -> HtmlTable {
     let mut head = vec!["series", "round", "accuracy (%)", "bytes"];
@@ -120,11 +120,11 @@ fn numbers(
         head.push("virtual time (s)");
     }
     let mut table = HtmlTable::new(1, head);
-    let named = |of: &str, curves: &[(usize, Curve)]| -> Vec<(String, Curve)> {
-        let name = |arm: usize| format!("{}{of}", content.curve_name(arm));
-        curves.iter().map(|(arm, curve)| (name(*arm), curve.clone())).collect()
+    let named = |of: &'static str, curves: &'a [(usize, Curve)]| {
+        let name = move |arm: usize| format!("{}{of}", content.curve_name(arm));
+        curves.iter().map(move |(arm, curve)| (*arm, name(*arm), curve))
     };
-    for (name, curve) in [named("", curves), named(", published", published)].concat() {
+    for (arm, name, curve) in named("", curves).chain(named(", published", published)) {
         for point in curve {
             let percent = |share: f64| Label::Percent.exact(share);
             let accuracy = &point.accuracy;
@@ -137,7 +137,7 @@ fn numbers(
             if timed {
                 row.push(Label::Seconds.exact(point.closed_s));
             }
-            table.row(row);
+            table.arm_row(arm, row);
         }
     }
     table

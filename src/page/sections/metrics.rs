@@ -69,7 +69,7 @@ fn figure(content: &PageContent, metric: &Metric, part: (usize, &str), arms: &[u
         if let Some(s) = spread(index) {
             let show = |value| metric.show_grouped(value);
             let value = with_spread(show(s.mean), s.deviation.map(show));
-            numbers.row([content.label(index), s.n.to_string(), value]);
+            numbers.arm_row(index, [content.label(index), s.n.to_string(), value]);
         }
     }
     let what = metric.title();

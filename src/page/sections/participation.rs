@@ -95,8 +95,8 @@ fn frames(content: &PageContent, number: usize, name: &str, arms: &[usize]) -> O
             all.iter().map(|(arm, values)| (*arm, binned(&values.0))).collect();
         panels.push(panel(content, &binned, title, true));
         let numbers = numbers(content, &binned, "size", "frames", false, Label::Bytes);
-        for row in numbers.rows {
-            table.rows.push([vec![way.into()], row].concat());
+        for (arm, row) in numbers.arms.iter().zip(numbers.rows) {
+            table.arm_row(*arm, [vec![way.into()], row].concat());
         }
     }
     (!panels.is_empty()).then(|| Figure {
@@ -153,7 +153,7 @@ fn numbers(
                 (false, Label::Count) => format!("{} to {}", from, to - 1.0),
                 (false, label) => format!("{} to {}", label.write(*from), label.write(*to)),
             };
-            table.row([content.curve_name(*arm), range, count.to_string()]);
+            table.arm_row(*arm, [content.curve_name(*arm), range, count.to_string()]);
         }
     }
     table

@@ -87,7 +87,7 @@ fn figure(
                 with_spread(show(mean), deviation.map(show))
             };
             let first = [content.curve_name(*arm), round.round.to_string()];
-            numbers.row(first.into_iter().chain(quantities.iter().map(value)));
+            numbers.arm_row(*arm, first.into_iter().chain(quantities.iter().map(value)));
         }
     }
     let panels: Vec<Panel> =

@@ -58,7 +58,7 @@ fn numbers(
                 let percent = |share: f64| Label::Percent.exact(share);
                 let accuracy = &point.accuracy;
                 let value = with_spread(percent(accuracy.mean), accuracy.deviation.map(percent));
-                table.row([name.clone(), point.task.to_string(), value]);
+                table.arm_row(*arm, [name.clone(), point.task.to_string(), value]);
             }
         }
     }

@@ -67,7 +67,7 @@ impl Time {
             }
             for ((_, part), seconds) in self.parts.iter().zip(&means) {
                 let said = Label::Seconds.exact(seconds.unwrap_or(0.0));
-                numbers.row([content.label(index), (*part).to_owned(), said]);
+                numbers.arm_row(index, [content.label(index), (*part).to_owned(), said]);
             }
             let parts = means.iter().map(|mean| mean.unwrap_or(0.0)).enumerate().collect();
             rows.push(Bar { name: content.label(index), parts });

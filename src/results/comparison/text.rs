@@ -47,7 +47,11 @@ impl Comparison {
 
     fn scenario_table(&self) -> String {
         if self.scenario.is_empty() {
-            return "\nthe scenarios differ only in seeds\n".to_owned();
+            let equal = self.groups.windows(2).all(|pair| pair[0].seeds == pair[1].seeds);
+            return match equal {
+                true => "\nthe scenarios are equal, and so are their seeds\n".to_owned(),
+                false => "\nthe scenarios differ only in seeds\n".to_owned(),
+            };
         }
         let head = ["scenario".to_owned()].into_iter().chain(letters().take(self.groups.len()));
         let mut table = TextTable::new(head).left(self.groups.len() + 1);

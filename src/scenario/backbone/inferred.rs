@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Architecture, BackboneSection, VitSection, VitShape, Weights};
+use crate::scenario::reader::message_and_help;
 use crate::weights::{InferredVit, NameMap, Network, WeightsError, WeightsFile, heads_of_width};
 
 /// Reason why the architecture is unknown: key, message, label and help.
@@ -69,7 +70,7 @@ fn shape_in_file(
 
 fn unreadable(error: WeightsError) -> Unknown {
     let text = error.to_string();
-    let (message, help) = text.split_once("\n  ").unwrap_or((&text, ""));
+    let (message, help) = message_and_help(&text);
     let help = match error {
         WeightsError::Unreadable { .. } => {
             "check the path, or state `architecture`: then only `run` needs the file".to_owned()

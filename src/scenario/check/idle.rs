@@ -52,6 +52,8 @@ impl Scenario {
                     say(idle, key, "federation.dummy_clients.count is 1");
                 }
             }
+        } else if units.phases.is_empty() {
+            say(idle, "federation.dummy_clients.count", "federation.dummy_clients.phases is empty");
         }
     }
 

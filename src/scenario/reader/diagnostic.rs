@@ -78,6 +78,11 @@ impl SourceSpan {
     }
 }
 
+/// Splits the text of an error into its message and its advice, which is empty if there is none.
+pub(in crate::scenario) fn message_and_help(text: &str) -> (&str, &str) {
+    text.rsplit_once("\n  help: ").unwrap_or((text, ""))
+}
+
 /// Returns true if a text of a file may be shown: a few words and numbers between commas.
 pub(in crate::scenario) fn is_tame(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || " \t,._+-#".contains(c);

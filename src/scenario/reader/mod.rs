@@ -66,7 +66,7 @@ pub use shared_forms::with_shared_forms;
 pub use suggest::nearest;
 pub use table::TableReader;
 
-pub(super) use diagnostic::is_tame;
+pub(super) use diagnostic::{is_tame, message_and_help};
 pub(super) use node::{Node, Table, TextSpan, TomlEntry, TomlValue};
 pub(super) use report::{ReadingReport, SourceText};
 pub(super) use slips::requoted;

@@ -104,7 +104,7 @@ impl Scenario {
     fn check(&self, py: Python<'_>) -> PyResult<String> {
         without_gil(py, || {
             divide(&self.loaded.scenario)?;
-            json(&self.loaded.notes())
+            json(&[self.loaded.notes(), self.loaded.absent_inputs()].concat())
         })
     }
 

@@ -62,7 +62,7 @@ impl Study {
     fn read(&self) -> Result<(Vec<PreparedCell>, Outcomes), Failure> {
         let Study { study, directory, overrides, methods } = self;
         let (cells, invalid) = prepare(study, directory, overrides, methods);
-        if let Some(error) = first_errors(invalid) {
+        if let Some(error) = first_errors(study, invalid) {
             return Err(error.into());
         }
         let outcomes = Outcomes::read(study, &cells, directory, methods);

@@ -136,7 +136,7 @@ class Scenario:
         Returns
         -------
         list of str
-            Notes on keys that have no effect on the run.
+            Notes on keys that have no effect on the run, and on data and weights that are not on this machine.
 
         Raises
         ------
