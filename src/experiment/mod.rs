@@ -71,6 +71,7 @@ pub use directory_error::DirectoryError;
 pub use directory_state::{DirectoryState, inspect_directory};
 pub use execute::{Finished, Run, RunOptions, default_directory};
 pub use export::{ExportError, ExportForm, ExportOptions, Exported, ModelOrigin, export};
+pub(crate) use fork::earlier_scenario;
 pub use fork::{ForkError, ForkOptions, fork};
 pub use invert::{
     FoundImage, INVERSION_RECORD, Inversion, InversionError, InversionOptions, InversionPicture,

@@ -32,7 +32,16 @@ pub fn simulate(
     let supplier = setup.supplier();
     let init = StreamKey::new(setup.rules.seed, Domain::Init);
     const STEP: &str = "be set up";
-    let policy = guard(|| setup.method.server(&setup.ctx, init))
+    let saved = setup.recorded.as_ref().and_then(|recorded| recorded.saved_server());
+    let policies = || {
+        // Clients in training at the snapshot are computed again before the server's state is loaded. What their
+        // policies take from the server's, such as frozen features, is there once a server has been in that state.
+        if let Some(saved) = saved {
+            setup.method.server(&setup.ctx, init)?.load(saved)?;
+        }
+        setup.method.server(&setup.ctx, init)
+    };
+    let policy = guard(policies)
         .map_err(|message| FederationError::Panicked { step: STEP, message })?
         .map_err(|source| FederationError::Policy { step: STEP, source: Box::new(source) })?;
     let contexts = setup.workers.contexts(&setup.ctx)?;

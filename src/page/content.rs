@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::axes::{arrange, baselines, numeric, values};
 use super::options::ReportOptions;
-use crate::experiment::DirectoryError;
+use crate::experiment::{DirectoryError, Status};
 use crate::methods::Registry;
+use crate::report::Summary;
 use crate::results::{Arm, FoundRuns, Metric, Repeat, ResultsError, RunInversion, RunRecord};
 use crate::study::tables::PublishedGrids;
 use crate::study::{Plot, StudyError, shown_arm};
@@ -362,7 +363,10 @@ impl Undone {
         }
         let cell = options.cell(root, run);
         let cell_error = cell.map(|cell| cell.error.clone()).filter(|error| !error.is_empty());
-        let error = run.manifest.error.clone().or(cell_error).unwrap_or_default();
+        let untrained =
+            || (run.manifest.status == Status::Done).then(|| Summary::TRAINED_NOTHING.to_owned());
+        let error =
+            run.manifest.error.clone().or(cell_error).or_else(untrained).unwrap_or_default();
         let status = match cell {
             Some(cell) => cell.status.clone(),
             None => run.manifest.status.to_string(),

@@ -195,6 +195,10 @@ impl Summary {
         &self.traffic.0
     }
 
+    /// Error message for a run that aggregated no update.
+    pub const TRAINED_NOTHING: &str =
+        "no update was ever aggregated: the model is still the initial one";
+
     /// Returns true if the run ended without aggregating any update: its model is the initial one.
     pub fn trained_nothing(&self) -> bool {
         self.ended == Some(EndReason::Done) && self.rounds > 0 && self.aggregated == 0
@@ -202,7 +206,11 @@ impl Summary {
 
     /// Returns true if this `summary.json` of a complete run counts rounds but no aggregated upload.
     pub fn json_trained_nothing(text: &str) -> bool {
-        let summary: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+        Summary::value_trained_nothing(&serde_json::from_str(text).unwrap_or_default())
+    }
+
+    /// Returns the same of a `summary.json` that is already parsed.
+    pub fn value_trained_nothing(summary: &serde_json::Value) -> bool {
         let count = |name: &str| summary.get(name)?.as_u64();
         count("rounds") > Some(0) && count("aggregated") == Some(0)
     }

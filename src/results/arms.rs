@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use super::differences::{Flat, flatten};
 use super::{Metric, Paired, RunRecord, Spread};
-use crate::experiment::Seeds;
+use crate::experiment::{Seeds, earlier_scenario};
 
 /// Keys and tables in which runs of one arm may differ: seeds, and settings that change no result.
 const FREE: [&str; 8] = [
@@ -27,6 +27,9 @@ const FREE: [&str; 8] = [
     "record.single_task",
     "record.checkpoint.",
 ];
+
+/// Axis on which a forked run differs from one that had its scenario from the beginning.
+const FORK: &str = "fork";
 
 /// Length to which values in labels are cut.
 const LONGEST: usize = 40;
@@ -77,8 +80,8 @@ impl Arm {
     pub fn sort(runs: Vec<RunRecord>) -> Vec<Arm> {
         let mut arms: Vec<Arm> = Vec::new();
         for run in runs {
-            let mut scenario = flatten(&run.scenario);
-            scenario.retain(|key, _| !FREE.iter().any(|free| is_below(key, free)));
+            let mut scenario = compared(&run.scenario);
+            scenario.extend(fork_origin(&run).map(|origin| (FORK.to_owned(), origin)));
             match arms.iter_mut().find(|arm| arm.scenario == scenario) {
                 Some(arm) => arm.runs.push(run),
                 None => {
@@ -88,7 +91,14 @@ impl Arm {
             }
         }
         let scenarios: Vec<&Flat> = arms.iter().map(|arm| &arm.scenario).collect();
-        let keys = distinguishing_keys(&scenarios);
+        let mut keys = distinguishing_keys(&scenarios);
+        let is_forked = |flat: &&Flat| flat.contains_key(FORK);
+        if scenarios.len() > 1
+            && scenarios.iter().any(is_forked)
+            && !keys.iter().any(|key| key == FORK)
+        {
+            keys.insert(0, FORK.to_owned());
+        }
         for arm in &mut arms {
             let value = |key: &String| arm.scenario.get(key).map_or("none", String::as_str);
             arm.axes = keys.iter().map(|key| (short(key), said(value(key)))).collect();
@@ -163,6 +173,28 @@ impl Arm {
         let own = self.done().filter(|run| met.insert(seeds(&run.manifest.seeds)));
         own.filter_map(|run| Some((run, *by_seeds.get(&seeds(&run.manifest.seeds))?))).collect()
     }
+}
+
+/// Returns the keys of a scenario in which runs of one arm are equal.
+fn compared(scenario: &toml::Table) -> Flat {
+    let mut flat = flatten(scenario);
+    flat.retain(|key, _| !FREE.iter().any(|free| is_below(key, free)));
+    flat
+}
+
+/// Returns what a forked run began with, as `after task 2 of 1f2e3d4c`; `None` if it was not forked.
+///
+/// The digest is of the earlier scenarios without their seeds, so that it is equal in forks of all seeds.
+fn fork_origin(run: &RunRecord) -> Option<String> {
+    let forked = run.manifest.forked.as_ref()?;
+    let mut digest = blake3::Hasher::new();
+    for before in &forked.before {
+        let text = earlier_scenario(&run.path, before).unwrap_or_default();
+        let scenario = text.parse::<toml::Table>().unwrap_or_default();
+        digest.update(format!("{} {:?}", before.until_task, compared(&scenario)).as_bytes());
+    }
+    let digest = digest.finalize().to_hex();
+    Some(format!("after task {} of {}", forked.after_task, &digest[..8]))
 }
 
 fn seeds(seeds: &Seeds) -> (u64, u64, u64) {

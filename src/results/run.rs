@@ -14,6 +14,7 @@ use crate::experiment::plan::{Faults, Total, plan};
 use crate::experiment::{DirectoryError, Manifest, Status, names, read_manifest};
 use crate::files::{self, FileKind};
 use crate::methods::Registry;
+use crate::report::Summary;
 use crate::report::words::CONTROL;
 use crate::scenario::Scenario;
 
@@ -139,9 +140,11 @@ impl RunRecord {
         }
     }
 
-    /// Returns true if the run is complete.
+    /// Returns true if the run is complete and has aggregated an update; without one its metrics are of an untrained
+    /// model.
     pub fn is_done(&self) -> bool {
-        self.manifest.status == Status::Done
+        let trained = || !self.summary.as_ref().is_some_and(Summary::value_trained_nothing);
+        self.manifest.status == Status::Done && trained()
     }
 
     /// Returns the number at a path of `summary.json`, such as `/accuracy/faa`.

@@ -147,6 +147,19 @@ impl Changes {
         self.0.iter().map(text).collect()
     }
 
+    /// Returns the changes as an inline table, in the order in which they apply; [`to_toml`](Readable::to_toml) sorts
+    /// them.
+    pub fn inline(&self) -> String {
+        let text = |(path, entry): &(Vec<String>, TomlEntry)| {
+            let key = toml::Value::from(joined(path));
+            Some(format!("{key} = {}", entry.node.to_toml()?))
+        };
+        match self.0.iter().filter_map(text).collect::<Vec<_>>() {
+            changes if changes.is_empty() => "{}".to_owned(),
+            changes => format!("{{ {} }}", changes.join(", ")),
+        }
+    }
+
     /// Returns a key of `[seed]` that the changes set.
     pub fn seed(&self) -> Option<String> {
         let seeds = self.0.iter().find(|(path, _)| path.first().is_some_and(|name| name == "seed"));

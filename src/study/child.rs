@@ -12,14 +12,15 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::directory::{CellFailure, StudyDirectory, TRAINED_NOTHING};
+use super::directory::{CellFailure, StudyDirectory};
 use super::execute::ProcessPool;
 use super::prepare::PreparedCell;
-use crate::experiment::DirectoryError;
+use crate::experiment::{DirectoryError, is_held};
 use crate::federation::Interrupt;
 use crate::files::Disk;
+use crate::report::Summary;
 
 /// Environment variable that makes a process stop, as on Ctrl-C, when its standard input closes.
 pub const LEASH: &str = "FEDCAST_LEASH";
@@ -48,6 +49,9 @@ pub enum Ended {
     Interrupted,
 }
 
+/// Longest wait for a process of a killed study.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Exit code of a process that was stopped.
 const INTERRUPTED: i32 = 130;
 
@@ -66,6 +70,7 @@ pub(super) fn run(
     // A complete run that is tried again starts from the beginning.
     let from_start = directory.is_over(cell);
     directory.set_failed(cell, None)?;
+    wait_for_orphan(&path, halt);
     let scenario = directory.scenario(cell);
     write(&scenario, &prepared.scenario.to_effective_toml())?;
     let workers = pool.workers.map(|workers| workers.to_string());
@@ -96,7 +101,7 @@ pub(super) fn run(
             code => {
                 let mut says: Vec<String> = logged_error(&log, said).into_iter().collect();
                 if directory.is_over(cell) && directory.trained_nothing(cell) {
-                    says.insert(0, TRAINED_NOTHING.to_owned());
+                    says.insert(0, Summary::TRAINED_NOTHING.to_owned());
                 } else if says.is_empty() {
                     says.push(nothing_said(status));
                 }
@@ -105,6 +110,14 @@ pub(super) fn run(
         },
     };
     settle(directory, prepared, ended)
+}
+
+/// Waits while a process of a study that was killed still holds the run; it ends as soon as it notices.
+fn wait_for_orphan(run: &Path, halt: &Interrupt) {
+    let started = Instant::now();
+    while is_held(run) && started.elapsed() < PATIENCE && !halt.is_requested() {
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn settle(

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cell, StudyError};
 use crate::experiment::{
-    DirectoryError, Status, names, read_manifest, read_summary, write_atomically,
+    DirectoryError, ScenarioId, Status, names, read_manifest, read_summary, write_atomically,
 };
 use crate::files::{Disk, is_locked};
 use crate::report::Summary;
@@ -73,10 +73,6 @@ impl CellState {
 
 /// Exit code of a run that aggregated no update.
 pub(super) const NO_TRAINING: u8 = 7;
-
-/// Error message for a run that aggregated no update.
-pub(super) const TRAINED_NOTHING: &str =
-    "no update was ever aggregated: the model is still the initial one";
 
 /// Directory of a study; created with the first file.
 #[derive(Clone, Debug)]
@@ -155,6 +151,11 @@ impl StudyDirectory {
             let found = format!("{}, {}", manifest.scenario.name, manifest.scenario.hash);
             return CellState::Foreign(found);
         }
+        // Its last tasks have the cell's scenario, the first ones had another.
+        if let Some(forked) = manifest.as_ref().and_then(|manifest| manifest.forked.as_ref()) {
+            let ScenarioId { name, hash } = &forked.scenario;
+            return CellState::Foreign(format!("a fork of {name}, {hash}"));
+        }
         // Checked before the manifest: a run that aggregated no update is complete, but counts as failed.
         if let Some(failure) = self.failed(cell).filter(|failure| failure.hash == hash) {
             return CellState::Failed(failure);
@@ -166,7 +167,7 @@ impl StudyDirectory {
             None => CellState::Waiting,
             Some(manifest) => match manifest.status {
                 Status::Done if self.trained_nothing(cell) => {
-                    failed(Some(i32::from(NO_TRAINING)), TRAINED_NOTHING.to_owned())
+                    failed(Some(i32::from(NO_TRAINING)), Summary::TRAINED_NOTHING.to_owned())
                 }
                 Status::Done => CellState::Done,
                 Status::Failed => failed(None, manifest.error.unwrap_or_default()),

@@ -9,7 +9,7 @@ use super::{Axis, Baseline, GridAxes, Pick, Replicate, SCHEMA, ShardChoice, Stud
 use crate::files::relative;
 use crate::results::Metric;
 use crate::scenario::ExpectedSection;
-use crate::scenario::reader::{Choice, Readable};
+use crate::scenario::reader::Choice;
 
 impl Study {
     /// Returns the study with every default, as a study file in `folder` that gives the same cells.
@@ -17,18 +17,13 @@ impl Study {
     /// Paths of scenarios are relative if they are in one tree with it, so that the tree can be moved.
     pub fn to_effective_toml(&self, folder: &Path) -> String {
         let mut text = String::from("# The study with every default written out.\n");
-        let mut root = vec![
-            ("schema", Value::Integer(i64::from(SCHEMA))),
-            ("study", self.name.as_str().into()),
-        ];
         let shown = |path: &Path| Value::from(relative(folder, path).display().to_string());
-        root.extend(self.base.as_ref().map(|base| ("base", shown(base))));
-        let set = self.set.to_toml();
-        if set.as_table().is_some_and(|set| !set.is_empty()) {
-            root.push(("set", set));
-        }
-        root.push(("seeds", self.seeds()));
-        lines(&mut text, root);
+        lines(&mut text, [("schema", SCHEMA)]);
+        lines(&mut text, [("study", Value::from(self.name.as_str()))]);
+        lines(&mut text, self.base.as_ref().map(|base| ("base", shown(base))));
+        let set = self.set.inline();
+        lines(&mut text, (set != "{}").then_some(("set", set)));
+        lines(&mut text, [("seeds", self.seeds())]);
         for axis in &self.axes {
             write_axis(&mut text, axis);
         }
@@ -40,15 +35,13 @@ impl Study {
             text.push_str("\n[[cell]]\n");
             lines(&mut text, self.picks(&entry.arms));
             lines(&mut text, entry.scenario.as_ref().map(|path| ("scenario", shown(path))));
-            lines(&mut text, [("set", entry.set.to_toml())]);
+            lines(&mut text, [("set", entry.set.inline())]);
             lines(&mut text, entry.expected.as_ref().map(|of| ("expected", published(of))));
         }
         for extra in &self.extras {
             text.push_str("\n[[extra]]\n");
-            lines(
-                &mut text,
-                [("label", extra.label.as_str().into()), ("set", extra.set.to_toml())],
-            );
+            lines(&mut text, [("label", Value::from(extra.label.as_str()))]);
+            lines(&mut text, [("set", extra.set.inline())]);
         }
         text.push_str("\n[compare]\n");
         lines(&mut text, self.compare_lines());
@@ -161,16 +154,17 @@ fn write_axis(text: &mut String, axis: &Axis) {
     match &axis.key {
         Some(key) => {
             let values: Vec<Value> = axis.arms.iter().filter_map(|arm| arm.value.clone()).collect();
-            lines(text, [("key", key.as_str().into()), ("values", values.into())]);
+            lines(text, [("key", Value::from(key.as_str())), ("values", values.into())]);
         }
         // One line per arm, in the order of tables.
-        None => {
-            lines(text, axis.arms.iter().map(|arm| (arm.label.as_str(), arm.changes.to_toml())))
-        }
+        None => lines(text, axis.arms.iter().map(|arm| (arm.label.as_str(), arm.changes.inline()))),
     }
 }
 
-fn lines<'a>(text: &mut String, pairs: impl IntoIterator<Item = (&'a str, Value)>) {
+fn lines<'a>(
+    text: &mut String,
+    pairs: impl IntoIterator<Item = (&'a str, impl std::fmt::Display)>,
+) {
     for (name, value) in pairs {
         let bare = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty();
         let name = if bare { name.to_owned() } else { Value::from(name).to_string() };

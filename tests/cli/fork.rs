@@ -221,3 +221,37 @@ fn what_cannot_be_is_said_and_nothing_is_written() {
     let gone = fork(folder, &["nothing", "--after-task", "1", "--set", "client.batch_size=8"]);
     assert_eq!(gone.code, 2, "{}", gone.err);
 }
+
+#[test]
+fn a_fork_is_no_run_of_its_scenario_from_the_beginning() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    recorded(folder);
+    let rate = "client.optimizer.lr=0.02";
+    forks(folder, &["a", "--after-task", "2", "--set", rate, "-o", "pool/fork"]);
+    let words = ["run", "a.toml", "-q", "-o", "pool/whole", "--set", rate];
+    assert_eq!(run_fedcast(folder, &words).code, 0);
+    let compared = run_fedcast(folder, &["compare", "pool"]);
+    assert_eq!(compared.code, 0, "{}", compared.err);
+    assert!(compared.out.contains("after task 2 of "), "{}", compared.out);
+    assert!(!compared.out.contains("left out") && !compared.err.contains("left out"));
+    // Axes name the fork even where another key distinguishes the arms.
+    let compared = run_fedcast(folder, &["compare", "a", "pool/fork"]);
+    assert!(compared.out.contains("after task 2 of "), "{}", compared.out);
+    // The page does not claim that the whole scenario repeats a fork.
+    let made = run_fedcast(folder, &["report", "pool/fork", "-o", "fork.html"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let page = read(folder.join("fork.html"));
+    assert!(!page.contains("-o again") && page.contains("fedcast fork"), "a false recipe");
+    // A cell of a study is not done by a fork.
+    let study = "schema = 2\nbase = \"a.toml\"\nreplicates = 1\n\
+                 [axes.lr]\nkey = \"client.optimizer.lr\"\nvalues = [0.1, 0.02]\n";
+    fs::write(folder.join("s.study.toml"), study).unwrap();
+    let cells = ["study", "s.study.toml", "-o", "s", "-q"];
+    let first = run_fedcast(folder, &[&cells[..], &["--only", "lr=0.1"]].concat());
+    assert_eq!(first.code, 0, "{}", first.err);
+    let (from, to) = ("s/lr=0.1/seed-1", "s/lr=0.02/seed-1");
+    forks(folder, &[from, "--after-task", "2", "--set", rate, "-o", to]);
+    let refused = run_fedcast(folder, &cells);
+    assert!(refused.code != 0 && refused.err.contains("(a fork of "), "{}", refused.err);
+}

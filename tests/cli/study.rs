@@ -247,7 +247,9 @@ fn a_study_that_was_killed_with_its_children_goes_on_to_the_same_tables() {
             let out = line.split('\0').find(|argument| {
                 argument.starts_with("killed/clients") && !argument.ends_with(".toml")
             });
-            out.is_some_and(|out| folder.join(out).join("events.jsonl").exists())
+            let begun = out.is_some_and(|out| folder.join(out).join("events.jsonl").exists());
+            // It is not to end before it is killed.
+            begun.then(|| signal("-STOP", *child)).is_some()
         })
     });
     let running = children(parent.0.id());
@@ -427,6 +429,11 @@ fn a_cell_that_trained_nothing_failed_and_restarts_on_retry() {
         assert_eq!(read(folder.join("a/paired.csv")).lines().count(), 1, "no pair");
     };
     failed(&output);
+    // The page counts as the study does.
+    let output = run_fedcast(folder, &["report", "a", "-o", "a.html"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let page = read(folder.join("a.html"));
+    assert!(page.contains("Not done, left out of all means"), "counted");
     // Without the file next to it, too: its parent may have been killed before it wrote one.
     fs::remove_file(folder.join("a/clients=2,method=long/seed-1.failed.json")).unwrap();
     let output = study(folder, &["-o", "a"]);

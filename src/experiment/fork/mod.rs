@@ -16,6 +16,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 pub(super) use before::before;
+pub(crate) use before::text as earlier_scenario;
 
 use super::assemble::{assemble, load};
 use super::changes::changed;

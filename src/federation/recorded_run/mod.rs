@@ -22,6 +22,7 @@ use super::snapshot::Snapshot;
 use crate::learning::Tally;
 use crate::policy::Message;
 use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
+use crate::wire::Body;
 
 /// The recorded past of a run.
 #[derive(Default)]
@@ -93,5 +94,10 @@ impl RecordedRun {
         self.downs = snapshot.downs.iter().map(|_| OnceLock::new()).collect();
         self.snapshot = Some(snapshot);
         self
+    }
+
+    /// Returns the state of the server's policy at the snapshot.
+    pub(super) fn saved_server(&self) -> Option<&Body> {
+        self.snapshot.as_ref().map(|snapshot| &snapshot.server)
     }
 }

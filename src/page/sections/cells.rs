@@ -33,13 +33,20 @@ fn commands(content: &PageContent) -> Markup {
     html! {
         @if !runs.is_empty() {
             h3 { "Repeating the runs" }
-            p.note {
-                "The first line repeats the first run, from its scenario with all defaults written out; the second "
-                "executes it again and compares every event and number with the journal. Paths are those given to the "
-                "report."
-            }
-            @if let Some(run) = runs.first() {
+            @if let Some(run) = runs.iter().find(|run| run.manifest.forked.is_none()) {
+                p.note {
+                    "The first line repeats the first run, from its scenario with all defaults written out; the second "
+                    "executes it again and compares every event and number with the journal. Paths are those given to "
+                    "the report."
+                }
                 pre { (run_again(run)) "\n" (verify(run)) }
+            }
+            @if runs.iter().any(|run| run.manifest.forked.is_some()) {
+                p.note {
+                    "Forked runs begin with the first tasks of another run: they are repeated by "
+                    code { "fedcast fork" } " from that run, and verified by the commands below. Their times and "
+                    "bytes are of all tasks, but only those after the fork were computed."
+                }
             }
             details {
                 summary { "Every run: seeds, digests, command" }

@@ -345,3 +345,18 @@ fn the_effective_study_gives_the_same_cells() {
         (study.axes, study.extras, study.compare)
     );
 }
+
+/// Later changes replace earlier ones, so that their order counts.
+#[test]
+fn the_effective_study_keeps_the_order_of_changes() {
+    let text = "schema = 2\nbase = \"a.toml\"\nreplicates = 1\n[axes.a]\n\
+                one = { method.name = \"fedavg\", client.epochs = 9, client.batch_size = 4 }\n";
+    let folder = Path::new("studies");
+    let study = Study::from_toml(text, "a.study.toml", "a", folder).unwrap();
+    let again = study.to_effective_toml(folder);
+    let place = |key: &str| again.find(key).unwrap_or_else(|| panic!("{key}: {again}"));
+    assert!(place("method.name") < place("client.epochs"), "{again}");
+    assert!(place("client.epochs") < place("client.batch_size"), "{again}");
+    let read = Study::from_toml(&again, "effective.toml", "a", folder).unwrap();
+    assert_eq!(read.axes, study.axes);
+}

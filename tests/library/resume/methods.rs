@@ -106,6 +106,17 @@ fn stsa() {
     goes_on(&with("name = \"stsa\", width = 40, lambda = 0.001, lambda_scale = \"trace\"", two));
 }
 
+/// Clients in training at a checkpoint are computed again before the server, whose frozen features they take.
+#[test]
+fn stsa_with_uploads_in_transit() {
+    let slow = "federation = { clients = 4 }\nround = { close = \"quorum\", quorum = 0.5 }\n\
+                links.up_mb_per_s = { dist = \"log-normal\", median = 0.1, sigma = 2 }\n";
+    let scenario = with("name = \"stsa\", width = 16", slow);
+    goes_on(
+        &scenario.replace("partition", "backbone = { kind = \"resnet18\", width = 1 }\npartition"),
+    );
+}
+
 /// Clients that keep an optimizer, and frames that cost nothing.
 #[test]
 fn joint() {
