@@ -38,6 +38,14 @@ fn sums_of_clients_are_those_of_rounds() {
     sums_agree(&[TROUBLE, &["--set", "federation.load_clients=4"]].concat());
 }
 
+/// Rounds end, and the next ones open, before the first frame of some load clients has arrived.
+#[test]
+fn rows_of_slow_load_clients_have_their_bytes() {
+    let slow = "links.down_mb_per_s={dist=\"log-normal\",median=0.1,sigma=2}";
+    let load = ["--set", "federation.load_clients=4", "--set", slow];
+    sums_agree(&[TROUBLE, &load].concat());
+}
+
 fn sums_agree(settings: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let output = tiny_run(folder.path(), settings);
