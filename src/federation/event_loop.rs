@@ -324,7 +324,8 @@ impl EventLoop {
             return Ok(());
         }
         let began = Instant::now();
-        let ServerSnapshot { place, round, policy, caches, untransformed, mut out } = server;
+        let ServerSnapshot { place, round, policy, caches, untransformed, mut out, frames } =
+            server;
         let mut clients = Vec::new();
         if !self.simulation.stateless {
             for (id, kept) in self.clients.keep(out.keys().copied().collect()).await? {
@@ -332,7 +333,7 @@ impl EventLoop {
                 out.extend(kept.out);
             }
         }
-        let (downloads, out) = snapshot::keep_downs(&out);
+        let (downloads, out) = snapshot::keep_downs(&out, frames);
         let entries = self.log.written();
         let server = policy;
         let snapshot = Snapshot {

@@ -105,5 +105,7 @@ pub use setup::{RunSegment, Setup};
 pub use simulate::simulate;
 pub use simulation_context::RunSpec;
 pub use sink::{EventSink, JobKind, MemorySink, ProfileSink, Span};
-pub use snapshot::{Cadence, PendingParticipant, SavedDownload, Snapshot, SnapshotPlace};
+pub use snapshot::{
+    Cadence, PendingParticipant, SavedDownload, SentFrame, Snapshot, SnapshotPlace,
+};
 pub use workforce::Workforce;

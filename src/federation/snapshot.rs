@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::frames::SentDownload;
-use crate::policy::Asset;
+use crate::policy::{Asset, Message};
 use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
 pub use crate::scenario::Cadence;
 use crate::wire::Body;
@@ -73,7 +73,7 @@ pub struct Snapshot {
 }
 
 /// Participant whose answer is still to come, or was not yet used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingParticipant {
     /// Round of its download, from 0.
     pub round: Round,
@@ -81,6 +81,20 @@ pub struct PendingParticipant {
     pub participant: ParticipantId,
     /// Its download in [`Snapshot::downs`].
     pub down: usize,
+    /// Frames that it was sent, in their order; the journal has those that had arrived. Empty if all had.
+    pub frames: Vec<SentFrame>,
+}
+
+/// Frame of a download that has left the server.
+///
+/// The journal learns of a frame when it arrives. It does not hold contents, so that it cannot say which of those that
+/// have not are copies, or which assets the receiver held already.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentFrame {
+    /// Label of the asset; `None` for the message.
+    pub asset: Option<String>,
+    /// True if its content had left the server in the round before.
+    pub copy: bool,
 }
 
 /// A download as its receivers got it.
@@ -90,23 +104,24 @@ pub struct SavedDownload {
     pub body: Body,
     /// Assets that it names.
     pub assets: Vec<Arc<Asset>>,
-    /// The first participant of its round that was sent the same.
-    pub alike: usize,
 }
 
-/// Returns the downloads of these participants, shared ones once.
+/// Returns the downloads of these participants, shared ones once; `frames` left for them.
 pub(super) fn keep_downs(
     out: &BTreeMap<(Round, ParticipantId), Arc<SentDownload>>,
+    mut frames: BTreeMap<(Round, ParticipantId), Vec<SentFrame>>,
 ) -> (Vec<SavedDownload>, Vec<PendingParticipant>) {
     let (mut downloads, mut participants) = (Vec::new(), Vec::with_capacity(out.len()));
-    let mut known: BTreeMap<*const SentDownload, usize> = BTreeMap::new();
-    for ((round, participant), sent) in out {
-        let down = *known.entry(Arc::as_ptr(sent)).or_insert_with(|| {
+    let mut known: BTreeMap<*const Message, usize> = BTreeMap::new();
+    for (place, sent) in out {
+        let down = *known.entry(Arc::as_ptr(&sent.message)).or_insert_with(|| {
             let (body, assets) = (sent.message.body(), sent.message.assets.clone());
-            downloads.push(SavedDownload { body, assets, alike: sent.alike });
+            downloads.push(SavedDownload { body, assets });
             downloads.len() - 1
         });
-        participants.push(PendingParticipant { round: *round, participant: *participant, down });
+        let frames = frames.remove(place).unwrap_or_default();
+        let (round, participant) = *place;
+        participants.push(PendingParticipant { round, participant, down, frames });
     }
     (downloads, participants)
 }

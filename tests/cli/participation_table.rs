@@ -55,6 +55,14 @@ fn sums_of_clients_are_those_of_rounds() {
     sums_agree(&loaded, 0, &outcomes);
 }
 
+/// Rounds end, and the next ones open, before the first frame of some load clients has arrived.
+#[test]
+fn rows_of_slow_load_clients_have_their_bytes() {
+    let slow = "links.down_mb_per_s={dist=\"log-normal\",median=0.1,sigma=2}";
+    let load = ["--set", "federation.load_clients=4", "--set", slow];
+    sums_agree(&[TROUBLE, &load].concat(), 0, &["aggregated"]);
+}
+
 #[test]
 fn sums_of_clients_agree_at_deadlines_in_secret() {
     let slow = [SECRET, &["round={close=\"deadline\",deadline_s=2}"]].concat();

@@ -1,7 +1,7 @@
 //! One checkpoint as a file.
 //!
 //! ```text
-//! magic and version   8   "FCCK", 2
+//! magic and version   8   "FCCK", 3
 //! length of the index 8
 //! index                   JSON: where in the run and in the journal, and what the frames are
 //! frames                  states and downloads, in the wire format, one after another
@@ -17,7 +17,7 @@ use crate::policy::Asset;
 use crate::quantity::{ClientId, ParticipantId, Round};
 use crate::wire::{self, Body, CodecPlan, FrameHeader, Kind};
 
-const MAGIC: [u8; 8] = *b"FCCK\x02\0\0\0";
+const MAGIC: [u8; 8] = *b"FCCK\x03\0\0\0";
 const CHECKSUM: usize = blake3::OUT_LEN;
 
 /// Position of a checkpoint in the journal of its run.
@@ -51,7 +51,6 @@ struct CheckpointIndex {
 #[derive(Serialize, Deserialize)]
 struct DownloadIndex {
     assets: Vec<AssetName>,
-    alike: usize,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -81,10 +80,8 @@ pub fn encode(mark: &CheckpointMark, snapshot: &Snapshot) -> Result<Vec<u8>, Str
         version: asset.version,
         kind: asset.kind,
     };
-    let download = |saved: &SavedDownload| DownloadIndex {
-        assets: saved.assets.iter().map(name).collect(),
-        alike: saved.alike,
-    };
+    let download =
+        |saved: &SavedDownload| DownloadIndex { assets: saved.assets.iter().map(name).collect() };
     let index = CheckpointIndex {
         mark: mark.clone(),
         place: snapshot.place,
@@ -136,13 +133,13 @@ pub fn decode(file: &[u8]) -> Result<(CheckpointMark, Snapshot), String> {
     let clients = index.clients.into_iter().map(|client| Ok((client, body()?)));
     let clients: Result<_, String> = clients.collect();
     let clients = clients?;
-    let download = |DownloadIndex { assets, alike }: DownloadIndex| {
+    let download = |DownloadIndex { assets }: DownloadIndex| {
         let download = body()?;
         let asset = |AssetName { name, version, kind }| {
             Ok(Arc::new(Asset::new(&name, version, kind, body()?)))
         };
         let assets: Result<_, String> = assets.into_iter().map(asset).collect();
-        Ok(SavedDownload { body: download, assets: assets?, alike })
+        Ok(SavedDownload { body: download, assets: assets? })
     };
     let downloads: Result<Vec<SavedDownload>, String> =
         index.downs.into_iter().map(download).collect();
@@ -175,6 +172,7 @@ fn take<'a>(rest: &mut &'a [u8], length: u64) -> Result<&'a [u8], String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::federation::SentFrame;
     use crate::quantity::TaskId;
     use crate::wire::{NamedTensor, Section, TensorValues};
 
@@ -189,8 +187,13 @@ mod tests {
         let mark =
             CheckpointMark { scenario: "00ff".into(), entries: 812, position: 90_000, digests };
         let asset = Arc::new(Asset::new("teacher", 3, Kind::Generator, body(3.0)));
-        let participant =
-            PendingParticipant { round: Round(6), participant: ParticipantId(2), down: 0 };
+        let frames = [(Some("teacher@3".to_string()), true), (None, false)];
+        let participant = PendingParticipant {
+            round: Round(6),
+            participant: ParticipantId(2),
+            down: 0,
+            frames: frames.map(|(asset, copy)| SentFrame { asset, copy }).to_vec(),
+        };
         let snapshot = Snapshot {
             place: SnapshotPlace::Task(TaskId(1)),
             round: Round(7),
@@ -198,7 +201,7 @@ mod tests {
             server: body(1.0),
             caches: vec![(ClientId(4), vec![u64::MAX])],
             clients: vec![(ClientId(1), body(2.0))],
-            downs: vec![SavedDownload { body: body(5.0), assets: vec![asset], alike: 3 }],
+            downs: vec![SavedDownload { body: body(5.0), assets: vec![asset] }],
             untransformed: vec![(Round(0), ParticipantId(0))],
             out: vec![participant],
         };
@@ -215,7 +218,6 @@ mod tests {
         assert_eq!(back.downs[0].assets[0].digest(), snapshot.downs[0].assets[0].digest());
         let rest = |s: &Snapshot| (s.place, s.round, s.entries, s.caches.clone());
         assert_eq!(rest(&back), rest(&snapshot));
-        assert_eq!(back.downs[0].alike, 3);
         assert_eq!((back.untransformed, back.out), (snapshot.untransformed, snapshot.out));
     }
 

@@ -1,91 +1,29 @@
 //! Results of a recorded past, in place of workers and of the server's policy.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Frame, RecordedRun};
+use super::RecordedRun;
 use crate::federation::aggregation::RejectedUpload;
 use crate::federation::bias::BiasMeasurement;
 use crate::federation::compute::{
     ClientUpdate, ParticipantRef, ResultSource, SuppliedClosing, SuppliedTraining,
 };
 use crate::federation::error::FederationError;
-use crate::federation::event::FrameBytes;
-use crate::federation::frames::{
-    SentAsset, SentDownload, SentUpload, sent_asset, size_of_received,
-};
+use crate::federation::frames::{SentDownload, SentUpload};
 use crate::federation::metric_value::Digest;
 use crate::federation::privacy::Masking;
 use crate::federation::simulation_context::SimulationContext;
-use crate::federation::snapshot::{SavedDownload, Snapshot, SnapshotPlace};
+use crate::federation::snapshot::{Snapshot, SnapshotPlace};
 use crate::learning::Tally;
-use crate::policy::{Failure, Message, Participant, RoundContext};
+use crate::policy::{Failure, Participant, RoundContext};
 use crate::quantity::{ClientId, ParticipantId, Round, TaskId};
-use crate::scenario::AssetCache;
-use crate::wire::{Body, WireError};
+use crate::wire::Body;
 
 fn missing(what: String) -> FederationError {
     FederationError::Unrecorded(what)
 }
 
-fn unreadable(what: &str, error: &WireError) -> FederationError {
-    missing(format!("{what} in the checkpoint cannot be read back ({error})"))
-}
-
 impl RecordedRun {
-    /// Returns the tensors of a download, for participants that were out when the snapshot was taken.
-    fn message(
-        &self,
-        round: Round,
-        participant: ParticipantId,
-    ) -> Result<Arc<Message>, FederationError> {
-        let (Some(snapshot), Some(place)) = (&self.snapshot, self.out.get(&(round, participant)))
-        else {
-            return Ok(Arc::default());
-        };
-        let kept = &snapshot.downs[*place];
-        if let Some(message) = self.downs[*place].get() {
-            return Ok(Arc::clone(message));
-        }
-        let message = Message::from_body(&kept.body, &kept.assets).map_err(|error| {
-            unreadable(&format!("the Down of {participant} of {round}"), &error)
-        })?;
-        Ok(Arc::clone(self.downs[*place].get_or_init(|| Arc::new(message))))
-    }
-
-    /// Returns the download of a participant that was out when the snapshot was taken.
-    fn saved_download(&self, round: Round, participant: ParticipantId) -> Option<&SavedDownload> {
-        let place = self.out.get(&(round, participant))?;
-        Some(&self.snapshot.as_ref()?.downs[*place])
-    }
-
-    /// Returns the assets of a download that were in transit when the snapshot was taken.
-    ///
-    /// `arrived` are those of the same download that were not. An asset that the client held is not sent again.
-    fn assets_in_transit(
-        &self,
-        (cache, context, client): (AssetCache, &RoundContext, ClientId),
-        download: &SavedDownload,
-        arrived: &[SentAsset],
-    ) -> Vec<SentAsset> {
-        let task = context.stage.task;
-        let held = |label: &str| {
-            let of_client = self.held_assets.get(&client).into_iter().flatten();
-            let mut before = of_client.filter(|((at, held), round)| {
-                let kept = match cache {
-                    AssetCache::None => false,
-                    AssetCache::Task => *at == task,
-                    AssetCache::Run => true,
-                };
-                kept && held == label && **round < context.round
-            });
-            before.next().is_some()
-        };
-        let came = |label: &str| arrived.iter().any(|asset| asset.label == label);
-        let assets = download.assets.iter().map(|asset| sent_asset(asset));
-        assets.filter(|asset| !came(&asset.label) && !held(&asset.label)).collect()
-    }
-
     /// Returns true if a refused upload was found to be bad only during aggregation.
     fn was_lifted(&self, round: Round, participant: ParticipantId) -> bool {
         if self.snapshot.is_some() {
@@ -120,80 +58,7 @@ impl ResultSource for RecordedRun {
         context: &RoundContext,
         all: &[Participant],
     ) -> Result<Vec<Arc<SentDownload>>, FederationError> {
-        let round = context.round;
-        let participants = || (0..all.len() as u32).map(ParticipantId);
-        let recorded = |participant| self.participants.get(&(round, participant));
-        let in_transit: BTreeMap<ParticipantId, &SavedDownload> = participants()
-            .filter(|participant| {
-                recorded(*participant).is_none_or(|recorded| recorded.download.is_none())
-            })
-            .filter_map(|participant| Some((participant, self.saved_download(round, participant)?)))
-            .collect();
-        let size_of = |saved: &SavedDownload| size_of_received(&saved.body, &simulation.coding);
-        // Copies are of the first download of their size.
-        let mut first: BTreeMap<u64, usize> = BTreeMap::new();
-        for participant in participants() {
-            if let Some(Frame { bytes, copy: false }) =
-                recorded(participant).and_then(|p| p.download.as_ref())
-            {
-                first.entry(bytes.frame()).or_insert(participant.index());
-            }
-            if let Some(saved) = in_transit.get(&participant)
-                && saved.alike == participant.index()
-            {
-                first.entry(size_of(saved).frame()).or_insert(participant.index());
-            }
-        }
-        let mut named: BTreeMap<&str, u64> = BTreeMap::new();
-        // Assets of two names may have one content, which is sent once.
-        let mut sized: BTreeMap<u64, u64> = BTreeMap::new();
-        let assets = participants().flat_map(|participant| {
-            let assets =
-                recorded(participant).into_iter().flat_map(|p| p.assets.iter().enumerate());
-            assets.map(move |(place, asset)| (identity(round, participant, place), asset))
-        });
-        for (digest, (label, frame)) in assets {
-            if !frame.copy {
-                named.entry(label.as_str()).or_insert(digest);
-                sized.entry(frame.bytes.frame()).or_insert(digest);
-            }
-        }
-        participants()
-            .map(|participant| {
-                let down = recorded(participant).and_then(|p| p.download.as_ref());
-                let in_transit = in_transit.get(&participant);
-                let bytes = match (down, in_transit) {
-                    (Some(down), _) => Arc::clone(&down.bytes),
-                    (None, Some(saved)) => size_of(saved),
-                    (None, None) => Arc::<FrameBytes>::default(),
-                };
-                let original = first.get(&bytes.frame()).copied();
-                let alike = original.filter(|_| down.is_some_and(|down| down.copy));
-                let alike = alike.or(in_transit.map(|saved| saved.alike));
-                let sent =
-                    recorded(participant).into_iter().flat_map(|p| p.assets.iter().enumerate());
-                let sent = sent.map(|(place, (label, frame))| {
-                    let own = identity(round, participant, place);
-                    let shared = named.get(label.as_str()).or(sized.get(&frame.bytes.frame()));
-                    let shared = shared.copied().filter(|_| frame.copy);
-                    SentAsset {
-                        label: label.clone(),
-                        digest: shared.unwrap_or(own),
-                        bytes: Arc::clone(&frame.bytes),
-                    }
-                });
-                let mut assets: Vec<SentAsset> = sent.collect();
-                if let Some(saved) = in_transit {
-                    let receiver =
-                        (simulation.rules.cache, context, all[participant.index()].client);
-                    let more = self.assets_in_transit(receiver, saved, &assets);
-                    assets.extend(more);
-                }
-                let message = self.message(round, participant)?;
-                let alike = alike.unwrap_or(participant.index());
-                Ok(Arc::new(SentDownload { message, bytes, assets, alike }))
-            })
-            .collect()
+        self.downloads(&simulation.coding, context.round, all)
     }
 
     fn training(
@@ -270,16 +135,6 @@ impl ResultSource for RecordedRun {
         let snapshot = self.snapshot.as_ref()?;
         self.states.get(&client).map(|place| &snapshot.clients[*place].1)
     }
-}
-
-/// Returns a number that separates the assets of a round; clients never hold one already.
-fn identity(round: Round, participant: ParticipantId, place: usize) -> u64 {
-    let mut hash = blake3::Hasher::new();
-    hash.update(&round.0.to_le_bytes()).update(&participant.0.to_le_bytes());
-    hash.update(&(place as u64).to_le_bytes());
-    let hash = hash.finalize();
-    let (first, _) = hash.as_bytes().split_first_chunk().expect("a hash has 32 bytes");
-    u64::from_le_bytes(*first)
 }
 
 /// Returns the failure of training in the journal; `None` for failures that follow from others.

@@ -9,6 +9,7 @@
 //! Participants that were out at that point are computed from their downloads, wherever they were begun.
 
 mod answering;
+mod downloads;
 mod reading;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,10 +34,8 @@ pub struct RecordedRun {
     tasks: BTreeMap<TaskId, Digest>,
     tested_tasks: BTreeMap<TaskId, Tally>,
     tested_rounds: BTreeMap<Round, Tally>,
-    /// Assets that reached clients, by task and label, each with the round of the first time.
-    held_assets: BTreeMap<ClientId, BTreeMap<(TaskId, String), Round>>,
     snapshot: Option<Snapshot>,
-    /// The snapshot's participants and states, to be found quickly.
+    /// Places of the snapshot's participants and states, to be found quickly.
     out: BTreeMap<(Round, ParticipantId), usize>,
     untransformed: BTreeSet<(Round, ParticipantId)>,
     states: BTreeMap<ClientId, usize>,
@@ -86,8 +85,9 @@ struct RecordedRound {
 impl RecordedRun {
     /// Extends it to the point of the snapshot; from there on the run is computed.
     pub fn until(mut self, snapshot: Snapshot) -> RecordedRun {
-        self.out =
-            snapshot.out.iter().map(|out| ((out.round, out.participant), out.down)).collect();
+        self.out = (snapshot.out.iter().zip(0..))
+            .map(|(out, place)| ((out.round, out.participant), place))
+            .collect();
         self.untransformed = snapshot.untransformed.iter().copied().collect();
         let states = snapshot.clients.iter().enumerate();
         self.states = states.map(|(place, (client, _))| (*client, place)).collect();

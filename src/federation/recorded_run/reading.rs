@@ -83,16 +83,7 @@ impl RecordedRun {
 
     fn charged(&mut self, event: &Event) {
         let Event::FrameCharged {
-            round,
-            task,
-            participant,
-            client,
-            direction,
-            outcome,
-            bytes,
-            copy,
-            asset,
-            ..
+            round, participant, direction, outcome, bytes, copy, asset, ..
         } = event
         else {
             return;
@@ -103,10 +94,6 @@ impl RecordedRun {
             return;
         }
         let frame = Frame { bytes: Arc::clone(bytes), copy: *copy };
-        if let Some(label) = asset.as_ref().filter(|_| *outcome != FrameOutcome::Lost) {
-            let held = self.held_assets.entry(*client).or_default();
-            held.entry((*task, label.clone())).or_insert(*round);
-        }
         let recorded = self.participant(*round, *participant);
         match (direction, asset) {
             (Direction::Down, Some(label)) => recorded.assets.push((label.clone(), frame)),

@@ -11,7 +11,7 @@ use crate::federation::error::FederationError;
 use crate::federation::event::{EvaluationPoint, Event};
 use crate::federation::frames::{SentDownload, SentUpload};
 use crate::federation::privacy::KeyExchange;
-use crate::federation::snapshot::SnapshotPlace;
+use crate::federation::snapshot::{SentFrame, SnapshotPlace};
 use crate::learning::Tally;
 use crate::quantity::{ClientId, ParticipantId, Round, VirtualTime};
 use crate::wire::Body;
@@ -103,4 +103,6 @@ pub(crate) struct ServerSnapshot {
     pub untransformed: Vec<(Round, ParticipantId)>,
     /// Participants of closed rounds whose answers are still to come or to be used, with their downloads.
     pub out: BTreeMap<(Round, ParticipantId), Arc<SentDownload>>,
+    /// Frames that left for participants from which nothing has arrived.
+    pub frames: BTreeMap<(Round, ParticipantId), Vec<SentFrame>>,
 }

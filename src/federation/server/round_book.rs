@@ -8,6 +8,7 @@ use super::round::OpenRound;
 use crate::federation::aggregation::{AggregationResult, RejectedUpload};
 use crate::federation::event::Event;
 use crate::federation::frames::SentDownload;
+use crate::federation::snapshot::SentFrame;
 use crate::policy::{Participant, RoundContext};
 use crate::quantity::{ClientId, ParticipantId, Round};
 
@@ -21,6 +22,13 @@ pub(super) type SeatDown = (Participant, Arc<SentDownload>);
 pub(super) struct StaleUpload {
     pub sent: SeatDown,
     pub arrival: Arrival,
+}
+
+/// A participant of a closed round that is still out.
+struct Straggler {
+    download: Arc<SentDownload>,
+    /// Frames that left the server for it.
+    frames: Vec<SentFrame>,
 }
 
 /// Uploads that a server loses with the round it had open.
@@ -40,8 +48,8 @@ pub(super) struct RoundBook {
     aggregate: Option<AggregationResult>,
     /// Clients whose uploads were aggregated in this task.
     participants: BTreeSet<ClientId>,
-    /// Participants of closed rounds that are still out, with their downloads.
-    stragglers: BTreeMap<RoundParticipant, Arc<SentDownload>>,
+    /// Participants of closed rounds that are still out.
+    stragglers: BTreeMap<RoundParticipant, Straggler>,
     /// Stragglers whose uploads still count.
     underway: BTreeMap<RoundParticipant, SeatDown>,
     /// Uploads of closed rounds that came while no round was open.
@@ -110,7 +118,8 @@ impl RoundBook {
         let number = round.context.round;
         for participant in round.close() {
             let sent = round.sent_to(participant);
-            self.stragglers.insert((number, participant), Arc::clone(&sent.1));
+            let (download, frames) = (Arc::clone(&sent.1), round.take_frames(participant));
+            self.stragglers.insert((number, participant), Straggler { download, frames });
             if late_counts && sent.0.trains() {
                 self.underway.insert((number, participant), sent);
             }
@@ -125,9 +134,11 @@ impl RoundBook {
     pub fn lose(&mut self) -> Option<LostUploads> {
         let round = self.open.as_mut()?;
         let number = round.context.round;
-        let out = round.close().into_iter();
-        self.stragglers
-            .extend(out.map(|participant| ((number, participant), round.sent_to(participant).1)));
+        for participant in round.close() {
+            let (_, download) = round.sent_to(participant);
+            let frames = round.take_frames(participant);
+            self.stragglers.insert((number, participant), Straggler { download, frames });
+        }
         let (participants, stale) = round.forget();
         self.underway.clear();
         Some(LostUploads { participants, stale })
@@ -204,8 +215,16 @@ impl RoundBook {
         let out = self
             .stragglers
             .iter()
-            .map(|(participant, download)| (*participant, Arc::clone(download)));
+            .map(|(participant, straggler)| (*participant, Arc::clone(&straggler.download)));
         out.chain(held).collect()
+    }
+
+    /// Returns the frames that left for participants of closed rounds that are still out.
+    pub fn frames_out(&self) -> BTreeMap<RoundParticipant, Vec<SentFrame>> {
+        let stragglers = self.stragglers.iter();
+        stragglers
+            .map(|(participant, straggler)| (*participant, straggler.frames.clone()))
+            .collect()
     }
 
     /// Returns the uploads that could not be aggregated.

@@ -130,7 +130,7 @@ impl ParticipantRow {
     /// Returns true if no further event changes the row; a skipped client still sends its frame.
     fn settled(&self) -> bool {
         match &self.outcome {
-            None => self.load && self.up > 0,
+            None => self.load && self.arrived.is_some(),
             Some(UpdateOutcome::Skipped) => false,
             Some(_) => true,
         }
@@ -165,10 +165,10 @@ struct PendingRound {
     phase: u32,
     opened: VirtualTime,
     sampled: Vec<ClientId>,
+    /// Number of participants, load clients among them.
+    participants: usize,
     places: BTreeMap<(ClientId, ParticipantId), ParticipantRow>,
     closed: bool,
-    /// Participants that were not aggregated when the round closed; each gets its own outcome later.
-    missing: Vec<ParticipantId>,
 }
 
 impl PendingRound {
@@ -178,7 +178,6 @@ impl PendingRound {
 
     fn close(&mut self, missing: &[ParticipantId]) {
         self.closed = true;
-        self.missing = missing.to_vec();
         for ((_, participant), place) in &mut self.places {
             if !place.load && missing.binary_search(participant).is_err() {
                 // An aggregated update counts as such whatever else happened to it.
@@ -187,13 +186,12 @@ impl PendingRound {
         }
     }
 
-    /// Returns true if the outcomes of all participants are known.
+    /// Returns true if the outcomes of all participants are known; the first frame of one may come after the round.
     fn settled(&self) -> bool {
         let places = self.places.iter().filter(|(_, place)| place.settled());
         let settled: BTreeSet<ParticipantId> =
             places.map(|((_, participant), _)| *participant).collect();
-        let loads = self.places.values().all(|place| !place.load || place.settled());
-        self.closed && loads && self.missing.iter().all(|participant| settled.contains(participant))
+        self.closed && settled.len() == self.participants
     }
 
     fn row(&self, client: ClientId, phase: String) -> ParticipationRow {
@@ -293,7 +291,7 @@ impl<W: Write + Send> EventSink for ParticipationTable<W> {
     fn record(&mut self, entry: &Entry) -> Result<(), SinkError> {
         match &entry.event {
             Event::PhaseStarted { .. } => self.phases.take(&entry.event),
-            Event::RoundOpened { round, task, phase, cohort, .. } => {
+            Event::RoundOpened { round, task, phase, cohort, participants, .. } => {
                 self.flush(false)?;
                 self.open.push_back(PendingRound {
                     round: *round,
@@ -301,9 +299,9 @@ impl<W: Write + Send> EventSink for ParticipationTable<W> {
                     phase: *phase,
                     opened: entry.at,
                     sampled: cohort.clone(),
+                    participants: *participants as usize,
                     places: BTreeMap::new(),
                     closed: false,
-                    missing: Vec::new(),
                 });
             }
             Event::FrameCharged { round, participant, client, outcome, bytes, .. } => {

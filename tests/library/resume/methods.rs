@@ -1,9 +1,9 @@
 //! Every method goes on from what its server and its clients save, in the middle and at the ends of tasks.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use fedcast::experiment::{Resumed, Run, RunOptions, resume};
+use fedcast::experiment::{Resumed, Run, RunOptions, VerifyOptions, resume, verify};
 use fedcast::federation::{Digests, Interrupt};
 use fedcast::methods::Registry;
 use fedcast::scenario::Scenario;
@@ -52,6 +52,56 @@ fn goes_on(scenario: &str) {
             if newer >= file.as_ref().unwrap().path() {
                 fs::remove_file(newer).unwrap();
             }
+        }
+    }
+}
+
+fn rounds(run: &Path) -> u32 {
+    let table = fs::read_to_string(run.join("rounds.csv")).unwrap();
+    table.lines().count() as u32 - 1
+}
+
+/// Runs the scenario, resumes it from all of its checkpoints and from the first one that each resumed run takes, and
+/// verifies it from all rounds.
+#[track_caller]
+fn goes_on_from_everywhere(scenario: &str) {
+    let methods = Registry::builtin();
+    let loaded = Scenario::from_toml(scenario, "small", Path::new("."), &[], &methods);
+    let scenario = loaded.unwrap_or_else(|error| panic!("{error}")).scenario;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run");
+    let options = RunOptions { out: Some(path.clone()), ..RunOptions::default() };
+    let run = Run::prepare(&scenario, &methods, &options).unwrap_or_else(|e| panic!("{e}"));
+    let digests = execute(run);
+    for round in 1..=rounds(&path) {
+        let options = VerifyOptions { from_round: Some(round), ..VerifyOptions::default() };
+        let verified = verify(&path, &methods, options, None, Interrupt::default());
+        let verified = verified.unwrap_or_else(|error| panic!("from round {round}: {error}"));
+        assert_eq!(verified.digests, digests, "from round {round}");
+    }
+    let checkpoints = || -> Vec<PathBuf> {
+        let files = fs::read_dir(path.join("checkpoints")).unwrap();
+        let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        files.sort();
+        files
+    };
+    // As if it had been killed after the last of these.
+    let resume_from = |kept: &[PathBuf]| {
+        let after = checkpoints().into_iter().filter(|file| !kept.contains(file));
+        after.for_each(|file| fs::remove_file(file).unwrap());
+        let manifest = fs::read_to_string(path.join("manifest.json")).unwrap();
+        fs::write(path.join("manifest.json"), manifest.replace("\"done\"", "\"running\"")).unwrap();
+        let resumed = resume(&path, &methods, None, false);
+        let Resumed { run, replayed, .. } = resumed.unwrap_or_else(|error| panic!("{error}"));
+        assert!(replayed > 0, "from a checkpoint");
+        assert_eq!(execute(run), digests, "after {replayed} entries");
+    };
+    let all = checkpoints();
+    assert!(all.len() > 1, "{} checkpoints", all.len());
+    for last in (1..=all.len()).rev() {
+        resume_from(&all[..last]);
+        if last < all.len() {
+            resume_from(&all[..=last]);
         }
     }
 }
@@ -126,6 +176,42 @@ fn joint() {
     goes_on(&format!(
         "{whole}method = {{ name = \"joint\", train = \"head\" }}\n\
          federation = {{ clients = 1, rounds = 4 }}\n"
+    ));
+}
+
+/// Previous models, generators and knowledge that are in transit when a round closes, as some clients have theirs. A
+/// model that no update changed has the content of the one before under another name.
+#[test]
+fn assets_in_transit_are_told_from_copies() {
+    let slow = "down_mb_per_s = { dist = \"log-normal\", median = 0.01, sigma = 2 }";
+    let quorum = "round = { close = \"quorum\", quorum = 0.5 }";
+    let few =
+        format!("federation = {{ clients = 6, rounds = 1 }}\nlinks = {{ {slow} }}\n{quorum}\n");
+    for method in ["name = \"lwf\"", "name = \"target\"", "name = \"lga\""] {
+        goes_on_from_everywhere(&with(method, &few));
+    }
+}
+
+/// The knowledge of a round is one asset for all clients; the slow ones get it while others train the next task.
+#[test]
+fn knowledge_in_transit_is_told_from_copies() {
+    let own = DIGITS
+        .replace("subset = 8", "subset = 12")
+        .replace(
+            "sizes = [4, 3, 3]",
+            "count = 3, arrival = \"client-tasks\", classes_per_client_task = 2, \
+             switch_fraction = 0.5",
+        )
+        .replace(
+            "kind = \"capped\", beta = 1.0, min_samples = 2",
+            "kind = \"slices\", fraction = 0.2",
+        )
+        .replace("preset = \"mobile\"", "preset = \"mobile\", ms_per_sample = 10");
+    goes_on_from_everywhere(&format!(
+        "{own}method = {{ name = \"fedweit\", dropped = 0.3 }}\n\
+         federation = {{ clients = 6, rounds = 1 }}\n\
+         round = {{ close = \"first\", deadline_s = 0.05 }}\n\
+         links = {{ preset = \"heavy-tail\", up_mb_per_s = 1, server_up_mb_per_s = 5 }}\n"
     ));
 }
 

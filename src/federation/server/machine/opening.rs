@@ -77,7 +77,7 @@ impl ServerMachine {
         effects.extend(drawn.into_iter().map(|event| Effect::Record(event, None)));
         effects.extend(self.loss_in(context.round, now));
         let (phase, at) = (self.schedule.phase(), (now, self.desk.computes()));
-        let round = OpenRound::new(&self.simulation, context, phase, opening, at);
+        let mut round = OpenRound::new(&self.simulation, context, phase, opening, at);
         match &self.simulation.rules.privacy.secure {
             Some(rules) => round.exchange_keys(&self.simulation, rules, now, effects),
             None => round.broadcast(&self.simulation, &mut self.caches, now, effects),

@@ -61,6 +61,7 @@ impl ServerMachine {
             caches: self.caches.held(),
             untransformed: self.book.untransformed().to_vec(),
             out: self.book.participants_out(),
+            frames: self.book.frames_out(),
         }
     }
 }

@@ -3,7 +3,7 @@
 mod secret;
 mod training;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use secret::MaskedOutcome;
@@ -28,6 +28,7 @@ use crate::federation::privacy::Masking;
 use crate::federation::queue::EventClass;
 use crate::federation::robust::AggregationRule;
 use crate::federation::simulation_context::SimulationContext;
+use crate::federation::snapshot::SentFrame;
 use crate::policy::{Participant, Phase, RoundContext, UploadMeta};
 use crate::quantity::{ClientId, ParticipantId, VirtualTime};
 
@@ -47,6 +48,8 @@ pub(super) struct OpenRound {
     participants: Vec<Participant>,
     status: Vec<ParticipantStatus>,
     downloads: Vec<Arc<SentDownload>>,
+    /// Frames that left for participants.
+    frames: BTreeMap<ParticipantId, Vec<SentFrame>>,
     out: usize,
     /// Participants whose upload came in time.
     here: usize,
@@ -80,6 +83,8 @@ struct Sent {
     downs: BTreeSet<usize>,
     /// Assets, by content, across downloads.
     assets: BTreeSet<u64>,
+    /// All frames, by participant.
+    frames: BTreeMap<ParticipantId, Vec<SentFrame>>,
 }
 
 impl OpenRound {
@@ -113,6 +118,7 @@ impl OpenRound {
             here: 0,
             participants,
             downloads,
+            frames: BTreeMap::new(),
             aggregation,
             aggregates_at_once,
             aggregate: Some(aggregate),
@@ -176,9 +182,14 @@ impl OpenRound {
         )
     }
 
+    /// Takes the frames that left for a participant.
+    pub fn take_frames(&mut self, participant: ParticipantId) -> Vec<SentFrame> {
+        self.frames.remove(&participant).unwrap_or_default()
+    }
+
     /// Sends every participant its download, after the assets it lacks.
     pub fn broadcast(
-        &self,
+        &mut self,
         simulation: &SimulationContext,
         caches: &mut AssetCaches,
         now: VirtualTime,
@@ -201,6 +212,7 @@ impl OpenRound {
             }
         }
         self.begin_training(simulation, &reached, effects);
+        self.frames = sent.frames;
     }
 
     /// Sends a download. Returns true if it arrives.
@@ -230,12 +242,16 @@ impl OpenRound {
         };
         let mut frames = VecDeque::new();
         let direction = Direction::Down;
+        let mut leaves = |asset, copy| {
+            sent.frames.entry(participant.id).or_default().push(SentFrame { asset, copy });
+        };
         for asset in &download.assets {
             if !caches.lacks(participant.client, asset.digest) {
                 continue;
             }
             let fate = fate_of(&asset.bytes);
             let copy = !sent.assets.insert(asset.digest);
+            leaves(Some(asset.label.clone()), copy);
             let charge =
                 self.charge(participant, &asset.bytes, fate, copy, Some(asset.label.clone()));
             if !fate.arrives {
@@ -249,6 +265,7 @@ impl OpenRound {
         }
         let fate = fate_of(&download.bytes);
         let copy = !sent.downs.insert(download.alike);
+        leaves(None, copy);
         let charge = self.charge(participant, &download.bytes, fate, copy, None);
         let message = match fate.arrives {
             true => {

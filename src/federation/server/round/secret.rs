@@ -69,6 +69,7 @@ impl OpenRound {
             }
         }
         self.begin_training(simulation, &reached, effects);
+        self.frames = sent.frames;
     }
 
     /// Requests the shares of members whose upload arrived; returns the time of the result.
