@@ -58,6 +58,7 @@ fn what_a_method_ignores_is_said_as_the_file_is_written() {
         "{}",
         output.err
     );
+    assert!(output.err.contains("^ partly used"), "{}", output.err);
 }
 
 #[test]
