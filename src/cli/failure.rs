@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::Exit;
 use super::printed::{DOCUMENT_FORMAT, Versioned};
 use super::stderr::{print_status, print_styled, without_os_codes};
+use crate::data::DataError;
 use crate::document::Document;
 use crate::exit::CommandError;
 use crate::experiment::RunError;
@@ -91,6 +92,11 @@ impl CliError {
         }
         None
     }
+}
+
+/// Returns true if a run cannot be put together because its data are not where they were.
+pub(super) fn lacks_data(error: &RunError) -> bool {
+    matches!(error, RunError::Assemble(AssembleError::Data(DataError::Missing { .. })))
 }
 
 /// Returns an error of a run that is put together, at the key of the scenario that it is about.

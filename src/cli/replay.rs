@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::failure::CliError;
+use super::failure::{CliError, lacks_data};
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::stderr::print_status;
@@ -14,8 +14,8 @@ use crate::document::Document;
 use crate::experiment::assemble::{load, round_closing};
 use crate::experiment::ranks::Ranks;
 use crate::experiment::{
-    self, DirectoryError, Replayed, Verified, VerifyOptions, hold_for_tables, names, read_manifest,
-    what_if, what_if_scenario,
+    self, DirectoryError, Replayed, Verified, VerifyError, VerifyOptions, hold_for_tables, names,
+    read_manifest, what_if, what_if_scenario,
 };
 use crate::federation::{ClosingPolicy, Digests, EventSink};
 use crate::files::Disk;
@@ -209,6 +209,15 @@ fn retime(args: &ReplayArgs, methods: &Registry) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
+/// Adds the option that names another place to an error about data that are not where they were.
+fn with_advice(error: VerifyError) -> CliError {
+    if !matches!(&error, VerifyError::Run(run) if lacks_data(run)) {
+        return error.into();
+    }
+    let help = "if the data moved, name their place with --set data.path=...".to_owned();
+    CliError::Advised { error: Box::new(error), help }
+}
+
 fn verify(args: &ReplayArgs, methods: &Registry, ranks: Option<Ranks>) -> Result<Exit, CliError> {
     given::run_directory(&args.run)?;
     let interrupt = interruptible();
@@ -219,7 +228,8 @@ fn verify(args: &ReplayArgs, methods: &Registry, ranks: Option<Ranks>) -> Result
     let (workers, from_round) = (args.workers, args.from_round);
     let places = args.set.clone();
     let options = VerifyOptions { workers, ranks, from_round, places };
-    let verified = experiment::verify(&args.run, methods, options, progress, interrupt.clone())?;
+    let verified = experiment::verify(&args.run, methods, options, progress, interrupt.clone())
+        .map_err(with_advice)?;
     let Verified { entries, digests, partial, replayed, notices } = verified;
     notices.iter().for_each(|notice| print_status(notice));
     if interrupt.is_requested() {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::failure::CliError;
+use super::failure::{CliError, lacks_data};
 use super::interrupt::interruptible;
 use super::ranks::RankArgs;
 use super::run::drive;
@@ -13,7 +13,7 @@ use super::stderr::print_status;
 use super::{Exit, OutputFormat, given, print_text};
 use crate::data::show_loading;
 use crate::experiment::ranks::ComputeResources;
-use crate::experiment::{self, Resumed, read_manifest, read_summary};
+use crate::experiment::{self, ResumeError, Resumed, read_manifest, read_summary};
 use crate::methods::Registry;
 use crate::report::Summary;
 
@@ -58,6 +58,15 @@ pub fn execute(args: &ResumeArgs, methods: &Registry) -> Result<Exit, CliError> 
     })
 }
 
+/// Adds to an error about data that are not where they were that they have to be there again.
+fn with_advice(error: ResumeError) -> CliError {
+    if !matches!(&error, ResumeError::Run(run) if lacks_data(run)) {
+        return error.into();
+    }
+    let help = "if the data moved, move them back, or put a link to them there".to_owned();
+    CliError::Advised { error: Box::new(error), help }
+}
+
 /// Resumes the run in a directory.
 pub(super) fn go_on(
     path: &Path,
@@ -68,7 +77,7 @@ pub(super) fn go_on(
     format: OutputFormat,
 ) -> Result<Exit, CliError> {
     show_loading(!quiet);
-    let resumed = experiment::resume(path, methods, resources, force)?;
+    let resumed = experiment::resume(path, methods, resources, force).map_err(with_advice)?;
     let Resumed { run, scenario, notices, replayed } = resumed;
     for notice in notices {
         print_status(&notice);

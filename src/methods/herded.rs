@@ -62,6 +62,13 @@ pub(super) fn choosing_work(
     budget: usize,
 ) -> f64 {
     let each = (budget / seen.max(1)).min(samples.div_ceil(classes.max(1)));
+    herding_work(model, samples, each)
+}
+
+/// Returns the sample passes of choosing this number of exemplars of each class among samples.
+///
+/// These are a forward pass of each sample and, for every choice, the distance of all samples of its class.
+pub(super) fn herding_work(model: &ModelFacts, samples: usize, each: usize) -> f64 {
     let distances = samples as f64 * each as f64 * model.backbone.dim() as f64;
     samples as f64 / 3.0 + model.passes(distances)
 }

@@ -116,7 +116,8 @@ impl Uses {
         let mut say = |key: &'static str, what: String, Lack { whole, why }: Lack| {
             let name = &scenario.method.name;
             let lacks = if whole { "has no effect for" } else { "only applies partly to" };
-            ignored.push(Ignored::new(key, format!("{what} {lacks} `{name}`: {why}")));
+            let message = format!("{what} {lacks} `{name}`: {why}");
+            ignored.push(Ignored::new(key, message).partly(!whole));
         };
         let sampling = match scenario.participation.participants {
             CohortSize::All => None,

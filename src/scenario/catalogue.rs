@@ -72,12 +72,19 @@ pub struct Ignored {
     pub key: Cow<'static, str>,
     /// Explanation of the missing effect and of the actual behavior.
     pub message: String,
+    /// True if the key has an effect in a part of the run.
+    pub partly: bool,
 }
 
 impl Ignored {
     /// Creates a note about a key.
     pub fn new(key: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Ignored {
-        Ignored { key: key.into(), message: message.into() }
+        Ignored { key: key.into(), message: message.into(), partly: false }
+    }
+
+    /// Marks the key as one that has an effect in a part of the run, if `partly` is true.
+    pub fn partly(self, partly: bool) -> Ignored {
+        Ignored { partly, ..self }
     }
 }
 

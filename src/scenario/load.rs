@@ -41,12 +41,15 @@ impl Loaded {
     /// Returns notes on written keys without an effect and on gaps of a trace, each with its place.
     pub fn notes(&self) -> Vec<Diagnostic> {
         let mut report = self.report.clone();
-        let mut say = |Ignored { key, message }: Ignored, label| {
+        let mut say = |Ignored { key, message, .. }: Ignored, label| {
             if let Some(written) = self.root.find(&key) {
                 report.fault(ValueFault::new(written, message, label));
             }
         };
-        self.scenario.without_effect().into_iter().for_each(|ignored| say(ignored, "not used"));
+        for ignored in self.scenario.without_effect() {
+            let label = if ignored.partly { "partly used" } else { "not used" };
+            say(ignored, label);
+        }
         let open = self.scenario.availability.left_open(self.scenario.federation.clients);
         open.into_iter().for_each(|message| {
             say(Ignored::new("availability.file", message), "incomplete");

@@ -87,7 +87,7 @@ fn read_jobs(table: &mut TableReader<'_>, doc: &'static str) -> Option<u32> {
         let JobsWord::Auto = table.get(&Param::new("jobs", JobsWord::Auto, doc));
         return None;
     }
-    Some(table.get(&Param::new("jobs", 1, doc).at_least(1.0).at_most(1024.0)))
+    table.optional(&Param::unset("jobs", doc).at_least(1.0).at_most(1024.0))
 }
 
 fn read_wall(table: &mut TableReader<'_>, doc: &'static str) -> Option<Duration> {

@@ -64,6 +64,7 @@ const FREE_KEYS: &str = "
 [axes.NAME]   arms of an axis: ARM = { KEY = VALUE, ... } with keys of scenarios, or key = \"KEY\" and values = [...]
 [[exclude]]   arms of cells that do not exist: AXIS = \"ARM\", ...
 [[cell]]      arms of the cells that it is about, as in [[exclude]], with the keys above
+[report.names]   names of arms in print: ARM = \"NAME\", ...
 ";
 
 /// Returns the keys that an argument names.

@@ -53,6 +53,7 @@ mod choosing;
 mod client;
 mod compensation;
 mod config;
+mod cost;
 mod head_rows;
 mod images;
 mod objective;
@@ -85,7 +86,7 @@ use super::averaging::{
 };
 use super::entry::MethodEntry;
 use super::head_form::HeadForm;
-use super::herded::{choosing_work, exemplars_after};
+use super::herded::herding_work;
 use super::parts::{
     AveragingMethod, ClientContext, DownloadExtras, LocalTraining, LocalUpdate, ModelAdaptation,
     Parts, PlainDownload, PreviousModel, ServerUpdate, TaskEnd, TrainedRows, UploadExtras,
@@ -139,25 +140,20 @@ impl LocalUpdate<GlfcClientState> for Glfc {
     /// task does not.
     fn work(&self, load: &Workload<'_>) -> f64 {
         let Workload { model, participant, round, samples, .. } = *load;
-        let (view, budget) = (&participant.view, self.memory_size as usize);
-        let (task, classes) = (view.task.index(), view.rows.len());
-        let exemplars = exemplars_after(task, samples, budget);
+        let view = &participant.view;
+        let exemplars = self.held_exemplars(view, samples);
         let training = load.with_teachers(1, load.passes_over(samples + exemplars));
         let passes = u8::from(self.task_detection == Signal::Entropy) + u8::from(self.traces(view));
         let every_round = training + f64::from(passes) * samples as f64 / 3.0;
         if round.round_in_phase > 0 || view.task != round.stage.task {
             return every_round;
         }
-        let before = match self.outputs {
-            Outputs::Seen => view.rows.start,
-            Outputs::Own => task * classes,
-        };
-        let chosen = match (task, self.exemplars) {
+        let chosen = match (view.task.index(), self.exemplars) {
             (0, _) | (_, Exemplars::Random) => 0.0,
-            _ => choosing_work(model, samples, (classes, before), budget),
+            _ => herding_work(model, samples, self.chosen_of_each_class(view, samples)),
         };
         let gradients = match self.has_proxy() {
-            true => self.proxy.client_work(model, samples, classes),
+            true => self.proxy.client_work(model, samples, view.rows.len()),
             false => 0.0,
         };
         every_round + chosen + gradients

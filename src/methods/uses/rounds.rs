@@ -114,7 +114,7 @@ impl Uses {
                         "{key} {whole}: a task has {rounds}, counted from 0, and milestones {} are never reached",
                         late.join(", ")
                     );
-                    ignored.push(Ignored::new(key, message));
+                    ignored.push(Ignored::new(key, message).partly(!all));
                 }
             }
             RoundSchedule::Constant | RoundSchedule::Cosine { .. } => {}

@@ -163,6 +163,7 @@ fn codecs(
     if section.codec != Codec::F32 {
         let what = format!("{key}.codec = \"{}\"", section.codec);
         let own = |kind: &&Kind| section.kinds.contains_key(kind.name());
+        let all_own = content.coded.iter().all(|kind| own(&kind));
         let why = if content.coded.is_empty() {
             let held = content.plain.union(&content.whole).map(|kind| kind.name().to_owned());
             let held: Vec<String> = held.chain(content.asset_words()).collect();
@@ -171,7 +172,7 @@ fn codecs(
                 false => format!("contain only {}, which codecs do not change", joined(&held)),
             };
             Some(format!("{what} has no effect for `{name}`: its {messages} {held}"))
-        } else if content.coded.iter().all(|kind| own(&kind)) {
+        } else if all_own {
             Some(format!(
                 "{what} has no effect for `{name}`: every kind of its {messages} that a codec encodes has its own \
                  codec"
@@ -184,7 +185,8 @@ fn codecs(
                 )
             })
         };
-        ignored.extend(why.map(|message| Ignored::new(format!("{key}.codec"), message)));
+        let codec = format!("{key}.codec");
+        ignored.extend(why.map(|message| Ignored::new(codec, message).partly(!all_own)));
     }
     for (word, codec) in &section.kinds {
         if content.coded.iter().any(|kind| kind.name() == word) {

@@ -30,9 +30,10 @@ pub(in crate::report) struct ParticipationRow {
     client: u32,
     /// 1 if the client was sampled in the round, 0 for a load client.
     sampled: u8,
-    /// Outcome: `aggregated`; `stale` (aggregated into a later round); `rejected`; `late`; `lost`; `skipped` (certain
-    /// to be late, not computed); `restart` (lost with the server); `unopened` (part of a masked sum that could not
-    /// be opened); `unused`; `load_client`; or the reason why the client failed: `crashed`, `corrupt`, `away`, `left`,
+    /// Outcome: `aggregated`; `stale` (aggregated into a later round); `rejected`; `late` (if the client was certain to
+    /// be late and was not computed, with 0 samples and no time of the end of training); `lost`; `skipped` (certain to
+    /// be late, not computed, and its upload was still on the way as the run ended); `restart` (lost with the server);
+    /// `unopened` (part of a masked sum that could not be opened); `unused`; `load_client`; or the reason why the client failed: `crashed`, `corrupt`, `away`, `left`,
     /// `no_data`, `non_finite`, `out_of_range`, `excluded`, `policy`, `panicked`, ...
     outcome: String,
     /// Participants of the client in the round.
