@@ -141,7 +141,7 @@ pub struct VerifyOptions {
     pub ranks: Option<Ranks>,
     /// Round, counted from 1, before which nothing need be computed if a checkpoint allows it.
     pub from_round: Option<u32>,
-    /// Other places of inputs, as `key=value`; see [`PLACES`].
+    /// Other places of inputs, as `data.path=...`, `backbone.weights=...` or `cache.folder=...`.
     pub places: Vec<String>,
 }
 

@@ -324,7 +324,7 @@ mod tests {
     fn what_a_client_reports_takes_the_place_of_what_it_holds() {
         let distribution =
             FreshPartition::Ratios { category: 0.6, split: 0.1, imbalance: 0.2, counts_only: true };
-        let fresh = FreshClients { distribution: distribution, seed: 1 };
+        let fresh = FreshClients { distribution, seed: 1 };
         let ctx = RunContext { reported: Some(fresh), ..run_context() };
         let view = Arc::clone(&ctx.task_sequence.tasks[1]);
         let participant =

@@ -140,8 +140,9 @@ impl RunRecord {
         }
     }
 
-    /// Returns true if the run is complete and has aggregated an update; without one its metrics are of an untrained
-    /// model.
+    /// Returns true if the run is complete and has aggregated an update.
+    ///
+    /// Without one its metrics are of an untrained model.
     pub fn is_done(&self) -> bool {
         let trained = || !self.summary.as_ref().is_some_and(Summary::value_trained_nothing);
         self.manifest.status == Status::Done && trained()

@@ -147,8 +147,9 @@ impl Changes {
         self.0.iter().map(text).collect()
     }
 
-    /// Returns the changes as an inline table, in the order in which they apply; [`to_toml`](Readable::to_toml) sorts
-    /// them.
+    /// Returns the changes as an inline table, in the order in which they apply.
+    ///
+    /// [`to_toml`](Readable::to_toml) sorts them.
     pub fn inline(&self) -> String {
         let text = |(path, entry): &(Vec<String>, TomlEntry)| {
             let key = toml::Value::from(joined(path));

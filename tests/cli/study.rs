@@ -247,9 +247,9 @@ fn a_study_that_was_killed_with_its_children_goes_on_to_the_same_tables() {
             let out = line.split('\0').find(|argument| {
                 argument.starts_with("killed/clients") && !argument.ends_with(".toml")
             });
-            let begun = out.is_some_and(|out| folder.join(out).join("events.jsonl").exists());
+            let is_there = out.is_some_and(|out| folder.join(out).join("events.jsonl").exists());
             // It is not to end before it is killed.
-            begun.then(|| signal("-STOP", *child)).is_some()
+            is_there.then(|| signal("-STOP", *child)).is_some()
         })
     });
     let running = children(parent.0.id());

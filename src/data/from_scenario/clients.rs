@@ -94,7 +94,7 @@ impl FreshClients {
             PartitionKind::Ratios { split, category, imbalance, counts_only } => {
                 let distribution =
                     FreshPartition::Ratios { split, category, imbalance, counts_only };
-                return Ok(FreshClients { distribution: distribution, seed });
+                return Ok(FreshClients { distribution, seed });
             }
             PartitionKind::Slices { .. }
             | PartitionKind::Capped { .. }

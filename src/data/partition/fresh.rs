@@ -86,11 +86,7 @@ impl FreshClients {
             FreshPartition::Ratios { category, split, imbalance, counts_only: true } => {
                 let distribution =
                     FreshPartition::Ratios { category, split, imbalance, counts_only: false };
-                Some(FreshClients { distribution: distribution, ..*self }.counts(
-                    view,
-                    client,
-                    class_sizes,
-                ))
+                Some(FreshClients { distribution, ..*self }.counts(view, client, class_sizes))
             }
             _ => None,
         }
@@ -215,7 +211,7 @@ mod tests {
             },
         ];
         for distribution in laws {
-            let fresh = FreshClients { distribution: distribution, seed: 4 };
+            let fresh = FreshClients { distribution, seed: 4 };
             let shard = fresh.shard(&view, ClientId(999_999), &by_class);
             assert_eq!(shard, fresh.shard(&view, ClientId(999_999), &by_class));
             assert_ne!(shard, fresh.shard(&view, ClientId(7), &by_class));
@@ -234,11 +230,7 @@ mod tests {
             counts_only: false,
         };
         let of = |client| {
-            FreshClients { distribution: distribution, seed: 4 }.shard(
-                &view,
-                ClientId(client),
-                &by_class,
-            )
+            FreshClients { distribution, seed: 4 }.shard(&view, ClientId(client), &by_class)
         };
         let (one, other) = (of(1), of(2));
         let both = one.iter().filter(|sample| other.contains(sample)).count();
@@ -249,11 +241,7 @@ mod tests {
     fn a_client_that_wants_more_than_a_class_has_takes_from_others() {
         let (view, by_class) = task();
         let distribution = FreshPartition::Dirichlet { beta: 1e-4, samples: 1_200 };
-        let shard = FreshClients { distribution: distribution, seed: 4 }.shard(
-            &view,
-            ClientId(1),
-            &by_class,
-        );
+        let shard = FreshClients { distribution, seed: 4 }.shard(&view, ClientId(1), &by_class);
         assert_eq!(shard.len(), 1_200);
         assert_eq!(per_class(&shard).iter().max(), Some(&500));
         let all = FreshPartition::Dirichlet { beta: 1.0, samples: u32::MAX };
@@ -299,7 +287,7 @@ mod tests {
             imbalance: 1.0,
             counts_only: false,
         };
-        let fresh = FreshClients { distribution: distribution, seed: 9 };
+        let fresh = FreshClients { distribution, seed: 9 };
         let held = |client| fresh.counts(&view, ClientId(client), &[500; 20]);
         let (mut shared, pairs) = ([0u32; 11], 4_000);
         for pair in 0..pairs {
@@ -324,7 +312,7 @@ mod tests {
             imbalance: 0.01,
             counts_only: true,
         };
-        let fresh = FreshClients { distribution: distribution, seed: 9 };
+        let fresh = FreshClients { distribution, seed: 9 };
         let held = per_class(&fresh.shard(&view, ClientId(3), &by_class));
         let said = fresh.reported(&view, ClientId(3), &[500; 20]).unwrap();
         assert_eq!((held.iter().sum::<u32>(), said.iter().sum::<u32>()), (250, 80));

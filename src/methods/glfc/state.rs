@@ -16,7 +16,7 @@ use crate::quantity::TaskId;
 use crate::wire::Saved;
 
 /// A client's memory. It names samples by their index in the data set; what a client would keep are the samples
-/// themselves, and these are what [`state_bytes`](ClientState::kept_bytes) counts, besides the numbers of an old model.
+/// themselves, and these are what [`state_bytes`](ClientState::state_bytes) counts, besides the numbers of an old model.
 /// Those it has still to choose from are its own data.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct GlfcClientState {

@@ -12,7 +12,7 @@ use crate::quantity::TaskId;
 use crate::wire::{Kind, Loading, SavedField, Saving, WireError};
 
 /// Exemplars by head row. The state names samples by their index in the data set; what a client would keep are the
-/// samples themselves, and these are what [`state_bytes`](ClientState::kept_bytes) counts. Those it has still to choose
+/// samples themselves, and these are what [`state_bytes`](ClientState::state_bytes) counts. Those it has still to choose
 /// from are its own data.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExemplarState {

@@ -11,7 +11,7 @@ use crate::wire::Saved;
 ///
 /// A sample that was offered several times may be in it several times. The state names samples by their index in the
 /// data set; what a client would keep are the samples themselves, and these and their logits are what
-/// [`state_bytes`](ClientState::kept_bytes) counts.
+/// [`state_bytes`](ClientState::state_bytes) counts.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct ReplayMemory {
     /// Bytes of one sample.

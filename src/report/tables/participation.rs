@@ -187,7 +187,9 @@ impl PendingRound {
         }
     }
 
-    /// Returns true if the outcomes of all participants are known; the first frame of one may come after the round.
+    /// Returns true if the outcomes of all participants are known.
+    ///
+    /// The first frame of one may come after the round.
     fn settled(&self) -> bool {
         let places = self.places.iter().filter(|(_, place)| place.settled());
         let settled: BTreeSet<ParticipantId> =

@@ -182,7 +182,7 @@ fn joint() {
 /// Previous models, generators and knowledge that are in transit when a round closes, as some clients have theirs. A
 /// model that no update changed has the content of the one before under another name.
 #[test]
-fn assets_in_transit_are_told_from_copies() {
+fn assets_in_transit_are_known_from_copies() {
     let slow = "down_mb_per_s = { dist = \"log-normal\", median = 0.01, sigma = 2 }";
     let quorum = "round = { close = \"quorum\", quorum = 0.5 }";
     let few =
@@ -194,7 +194,7 @@ fn assets_in_transit_are_told_from_copies() {
 
 /// The knowledge of a round is one asset for all clients; the slow ones get it while others train the next task.
 #[test]
-fn knowledge_in_transit_is_told_from_copies() {
+fn knowledge_in_transit_is_known_from_copies() {
     let own = DIGITS
         .replace("subset = 8", "subset = 12")
         .replace(

@@ -145,7 +145,8 @@ pub fn verify(
     let rule = Rule::new(rule);
     let verified = compute(py, callback, |call| {
         rule.require(&read_manifest(&path)?.method)?;
-        let options = VerifyOptions { workers, ranks: None, from_round };
+        let places = Vec::new();
+        let options = VerifyOptions { workers, ranks: None, from_round, places };
         let progress: Box<dyn EventSink> = Box::new(Reporter::new(call.reports, 0));
         let methods = rule.registry();
         let verified =
