@@ -57,8 +57,8 @@ fn goes_on(scenario: &str) {
 }
 
 fn rounds(run: &Path) -> u32 {
-    let table = fs::read_to_string(run.join("rounds.csv")).unwrap();
-    table.lines().count() as u32 - 1
+    let journal = fs::read_to_string(run.join("events.jsonl")).unwrap();
+    journal.matches("\"round_opened\"").count() as u32
 }
 
 /// Runs the scenario, resumes it from all of its checkpoints and from the first one that each resumed run takes, and
@@ -179,40 +179,46 @@ fn joint() {
     ));
 }
 
-/// Previous models, generators and knowledge that are in transit when a round closes, as some clients have theirs. A
-/// model that no update changed has the content of the one before under another name.
+/// Some clients have their download when a round closes; of others the assets are in transit.
+const SLOW: &str = "federation = { clients = 6, rounds = 1 }\n\
+                    links = { down_mb_per_s = { dist = \"log-normal\", median = 0.01, sigma = 2 } }\n\
+                    round = { close = \"quorum\", quorum = 0.5 }\n";
+
 #[test]
-fn assets_in_transit_are_known_from_copies() {
-    let slow = "down_mb_per_s = { dist = \"log-normal\", median = 0.01, sigma = 2 }";
-    let quorum = "round = { close = \"quorum\", quorum = 0.5 }";
-    let few =
-        format!("federation = {{ clients = 6, rounds = 1 }}\nlinks = {{ {slow} }}\n{quorum}\n");
-    for method in ["name = \"lwf\"", "name = \"target\"", "name = \"lga\""] {
-        goes_on_from_everywhere(&with(method, &few));
+fn models_in_transit_are_known_as_copies() {
+    let pixels = format!("backbone = {{ kind = \"pixels\" }}\n{SLOW}");
+    for method in ["name = \"lwf\"", "name = \"lga\", train = \"head\", lr_schedule = \"client\""] {
+        goes_on_from_everywhere(&with(method, &pixels));
     }
 }
 
-/// The knowledge of a round is one asset for all clients; the slow ones get it while others train the next task.
 #[test]
-fn knowledge_in_transit_is_known_from_copies() {
+fn images_in_transit_are_known_as_copies() {
+    let small = "synthesis_rounds = 2, warmup = 1, generator_batch = 8, generator_steps = 2, generator_width = 4, \
+                 latent = 8, student_steps = 2, student_batch = 8, synthetic_batch = 8";
+    let backbone = "backbone = { kind = \"resnet18\", width = 4 }\n";
+    goes_on_from_everywhere(&with(
+        &format!("name = \"target\", {small}"),
+        &format!("{backbone}{SLOW}"),
+    ));
+}
+
+/// The knowledge of a task is one asset for all clients.
+#[test]
+fn knowledge_in_transit_is_known_as_a_copy() {
     let own = DIGITS
         .replace("subset = 8", "subset = 12")
         .replace(
             "sizes = [4, 3, 3]",
-            "count = 3, arrival = \"client-tasks\", classes_per_client_task = 2, \
+            "count = 2, arrival = \"client-tasks\", classes_per_client_task = 2, \
              switch_fraction = 0.5",
         )
         .replace(
             "kind = \"capped\", beta = 1.0, min_samples = 2",
             "kind = \"slices\", fraction = 0.2",
-        )
-        .replace("preset = \"mobile\"", "preset = \"mobile\", ms_per_sample = 10");
-    goes_on_from_everywhere(&format!(
-        "{own}method = {{ name = \"fedweit\", dropped = 0.3 }}\n\
-         federation = {{ clients = 6, rounds = 1 }}\n\
-         round = {{ close = \"first\", deadline_s = 0.05 }}\n\
-         links = {{ preset = \"heavy-tail\", up_mb_per_s = 1, server_up_mb_per_s = 5 }}\n"
-    ));
+        );
+    let method = "method = { name = \"fedweit\", dropped = 0.3 }\n";
+    goes_on_from_everywhere(&format!("{own}{method}{SLOW}"));
 }
 
 /// Features that the first method froze, units, load clients and assets in caches.
