@@ -58,7 +58,9 @@ fn what_a_method_ignores_is_said_as_the_file_is_written() {
         "{}",
         output.err
     );
-    assert!(output.err.contains("^ partly used"), "{}", output.err);
+    // At their places in the file, too.
+    let output = run_fedcast(folder.path(), &["check", "a.toml"]);
+    assert!(output.err.contains("^ partly used"), "{}{}", output.out, output.err);
 }
 
 #[test]
