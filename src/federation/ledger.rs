@@ -15,7 +15,7 @@
 //! use fedcast::wire::{BodyShape, CodecPlan, FrameSize, Kind, SectionShape, TensorShape};
 //!
 //! let head = SectionShape::new(Kind::Head, vec![TensorShape::f32("bias", [100])]);
-//! let size = FrameSize::of_sketch(&BodyShape::new(0, vec![head]), &CodecPlan::default());
+//! let size = FrameSize::of_shape(&BodyShape::new(0, vec![head]), &CodecPlan::default());
 //! let mut ledger = Ledger::default();
 //! for client in 0..10 {
 //!     let broadcast = Charge::new(Round(0), ClientId(client), Direction::Down, &size);

@@ -109,7 +109,7 @@ impl Body {
             && self.sections.iter().zip(&shape.sections).all(same)
     }
 
-    /// Returns the tensors in the sections of a sketch that declares them in this order.
+    /// Returns the tensors in the sections of a shape that declares them in this order.
     ///
     /// `None` if the tensors differ. Several sections of one kind in a row become the one that a layout makes of them.
     pub fn arranged_as(&self, shape: &BodyShape) -> Option<Body> {

@@ -1,4 +1,4 @@
-//! Encoder of frames: walks a body (or its sketch) and passes each part to a sink.
+//! Encoder of frames: walks a body (or its shape) and passes each part to a sink.
 //!
 //! A writing sink makes the frame, a counting sink its size, so both agree on the content of a frame.
 //!

@@ -5,11 +5,11 @@
 //! // HGP's broadcast for ViT-B/16 and CIFAR-100: 5 prompts of (200, 768) and a head of 100 rows.
 //! let prompts = (0..5).map(|j| TensorShape::f32(format!("{j}"), [200, 768])).collect();
 //! let head = vec![TensorShape::f32("weight", [100, 768]), TensorShape::f32("bias", [100])];
-//! let sketch = BodyShape::new(
+//! let shape = BodyShape::new(
 //!     0,
 //!     vec![SectionShape::new(Kind::Prompt, prompts), SectionShape::new(Kind::Head, head)],
 //! );
-//! let size = FrameSize::of_sketch(&sketch, &CodecPlan::default());
+//! let size = FrameSize::of_shape(&shape, &CodecPlan::default());
 //! assert_eq!(size.payload.0, 3_379_600);
 //! assert_eq!(size.kinds.get(Kind::Head).0, 307_600);
 //! assert_eq!(size.header.0, 40);

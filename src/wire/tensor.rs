@@ -113,7 +113,7 @@ impl NamedTensor {
         TensorShape { name: self.name.clone(), shape: self.shape.clone(), dtype: self.dtype() }
     }
 
-    /// Returns true if it has the sketch's name, shape and type.
+    /// Returns true if it has the name, dimensions and type of the shape.
     pub fn fills(&self, tensor_shape: &TensorShape) -> bool {
         self.name == tensor_shape.name
             && self.shape == tensor_shape.shape

@@ -9,7 +9,7 @@
 //! use fedcast::numerics::streams::{Domain, StreamKey};
 //! let transform = Transform {
 //!     steps: vec![Step::Resize { side: 32, kernel: Kernel::Pillow }],
-//!     normalise: Normalization::Half,
+//!     normalization: Normalization::Half,
 //!     channels: Some(3), // grey becomes red = green = blue
 //! };
 //! let digits = digits::embedded()?;
