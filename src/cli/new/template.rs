@@ -210,10 +210,7 @@ impl ScenarioAnswers {
         let weights = match (&self.weights, needed) {
             // The default.
             (Some(name), _) if name.as_os_str() == "embedded" => return String::new(),
-            (Some(name), _) if name.to_string_lossy().starts_with("hf:") => {
-                name.display().to_string()
-            }
-            (Some(file), _) => relative(folder, file).display().to_string(),
+            (Some(weights), _) => written(folder, weights),
             (None, true) => USUAL_WEIGHTS.to_owned(),
             (None, false) => return String::new(),
         };
@@ -235,10 +232,7 @@ impl ScenarioAnswers {
     /// Returns the section of a residual network, whose layers suit the size of the images.
     fn resnet(&self, folder: &Path) -> String {
         let weights = match &self.weights {
-            Some(name) if name.to_string_lossy().starts_with("hf:") => name.display().to_string(),
-            Some(file) if file.as_os_str() != "random" => {
-                relative(folder, file).display().to_string()
-            }
+            Some(weights) if weights.as_os_str() != "random" => written(folder, weights),
             _ => "random".to_owned(),
         };
         let note =
@@ -251,6 +245,14 @@ impl ScenarioAnswers {
         };
         let weights = toml::Value::from(weights);
         format!("[backbone]\nkind = \"resnet18\"\nweights = {weights}{note}\n{stem}\n")
+    }
+}
+
+/// Returns weights as a scenario in `folder` names them: files relative to it, names as they are.
+fn written(folder: &Path, weights: &Path) -> String {
+    match weights.to_string_lossy().starts_with("hf:") {
+        true => weights.display().to_string(),
+        false => relative(folder, weights).display().to_string(),
     }
 }
 

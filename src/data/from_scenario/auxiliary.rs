@@ -51,7 +51,7 @@ impl AuxiliaryFacts {
     /// Returns the facts for `samples` auxiliary samples in all.
     ///
     /// # Errors
-    /// When the number of shards is not given, or shards are more than samples.
+    /// Fails if the number of shards is not given, or shards are more than samples.
     pub fn of(
         scenario: &Scenario,
         section: &AuxiliarySection,

@@ -101,7 +101,7 @@ pub fn assumed(scenario: &Scenario, listed: Option<&ListedDataset>) -> Option<St
 /// Draws the partition of a scenario from its class sizes, if these are known without its data.
 ///
 /// # Errors
-/// When a task has too few samples for its clients, or auxiliary samples are too few for their shards.
+/// Fails if a task has too few samples for its clients, or auxiliary samples are too few for their shards.
 pub fn divide(scenario: &Scenario) -> Result<(), DataError> {
     AuxiliaryFacts::check(scenario)?;
     let drawn = !matches!(

@@ -23,17 +23,24 @@ fn execute(run: Run) -> Digests {
     ended.unwrap_or_else(|error| panic!("{error}")).0.digests
 }
 
+/// Runs the scenario into the folder `run`.
+#[track_caller]
+fn recorded(scenario: &str, methods: &Registry) -> (tempfile::TempDir, Digests) {
+    let loaded = Scenario::from_toml(scenario, "small", Path::new("."), &[], methods);
+    let scenario = loaded.unwrap_or_else(|error| panic!("{error}")).scenario;
+    let folder = tempfile::tempdir().unwrap();
+    let options = RunOptions { out: Some(folder.path().join("run")), ..RunOptions::default() };
+    let run = Run::prepare(&scenario, methods, &options).unwrap_or_else(|e| panic!("{e}"));
+    let digests = execute(run);
+    (folder, digests)
+}
+
 /// Runs the scenario, then resumes it from each of its checkpoints.
 #[track_caller]
 fn goes_on(scenario: &str) {
     let methods = Registry::builtin();
-    let loaded = Scenario::from_toml(scenario, "small", Path::new("."), &[], &methods);
-    let scenario = loaded.unwrap_or_else(|error| panic!("{error}")).scenario;
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, digests) = recorded(scenario, &methods);
     let path = folder.path().join("run");
-    let options = RunOptions { out: Some(path.clone()), ..RunOptions::default() };
-    let run = Run::prepare(&scenario, &methods, &options).unwrap_or_else(|e| panic!("{e}"));
-    let digests = execute(run);
     let mut files: Vec<_> = fs::read_dir(path.join("checkpoints")).unwrap().collect();
     files.sort_by_key(|file| file.as_ref().unwrap().path());
     assert!(files.len() > 1, "{} checkpoints", files.len());
@@ -66,13 +73,8 @@ fn rounds(run: &Path) -> u32 {
 #[track_caller]
 fn goes_on_from_everywhere(scenario: &str) {
     let methods = Registry::builtin();
-    let loaded = Scenario::from_toml(scenario, "small", Path::new("."), &[], &methods);
-    let scenario = loaded.unwrap_or_else(|error| panic!("{error}")).scenario;
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, digests) = recorded(scenario, &methods);
     let path = folder.path().join("run");
-    let options = RunOptions { out: Some(path.clone()), ..RunOptions::default() };
-    let run = Run::prepare(&scenario, &methods, &options).unwrap_or_else(|e| panic!("{e}"));
-    let digests = execute(run);
     for round in 1..=rounds(&path) {
         let options = VerifyOptions { from_round: Some(round), ..VerifyOptions::default() };
         let verified = verify(&path, &methods, options, None, Interrupt::default());
