@@ -6,12 +6,7 @@ use crate::results::Arm;
 /// Sorts arms by axis: numbers by size, words in order of first appearance.
 pub(super) fn arrange(arms: &mut Vec<Arm>, labels: &mut Vec<String>) {
     let mut order: Vec<usize> = (0..arms.len()).collect();
-    let mut names: Vec<String> = Vec::new();
-    for (axis, _) in arms.iter().flat_map(|arm| &arm.axes) {
-        if !names.contains(axis) {
-            names.push(axis.clone());
-        }
-    }
+    let mut names = axes(arms);
     // Extra cells come last.
     names.sort_by_key(|axis| axis == Arm::CELL);
     let known: Vec<Vec<String>> = names.iter().map(|axis| values(arms, axis)).collect();
@@ -25,6 +20,17 @@ pub(super) fn arrange(arms: &mut Vec<Arm>, labels: &mut Vec<String>) {
     order.sort_by_key(|arm| place(*arm));
     *labels = order.iter().map(|arm| labels[*arm].clone()).collect();
     *arms = order.iter().map(|arm| arms[*arm].clone()).collect();
+}
+
+/// Returns the axes that any arm has, in order of first appearance.
+pub(super) fn axes(arms: &[Arm]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (axis, _) in arms.iter().flat_map(|arm| &arm.axes) {
+        if !names.contains(axis) {
+            names.push(axis.clone());
+        }
+    }
+    names
 }
 
 /// Returns the values of an axis: by size if all are numbers, else in order of first appearance.

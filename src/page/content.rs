@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::axes::{arrange, baselines, numeric, values};
+use super::axes::{arrange, axes, baselines, numeric, values};
 use super::options::ReportOptions;
 use crate::experiment::{DirectoryError, Status};
 use crate::methods::Registry;
@@ -27,6 +27,8 @@ pub struct PageContent {
     pub x: Option<String>,
     /// Axis with one line per arm, if a study names one; each arm of other axes has its own figure.
     pub lines: Option<String>,
+    /// Axes whose arms are compared with each other: those of the study, else all but `x`.
+    pub compared: Vec<String>,
     /// Columns of the main table.
     pub metrics: Vec<Metric>,
     /// Metrics for which a note is shown if arms differ.
@@ -144,8 +146,12 @@ impl PageContent {
         }
         let name = || Some(arms.first()?.runs.first()?.manifest.scenario.name.clone());
         let title = options.study.clone().or_else(name).unwrap_or_else(|| "no runs".to_owned());
+        let compared = options.compared.unwrap_or_else(|| {
+            axes(&arms).into_iter().filter(|axis| Some(axis) != x.as_ref()).collect()
+        });
         Ok(PageContent {
             methods: methods.clone(),
+            compared,
             title,
             baselines,
             lines: options.series.filter(|series| Some(series) != x.as_ref()),
@@ -160,6 +166,17 @@ impl PageContent {
             left_out,
             arms,
         })
+    }
+
+    /// Returns the arms that are compared with an arm, itself among them: they differ on compared axes only.
+    ///
+    /// An arm outside of the grid is compared with no other.
+    pub fn comparable(&self, arm: usize) -> Vec<usize> {
+        let others = |arm: usize| {
+            let axes = self.arms[arm].axes.iter();
+            axes.filter(|(axis, _)| !self.compared.contains(axis)).collect::<Vec<_>>()
+        };
+        (0..self.arms.len()).filter(|other| others(*other) == others(arm)).collect()
     }
 
     /// Returns true if curves and histograms have one figure per value of `x`.

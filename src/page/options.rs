@@ -17,6 +17,8 @@ pub struct ReportOptions {
     pub series: Option<String>,
     /// Baseline of the comparison, by arms on axes.
     pub against: Vec<(String, String)>,
+    /// Axes whose arms are compared with each other; `None` without a study.
+    pub compared: Option<Vec<String>>,
     /// Extra cell that is the baseline of the comparison.
     pub against_label: Option<String>,
     /// Columns of the main table; empty for the default ones.
@@ -78,7 +80,10 @@ impl ReportOptions {
             Some(Baseline::Extra(label)) => (Vec::new(), Some(label.clone())),
             None => (Vec::new(), None),
         };
+        let all: Vec<usize> = (0..study.axes.len()).collect();
+        let compared = Some(study.compared_axes()).filter(|axes| !axes.is_empty()).unwrap_or(all);
         Ok(ReportOptions {
+            compared: Some(compared.iter().map(|axis| study.axes[*axis].name.clone()).collect()),
             against,
             against_label,
             cells: cells(&study, found.as_ref()),

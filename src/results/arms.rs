@@ -151,6 +151,12 @@ impl Arm {
         self.done().filter_map(|run| run.figure(metric)).collect()
     }
 
+    /// Returns the values of a metric with the seeds (run, partition, class order) of their runs.
+    pub fn seeded_figures(&self, metric: &Metric) -> Vec<((u64, u64, u64), f64)> {
+        let figure = |run: &RunRecord| Some((seeds(&run.manifest.seeds), run.figure(metric)?));
+        self.done().filter_map(figure).collect()
+    }
+
     /// Returns mean and deviation of a metric over the complete runs.
     pub fn spread(&self, metric: &Metric) -> Option<Spread> {
         Spread::of(&self.figures(metric))

@@ -28,6 +28,19 @@ impl Spread {
         let deviation = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
         Some(Spread { n, mean, deviation })
     }
+
+    /// Returns one spread per list of `(seed, value)`, over the seeds that all lists have which are not empty.
+    ///
+    /// Means over different seeds cannot be compared. `None` for empty lists, and if no seed is shared.
+    pub fn over_shared_seeds<S: PartialEq>(figures: &[Vec<(S, f64)>]) -> Vec<Option<Spread>> {
+        let has = |figures: &[(S, f64)], seed: &S| figures.iter().any(|(other, _)| other == seed);
+        let is_shared = |seed: &S| figures.iter().all(|other| other.is_empty() || has(other, seed));
+        let spread = |figures: &Vec<(S, f64)>| {
+            let shared = figures.iter().filter(|(seed, _)| is_shared(seed));
+            Spread::of(&shared.map(|(_, figure)| *figure).collect::<Vec<_>>())
+        };
+        figures.iter().map(spread).collect()
+    }
 }
 
 #[cfg(test)]
@@ -43,5 +56,16 @@ mod tests {
         assert_eq!(Spread::of(&[4.0]), Some(Spread { n: 1, mean: 4.0, deviation: None }));
         assert_eq!(Spread::of(&[]), None);
         assert!(Spread::of(&[-0.0, -0.0]).unwrap().mean.is_sign_positive());
+    }
+
+    #[test]
+    fn spreads_over_shared_seeds_leave_out_seeds_that_one_list_lacks() {
+        let figures = [vec![(1, 2.0), (2, 4.0), (3, 90.0)], vec![], vec![(2, 7.0), (1, 5.0)]];
+        let means = |figures: &[Vec<(u64, f64)>]| -> Vec<Option<f64>> {
+            let spreads = Spread::over_shared_seeds(figures);
+            spreads.into_iter().map(|spread| spread.map(|spread| spread.mean)).collect()
+        };
+        assert_eq!(means(&figures), [Some(3.0), None, Some(6.0)]);
+        assert_eq!(means(&[vec![(1, 2.0)], vec![(2, 3.0)]]), [None, None]);
     }
 }

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::seeds::Replicate;
-use super::{AxisArm, CellSettings, Pick, Study};
+use super::{AxisArm, Baseline, CellSettings, Pick, Study};
 use crate::files::cleaned;
 use crate::methods::Registry;
 use crate::scenario::{CachePlace, Changed, Changes, Loaded, Override, Scenario, ScenarioError};
@@ -83,6 +83,16 @@ impl Study {
             folders.push(folder);
         }
         cells
+    }
+
+    /// Returns the axes whose arms are compared with each other: those of the baseline, else those with named arms.
+    ///
+    /// Points that differ on no other axis are compared; all are if no axis is returned.
+    pub fn compared_axes(&self) -> Vec<usize> {
+        match &self.compare.baseline {
+            Some(Baseline::Arms(picks)) => picks.iter().map(|pick| pick.axis).collect(),
+            _ => (0..self.axes.len()).filter(|axis| self.axes[*axis].key.is_none()).collect(),
+        }
     }
 
     /// Returns the arm of a point on an axis; `None` for an extra cell.

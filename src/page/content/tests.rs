@@ -151,3 +151,23 @@ fn numbers_over_another_axis_have_a_figure_each() {
     let wanted = vec![("clients=10".to_owned(), methods()), ("clients=20".to_owned(), methods())];
     assert_eq!(figures(&content), wanted);
 }
+
+#[test]
+fn a_study_compares_named_arms_even_along_the_horizontal_axis() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("study");
+    fs::create_dir(&root).unwrap();
+    let extra = "[report]\nx = \"method\"\n[[extra]]\nlabel = \"lone\"\n";
+    let runs = study(&root, &format!("{CLIENTS}{METHODS}{extra}"), |path| {
+        let path = path.rsplit_once("study").unwrap().1;
+        (method_of(path), if path.contains("lone") { 30 } else { clients_of(path) })
+    });
+    let content = PageContent::gather(&[root], &[], &Registry::builtin()).unwrap();
+    assert_eq!(content.x.as_deref(), Some("method"));
+    let groups: Vec<Vec<usize>> = (0..5).map(|arm| content.comparable(arm)).collect();
+    assert_eq!(groups, [vec![0, 1], vec![0, 1], vec![2, 3], vec![2, 3], vec![4]]);
+    // Without a study arms are compared at every value of the horizontal axis.
+    let content = PageContent::gather(&runs[..4], &[], &Registry::builtin()).unwrap();
+    assert_eq!(content.x.as_deref(), Some("clients"));
+    assert_eq!(content.comparable(2), [2, 3]);
+}

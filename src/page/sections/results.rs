@@ -5,17 +5,20 @@
 use maud::{Markup, html};
 
 use crate::page::PageSection;
+use crate::page::axes::axes;
 use crate::page::content::PageContent;
 use crate::page::html::{HtmlCell, HtmlTable, with_spread};
-use crate::results::{Arm, Metric, Paired, best, holm};
+use crate::results::{Arm, Metric, Paired, Spread, best, holm};
 
 /// Relative difference up to which arms count as equal.
 const EQUAL: f64 = 1e-9;
 
 /// Caption of the main table.
 const MAIN_CAPTION: &str = "Mean ± sample standard deviation over n runs that are done, or over (k) of them if the \
-                            others lack the metric. Bold: the best mean among arms that differ in nothing else in the \
-                            table, unless another lies within a standard deviation.";
+                            others lack the metric. Bold: the best mean among arms that are compared, over the seeds \
+                            that all of them have, unless another lies within a standard deviation. Compared are arms \
+                            that differ on the baseline's axes only, or on those with named arms, else on all but the \
+                            horizontal one.";
 
 /// Returns table, notes and differences.
 pub fn section(content: &PageContent) -> Option<PageSection> {
@@ -35,14 +38,9 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
     Some(PageSection::of("results", "Results", body))
 }
 
-/// Returns the axes that any arm has, in order.
-fn axes(content: &PageContent) -> Vec<String> {
-    let mut axes: Vec<String> = Vec::new();
-    for (axis, _) in content.arms.iter().flat_map(|arm| &arm.axes) {
-        if !axes.contains(axis) {
-            axes.push(axis.clone());
-        }
-    }
+/// Returns the axes that are columns of the table.
+fn columns(content: &PageContent) -> Vec<String> {
+    let mut axes = axes(&content.arms);
     if axes.len() > 1 {
         axes.retain(|axis| axis != Arm::CELL);
     }
@@ -64,7 +62,7 @@ fn names(content: &PageContent, arm: usize, axes: &[String]) -> Vec<HtmlCell> {
 }
 
 fn main_table(content: &PageContent, notes: &[(Vec<usize>, String)]) -> HtmlTable {
-    let axes = axes(content);
+    let axes = columns(content);
     let words = axes.len().max(1);
     let first = if axes.is_empty() { vec!["arm".to_owned()] } else { axes.clone() };
     let metrics = content.metrics.iter().map(Metric::heading);
@@ -93,34 +91,34 @@ fn main_table(content: &PageContent, notes: &[(Vec<usize>, String)]) -> HtmlTabl
     table
 }
 
-/// Returns the arms with the same value of `x`.
-fn equals(content: &PageContent, arm: usize) -> Vec<usize> {
-    let x = |arm: usize| content.x.as_ref().and_then(|x| content.arms[arm].axis(x));
-    (0..content.arms.len()).filter(|other| x(*other) == x(arm)).collect()
-}
-
+/// Returns true if an arm's mean is the best among the arms that it is compared with, over the seeds that all have.
 fn is_best(content: &PageContent, arm: usize, metric: &Metric) -> bool {
-    let figure = |arm: &Arm| (arm.spread(metric), arm.done().next().is_some());
-    let group = equals(content, arm);
-    let figures: Vec<_> = group.iter().map(|other| figure(&content.arms[*other])).collect();
+    let group = content.comparable(arm);
+    let arms = || group.iter().map(|other| &content.arms[*other]);
+    let figures: Vec<_> = arms().map(|other| other.seeded_figures(metric)).collect();
+    let spreads = Spread::over_shared_seeds(&figures);
+    let figures: Vec<_> = spreads
+        .into_iter()
+        .zip(arms())
+        .map(|(of, arm)| (of, arm.done().next().is_some()))
+        .collect();
     let mut marks = group.iter().zip(best(metric, &figures));
     marks.any(|(other, is_best)| *other == arm && is_best)
 }
 
-/// Returns a note on the arms of every group with the same `x` that differ in what should be equal.
+/// Returns a note on the arms of every comparison that differ in what should be equal.
 fn notes(content: &PageContent) -> Vec<(Vec<usize>, String)> {
     let mut notes = Vec::new();
-    for (place, _) in places(content) {
-        let arms = equals(content, place);
+    for arms in comparisons(content) {
         let parts: Vec<String> =
             content.unequal.iter().filter_map(|metric| unequal(content, &arms, metric)).collect();
         if parts.is_empty() {
             continue;
         }
-        let at = match &content.x {
-            Some(x) => format!("at {x}={} ", content.arms[place].axis(x).unwrap_or("")),
-            None => String::new(),
-        };
+        let equal =
+            content.arms[arms[0]].axes.iter().filter(|(axis, _)| !content.compared.contains(axis));
+        let equal: Vec<String> = equal.map(|(axis, value)| format!("{axis}={value}")).collect();
+        let at = if equal.is_empty() { String::new() } else { format!("at {} ", equal.join(", ")) };
         // Arms without a run are not compared.
         let noted = |arm: &usize| content.arms[*arm].done().next().is_some();
         let noted = arms.iter().copied().filter(noted).collect();
@@ -139,22 +137,16 @@ fn unequal(content: &PageContent, arms: &[usize], metric: &Metric) -> Option<Str
     if figures.len() < 2 || high - low <= EQUAL * high.abs() {
         return None;
     }
-    let each = figures.iter().map(|(arm, figure)| {
-        format!("{} {}", content.series_name(*arm), metric.show_grouped(*figure))
-    });
+    let each = figures
+        .iter()
+        .map(|(arm, figure)| format!("{} {}", content.label(*arm), metric.show_grouped(*figure)));
     Some(format!("{}: {}", metric.heading(), each.collect::<Vec<_>>().join(", ")))
 }
 
-/// Returns one arm of every value of `x`, and the number of its arms.
-fn places(content: &PageContent) -> Vec<(usize, usize)> {
-    let mut places: Vec<(usize, usize)> = Vec::new();
-    for arm in 0..content.arms.len() {
-        let equals = equals(content, arm);
-        if equals.first() == Some(&arm) {
-            places.push((arm, equals.len()));
-        }
-    }
-    places
+/// Returns the groups of arms that are compared.
+fn comparisons(content: &PageContent) -> Vec<Vec<usize>> {
+    let groups = (0..content.arms.len()).map(|arm| (arm, content.comparable(arm)));
+    groups.filter(|(arm, group)| group.first() == Some(arm)).map(|(_, group)| group).collect()
 }
 
 /// Renders the differences from baselines: one row per arm, one column per metric.

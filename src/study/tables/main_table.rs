@@ -16,7 +16,7 @@ use super::published::{self, PublishedValue};
 use crate::report::column::CellType;
 use crate::results::{Metric, Spread, TableCell, best};
 use crate::study::collect::Outcomes;
-use crate::study::{Baseline, Point, Study};
+use crate::study::{Point, Study};
 
 /// Main table of a study, with output in several formats.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ impl MainTable {
             })
             .collect();
         let mut notes = Vec::new();
-        let mut latex = LatexLayout::of(study, &points, &compared(study));
+        let mut latex = LatexLayout::of(study, &points, &study.compared_axes());
         for group in groups(study, &points) {
             for (at, metric) in metrics.iter().enumerate() {
                 let spreads = shared_spreads(outcomes, &points, &group, metric);
@@ -161,15 +161,14 @@ fn spread(outcomes: &Outcomes, point: &Point, metric: &Metric) -> Option<Spread>
 
 /// Returns groups of rows that differ only in the compared axes.
 ///
-/// These are the baseline's axes, else those of arms with names. Extra cells are not compared.
+/// Extra cells are not compared.
 fn groups(study: &Study, points: &[Point]) -> Vec<Vec<usize>> {
-    let compared = compared(study);
+    let compared = study.compared_axes();
     let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
     for (row, point) in points.iter().enumerate() {
         let Point::Grid(arms) = point else { continue };
         let kept = arms.iter().enumerate().filter(|(axis, _)| !compared.contains(axis));
         let key: Vec<usize> = match compared.is_empty() {
-            // No arm has a name: all rows are compared.
             true => Vec::new(),
             false => kept.map(|(_, arm)| *arm).collect(),
         };
@@ -181,32 +180,16 @@ fn groups(study: &Study, points: &[Point]) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, rows)| rows).filter(|rows| rows.len() > 1).collect()
 }
 
-/// Returns the axes whose arms are compared: those of the baseline, else those with named arms.
-fn compared(study: &Study) -> Vec<usize> {
-    match &study.compare.baseline {
-        Some(Baseline::Arms(picks)) => picks.iter().map(|pick| pick.axis).collect(),
-        _ => (0..study.axes.len()).filter(|axis| study.axes[*axis].key.is_none()).collect(),
-    }
-}
-
 /// Returns the spread of the rows of a group that have the metric, over the seeds that all have.
-///
-/// Means over different seeds cannot be compared.
 fn shared_spreads(
     outcomes: &Outcomes,
     points: &[Point],
     group: &[usize],
     metric: &Metric,
 ) -> Vec<(usize, Spread)> {
-    let figures = group.iter().map(|row| (*row, outcomes.figures(&points[*row], metric)));
-    let figures: Vec<_> = figures.filter(|(_, figures)| !figures.is_empty()).collect();
-    let has = |figures: &[(u64, f64)], seed: u64| figures.iter().any(|(other, _)| *other == seed);
-    let shared = |seed: u64| figures.iter().all(|(_, figures)| has(figures, seed));
-    let spread = |(row, figures): &(usize, Vec<(u64, f64)>)| {
-        let kept = figures.iter().filter(|(seed, _)| shared(*seed)).map(|(_, figure)| *figure);
-        Some((*row, Spread::of(&kept.collect::<Vec<_>>())?))
-    };
-    figures.iter().filter_map(spread).collect()
+    let figures: Vec<_> = group.iter().map(|row| outcomes.figures(&points[*row], metric)).collect();
+    let spreads = Spread::over_shared_seeds(&figures);
+    group.iter().zip(spreads).filter_map(|(row, spread)| Some((*row, spread?))).collect()
 }
 
 /// Marks the best rows of a group, by metric.
