@@ -13,7 +13,7 @@ use super::stderr::print_status;
 use super::{Exit, OutputFormat, given, print_text};
 use crate::data::show_loading;
 use crate::experiment::ranks::ComputeResources;
-use crate::experiment::{self, ResumeError, Resumed, read_manifest, read_summary};
+use crate::experiment::{self, ResumeError, ResumeOptions, Resumed, read_manifest, read_summary};
 use crate::methods::Registry;
 use crate::report::Summary;
 
@@ -23,6 +23,7 @@ use crate::report::Summary;
 Examples:
   fedcast resume runs/quickstart-1f2e3d4c-s1
   fedcast resume runs/quickstart-1f2e3d4c-s1 --workers 1
+  fedcast resume runs/photos --set data.path=/data/photos
 
 A resumed run ends with the same journal, tables and digests as an uninterrupted one; only wall
 times differ. If a checkpoint is damaged, the one before is used; without any, the run starts from
@@ -38,6 +39,9 @@ pub struct ResumeArgs {
     pub workers: Option<u32>,
     #[command(flatten)]
     pub ranks: RankArgs,
+    /// Other place of inputs: data.path, backbone.weights or cache.folder; may be repeated
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
     /// Resume even if another version or arithmetic started the run
     #[arg(long)]
     pub force: bool,
@@ -54,16 +58,17 @@ pub fn execute(args: &ResumeArgs, methods: &Registry) -> Result<Exit, CliError> 
     args.ranks.with_ranks(args.workers, methods, |ranks| {
         given::run_directory(&args.run)?;
         let resources = ComputeResources { workers: args.workers, ranks };
-        go_on(&args.run, methods, resources, args.force, args.quiet, args.format)
+        let options = ResumeOptions { resources, force: args.force, places: args.set.clone() };
+        go_on(&args.run, methods, options, args.quiet, args.format)
     })
 }
 
-/// Adds to an error about data that are not where they were that they have to be there again.
+/// Adds the option that names another place to an error about data that are not where they were.
 fn with_advice(error: ResumeError) -> CliError {
     if !matches!(&error, ResumeError::Run(run) if lacks_data(run)) {
         return error.into();
     }
-    let help = "if the data moved, move them back, or put a link to them there".to_owned();
+    let help = "if the data moved, name their place with --set data.path=...".to_owned();
     CliError::Advised { error: Box::new(error), help }
 }
 
@@ -71,13 +76,12 @@ fn with_advice(error: ResumeError) -> CliError {
 pub(super) fn go_on(
     path: &Path,
     methods: &Registry,
-    resources: ComputeResources,
-    force: bool,
+    options: ResumeOptions,
     quiet: bool,
     format: OutputFormat,
 ) -> Result<Exit, CliError> {
     show_loading(!quiet);
-    let resumed = experiment::resume(path, methods, resources, force).map_err(with_advice)?;
+    let resumed = experiment::resume(path, methods, options).map_err(with_advice)?;
     let Resumed { run, scenario, notices, replayed } = resumed;
     for notice in notices {
         print_status(&notice);

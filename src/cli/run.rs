@@ -16,8 +16,8 @@ use crate::data::show_loading;
 use crate::experiment::assemble::divide;
 use crate::experiment::ranks::{ComputeResources, Ranks};
 use crate::experiment::{
-    DirectoryError, DirectoryState, Origin, Provenance, Run, RunDirectory, RunError, RunOptions,
-    default_directory, inspect_directory, restore_scenario,
+    DirectoryError, DirectoryState, Origin, Provenance, ResumeOptions, Run, RunDirectory, RunError,
+    RunOptions, default_directory, inspect_directory, restore_scenario,
 };
 use crate::federation::{EndReason, EventSink, FederationError, Interrupt, SinkError};
 use crate::fetch::Settings;
@@ -172,7 +172,8 @@ fn take_up(
         DirectoryState::Unfinished(_) if args.resume => {
             restore_scenario(path, scenario)?;
             let resources = ComputeResources { workers: args.workers, ranks: ranks.clone() };
-            resume::go_on(path, methods, resources, false, args.quiet, args.format).map(Some)
+            let options = ResumeOptions { resources, ..ResumeOptions::default() };
+            resume::go_on(path, methods, options, args.quiet, args.format).map(Some)
         }
         DirectoryState::Done if args.resume => {
             // Removes files of a process that was killed while it began to replace the run; a failure is harmless.

@@ -41,6 +41,7 @@ pub mod estimate;
 mod execute;
 mod export;
 mod fork;
+mod input_places;
 mod invert;
 mod journal_file;
 mod machine;
@@ -73,6 +74,7 @@ pub use execute::{Finished, Run, RunOptions, default_directory};
 pub use export::{ExportError, ExportForm, ExportOptions, Exported, ModelOrigin, export};
 pub(crate) use fork::earlier_scenario;
 pub use fork::{ForkError, ForkOptions, fork};
+pub use input_places::NotInputPlace;
 pub use invert::{
     FoundImage, INVERSION_RECORD, Inversion, InversionError, InversionOptions, InversionPicture,
     InversionRecord, Original, Reconstruction, TargetKind, has_inversion, invert, picture,
@@ -86,7 +88,7 @@ pub use partition::{Holding, holdings};
 pub use provenance::{Cost, Origin, Provenance, commit, peak_memory_mb};
 pub use recorder::Recorder;
 pub use replay::{Replayed, replay};
-pub use resume::{ResumeError, Resumed, restore_scenario, resume, resume_on};
+pub use resume::{ResumeError, ResumeOptions, Resumed, restore_scenario, resume, resume_on};
 pub use run_directory::{
     RunDirectory, hold_for_tables, is_held, names, read_manifest, read_summary, was_killed,
     write_atomically, write_atomically_on,

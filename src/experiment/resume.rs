@@ -14,6 +14,7 @@ use super::checkpoint::{self, CheckpointMark};
 use super::directory_error::DirectoryError;
 use super::execute::{Begin, Run};
 use super::fork::before;
+use super::input_places::{NotInputPlace, are_input_places};
 use super::journal_file::JournalReader;
 use super::machine::{ARITHMETIC, BY_CPU};
 use super::manifest::{Manifest, Source, Status};
@@ -63,6 +64,9 @@ pub enum ResumeError {
         "{0} has changed since the run began\n  help: resume it with the same data and weights"
     )]
     OtherInputs(String),
+    /// A change that could change results.
+    #[error(transparent)]
+    NoPlace(NotInputPlace),
     /// Version or arithmetic of the program are not those that began the run.
     #[error(
         "the run was started by {then}, this is {now}: numbers would differ\n  \
@@ -89,7 +93,9 @@ impl CommandError for ResumeError {
     fn exit_code(&self) -> Exit {
         match self {
             ResumeError::Complete(_) => Exit::NothingToDo,
-            ResumeError::OtherScenario { .. } | ResumeError::OtherProgram { .. } => Exit::Usage,
+            ResumeError::OtherScenario { .. }
+            | ResumeError::OtherProgram { .. }
+            | ResumeError::NoPlace(_) => Exit::Usage,
             ResumeError::OtherInputs(_) => Exit::Inputs,
             ResumeError::NoScenario(_) | ResumeError::NoFork(_) => Exit::Recording,
             ResumeError::Run(error) => error.exit_code(),
@@ -109,32 +115,40 @@ pub struct Resumed {
     pub replayed: u64,
 }
 
-/// Takes up the run at `path` with a crew, or a number of workers.
-///
-/// With `force`, it is resumed even if a program of another version or arithmetic started it.
+/// Options of a resumption.
+#[derive(Clone, Debug, Default)]
+pub struct ResumeOptions {
+    /// Worker threads and other processes.
+    pub resources: ComputeResources,
+    /// Resumes even if a program of another version or arithmetic started the run.
+    pub force: bool,
+    /// Other places of inputs, as `data.path=...`, `backbone.weights=...` or `cache.folder=...`.
+    pub places: Vec<String>,
+}
+
+/// Prepares the run at `path` to continue after its newest intact checkpoint.
 ///
 /// # Errors
 /// [`ResumeError`], a directory in use, and all that can be wrong with a scenario and its inputs.
 pub fn resume(
     path: &Path,
     methods: &Registry,
-    resources: impl Into<ComputeResources>,
-    force: bool,
+    options: ResumeOptions,
 ) -> Result<Resumed, ResumeError> {
-    resume_on(&Disk::default(), path, methods, resources, force)
+    resume_on(&Disk::default(), path, methods, options)
 }
 
-/// [`resume`] with a disk that may die on the way.
+/// Prepares a run on a disk that may fail during the run; see [`resume`].
 ///
 /// # Errors
-/// The same.
+/// Those of [`resume`].
 pub fn resume_on(
     disk: &Disk,
     path: &Path,
     methods: &Registry,
-    resources: impl Into<ComputeResources>,
-    force: bool,
+    options: ResumeOptions,
 ) -> Result<Resumed, ResumeError> {
+    are_input_places(&options.places).map_err(ResumeError::NoPlace)?;
     read_manifest(path)?;
     let directory = RunDirectory::reopen_on(disk, path)?;
     let manifest = read_manifest(path)?;
@@ -150,10 +164,14 @@ pub fn resume_on(
         let path = path.to_path_buf();
         return Err(ResumeError::OtherScenario { path, found, expected });
     }
-    if !force {
+    if !options.force {
         same_program(&manifest)?;
     }
-    let mut assembly = assemble_by(&scenario, methods, &resources.into())?;
+    let inputs = match options.places.as_slice() {
+        [] => scenario.clone(),
+        places => load(&path.join(names::SCENARIO), places, methods)?,
+    };
+    let mut assembly = assemble_by(&inputs, methods, &options.resources)?;
     same_inputs(&manifest.data, &assembly.data)?;
     same_inputs(&manifest.backbone, &assembly.backbone)?;
     assembly.setup.before = before(path, &manifest, &assembly.setup, methods)?;

@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use super::assemble::{assemble_by, load};
 use super::fork::before;
+use super::input_places::{NotInputPlace, are_input_places};
 use super::journal_file::{JournalError, JournalReader};
 use super::machine::{ARITHMETIC, BY_CPU, Machine};
 use super::manifest::Source;
@@ -84,11 +85,8 @@ pub enum VerifyError {
         rounds: u64,
     },
     /// A change that could change results.
-    #[error(
-        "--verify compares with the recorded scenario, and `{0}` may change results\n  help: with --verify, --set \
-         takes places alone: {places}", places = PLACES.join(", ")
-    )]
-    NoPlace(String),
+    #[error(transparent)]
+    NoPlace(#[from] NotInputPlace),
     /// The recomputed run is not the recorded one.
     #[error(transparent)]
     Diverged(Box<Divergence>),
@@ -145,18 +143,6 @@ pub struct VerifyOptions {
     pub places: Vec<String>,
 }
 
-/// Keys of the scenario that say where inputs are, and change no result.
-pub const PLACES: [&str; 3] = ["data.path", "backbone.weights", "cache.folder"];
-
-/// Checks that only places are changed.
-fn are_places(changes: &[String]) -> Result<(), VerifyError> {
-    let key = |change: &String| change.split('=').next().unwrap_or_default().trim().to_owned();
-    match changes.iter().map(key).find(|key| !PLACES.contains(&key.as_str())) {
-        Some(other) => Err(VerifyError::NoPlace(other)),
-        None => Ok(()),
-    }
-}
-
 /// Executes the run at `path` again with any number of workers. `progress` sees every entry
 /// that was equal.
 ///
@@ -170,7 +156,7 @@ pub fn verify(
     progress: Option<Box<dyn EventSink>>,
     interrupt: Interrupt,
 ) -> Result<Verified, VerifyError> {
-    are_places(&options.places)?;
+    are_input_places(&options.places)?;
     let manifest = read_manifest(path)?;
     let reader = JournalReader::open(&path.join(names::EVENTS))?;
     if let Some(round) = options.from_round {

@@ -294,7 +294,7 @@ fn a_partition_is_counted_without_weights() {
 }
 
 #[test]
-fn a_run_is_verified_where_its_data_have_moved_to() {
+fn a_run_is_verified_and_resumed_where_its_data_have_moved_to() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     color_images(folder);
@@ -313,6 +313,21 @@ fn a_run_is_verified_where_its_data_have_moved_to() {
     assert!(moved.code == 0 && moved.out.starts_with("identical: "), "{}", moved.err);
     let other = verify(&["--set", "data.path=moved", "--set", "client.epochs=2"]);
     assert!(other.code == 2 && other.err.contains("`client.epochs` may change"), "{}", other.err);
+    // So is a run that was interrupted, from the beginning as it lost its checkpoints.
+    let text = fs::read_to_string(folder.join("run/manifest.json")).unwrap();
+    let digests =
+        |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["digests"].clone();
+    fs::write(folder.join("run/manifest.json"), text.replace("\"done\"", "\"running\"")).unwrap();
+    fs::remove_dir_all(folder.join("run/checkpoints")).unwrap();
+    let gone = run_fedcast(folder, &["resume", "run", "-q"]);
+    assert!(gone.code == 6 && gone.err.contains("--set data.path="), "{}", gone.err);
+    let other = run_fedcast(folder, &["resume", "run", "-q", "--set", "client.epochs=2"]);
+    assert!(other.code == 2 && other.err.contains("`client.epochs` may change"), "{}", other.err);
+    let moved = run_fedcast(folder, &["resume", "run", "-q", "--set", "data.path=moved"]);
+    assert_eq!(moved.code, 0, "{}", moved.err);
+    let again = fs::read_to_string(folder.join("run/manifest.json")).unwrap();
+    assert!(digests(&text).is_object());
+    assert_eq!(digests(&again), digests(&text));
     // Other images at that place are noticed.
     let image = image::RgbImage::from_pixel(9, 8, image::Rgb([0, 0, 0]));
     (0..10).for_each(|i| image.save(folder.join(format!("moved/a/{i}.png"))).unwrap());

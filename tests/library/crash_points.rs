@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fedcast::experiment::{
-    DirectoryState, ResumeError, Resumed, Run, RunDirectory, RunError, RunOptions,
+    DirectoryState, ResumeError, ResumeOptions, Resumed, Run, RunDirectory, RunError, RunOptions,
     inspect_directory, names, resume_on,
 };
 use fedcast::federation::{EndReason, Interrupt};
@@ -87,8 +87,8 @@ impl Setting {
     }
 
     fn go_on(&self, disk: &Disk, path: &Path) -> Result<(), ResumeError> {
-        let Resumed { run, replayed, .. } =
-            resume_on(disk, path, &Registry::builtin(), Some(1), false)?;
+        let options = ResumeOptions { resources: Some(1).into(), ..ResumeOptions::default() };
+        let Resumed { run, replayed, .. } = resume_on(disk, path, &Registry::builtin(), options)?;
         Ok(self.execute(run, replayed)?)
     }
 

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::cases;
 use super::damage::damaged;
 use fedcast::experiment::{
-    JournalReader, JournalWriter, Run, RunOptions, names, replay, resume, what_if,
+    JournalReader, JournalWriter, ResumeOptions, Run, RunOptions, names, replay, resume, what_if,
 };
 use fedcast::federation::{Entry, EventSink, Interrupt};
 use fedcast::methods::Registry;
@@ -105,7 +105,8 @@ proptest! {
         let kept = folder.path().join(names::CHECKPOINTS);
         std::fs::create_dir(&kept).unwrap();
         std::fs::write(kept.join(checkpoint_name()), bytes).unwrap();
-        let _ = resume(folder.path(), &Registry::builtin(), Some(1), false);
+        let options = ResumeOptions { resources: Some(1).into(), ..ResumeOptions::default() };
+        let _ = resume(folder.path(), &Registry::builtin(), options);
     }
 
     #[test]

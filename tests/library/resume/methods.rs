@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fedcast::experiment::{Resumed, Run, RunOptions, VerifyOptions, resume, verify};
+use fedcast::experiment::{ResumeOptions, Resumed, Run, RunOptions, VerifyOptions, resume, verify};
 use fedcast::federation::{Digests, Interrupt};
 use fedcast::methods::Registry;
 use fedcast::scenario::Scenario;
@@ -50,7 +50,8 @@ fn goes_on(scenario: &str) {
             .unwrap()
             .replace("\"done\"", "\"running\"");
         fs::write(path.join("manifest.json"), killed).unwrap();
-        let Resumed { run, replayed, .. } = resume(&path, &methods, None, false).unwrap();
+        let Resumed { run, replayed, .. } =
+            resume(&path, &methods, ResumeOptions::default()).unwrap();
         assert!(replayed > 0, "from a checkpoint");
         assert_eq!(execute(run), digests, "after {replayed} entries");
         // Writing them again takes as long; the next one to try is the one before.
@@ -93,7 +94,7 @@ fn goes_on_from_everywhere(scenario: &str) {
         after.for_each(|file| fs::remove_file(file).unwrap());
         let manifest = fs::read_to_string(path.join("manifest.json")).unwrap();
         fs::write(path.join("manifest.json"), manifest.replace("\"done\"", "\"running\"")).unwrap();
-        let resumed = resume(&path, &methods, None, false);
+        let resumed = resume(&path, &methods, ResumeOptions::default());
         let Resumed { run, replayed, .. } = resumed.unwrap_or_else(|error| panic!("{error}"));
         assert!(replayed > 0, "from a checkpoint");
         assert_eq!(execute(run), digests, "after {replayed} entries");

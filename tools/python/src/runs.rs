@@ -6,7 +6,9 @@ use std::sync::mpsc::{Sender, channel};
 
 use fedcast::experiment::assemble::round_closing;
 use fedcast::experiment::ranks::ComputeResources;
-use fedcast::experiment::{self, ForkOptions, Provenance, Resumed, Run, Verified, VerifyOptions};
+use fedcast::experiment::{
+    self, ForkOptions, Provenance, ResumeOptions, Resumed, Run, Verified, VerifyOptions,
+};
 use fedcast::experiment::{hold_for_tables, read_manifest, read_summary, what_if_scenario};
 use fedcast::federation::{EndReason, EventSink, Interrupt};
 use fedcast::report::tables::{TableFiles, copy_tables};
@@ -84,16 +86,18 @@ pub fn compute<T: Send>(
 pub fn resume(
     py: Python<'_>,
     path: PathBuf,
+    places: Option<&Bound<'_, PyDict>>,
     workers: Option<u32>,
     force: bool,
     callback: Option<Py<PyAny>>,
     rule: Option<Py<PyAny>>,
 ) -> PyResult<Ended> {
     let rule = Rule::new(rule);
+    let resources = ComputeResources { workers, ranks: None };
+    let options = ResumeOptions { resources, force, places: to_overrides(places)? };
     let ended = compute(py, callback, |call| {
         rule.require(&read_manifest(&path)?.method)?;
-        let resources = ComputeResources { workers, ranks: None };
-        let resumed = experiment::resume(&path, &rule.registry(), resources, force)?;
+        let resumed = experiment::resume(&path, &rule.registry(), options)?;
         let Resumed { run, scenario, notices, replayed } = resumed;
         call.execute(run, &scenario, replayed, notices)
     });
@@ -137,15 +141,16 @@ pub fn fork(
 pub fn verify(
     py: Python<'_>,
     path: PathBuf,
+    places: Option<&Bound<'_, PyDict>>,
     workers: Option<u32>,
     from_round: Option<u32>,
     callback: Option<Py<PyAny>>,
     rule: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let rule = Rule::new(rule);
+    let places = to_overrides(places)?;
     let verified = compute(py, callback, |call| {
         rule.require(&read_manifest(&path)?.method)?;
-        let places = Vec::new();
         let options = VerifyOptions { workers, ranks: None, from_round, places };
         let progress: Box<dyn EventSink> = Box::new(Reporter::new(call.reports, 0));
         let methods = rule.registry();

@@ -81,10 +81,16 @@ def run_table(path: StrPath, file: str) -> Table: ...
 def manifest(path: StrPath) -> str: ...
 def summary(path: StrPath) -> str: ...
 def resume(
-    path: StrPath, workers: Optional[int], force: bool, callback: Callback, rule: Optional[object]
+    path: StrPath,
+    places: Optional[Dict[str, Any]],
+    workers: Optional[int],
+    force: bool,
+    callback: Callback,
+    rule: Optional[object],
 ) -> Ended: ...
 def verify(
     path: StrPath,
+    places: Optional[Dict[str, Any]],
     workers: Optional[int],
     from_round: Optional[int],
     callback: Callback,

@@ -156,12 +156,19 @@ class Run:
         return _fedcast.events(str(self._path))
 
     def resume(
-        self, *, workers: Optional[int] = None, force: bool = False, progress: Listener = False
+        self,
+        *,
+        places: Optional[Dict[str, Any]] = None,
+        workers: Optional[int] = None,
+        force: bool = False,
+        progress: Listener = False,
     ) -> Run:
         """Continue a run that was killed, interrupted or failed, from its last checkpoint.
 
         Parameters
         ----------
+        places : dict, optional
+            Other places of the same inputs, if they moved: ``data.path``, ``backbone.weights``, ``cache.folder``.
         workers, progress
             As of `Scenario.run`.
         force : bool, default False
@@ -172,12 +179,15 @@ class Run:
         Run
             This run.
         """
-        found = _fedcast.resume(str(self._path), workers, force, listener(progress), self._rule)
+        found = _fedcast.resume(
+            str(self._path), places, workers, force, listener(progress), self._rule
+        )
         return ended(found, self._rule)
 
     def verify(
         self,
         *,
+        places: Optional[Dict[str, Any]] = None,
         workers: Optional[int] = None,
         from_round: Optional[int] = None,
         progress: Listener = False,
@@ -186,6 +196,8 @@ class Run:
 
         Parameters
         ----------
+        places
+            As of `resume`.
         workers, progress
             As of `Scenario.run`.
         from_round : int, optional
@@ -201,7 +213,9 @@ class Run:
             At the first difference.
         """
         hear = listener(progress)
-        found = _fedcast.verify(str(self._path), workers, from_round, hear, self._rule)
+        found = _fedcast.verify(
+            str(self._path), places, workers, from_round, hear, self._rule
+        )
         return Verified(**json.loads(found))
 
     def what_if(self, overrides: Dict[str, Any], out: Optional[StrPath] = None) -> WhatIf:
