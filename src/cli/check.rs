@@ -10,11 +10,14 @@ use super::stderr::print_styled;
 use super::{Exit, OutputFormat, given, print, print_json};
 use crate::data::DataError;
 use crate::document::Document;
-use crate::experiment::assemble::{AssembleError, divide};
+use crate::experiment::assemble::{AssembleError, DrawnPartitions, divide};
 use crate::methods::Registry;
 use crate::scenario::reader::Diagnostic;
 use crate::scenario::{AbsentInput, Loaded, Override, Scenario, ScenarioError};
-use crate::study::{Study, StudyDirectory, StudyError, first_errors, overrides, prepare};
+use crate::study::{
+    Invalid, PreparedCell, Study, StudyDirectory, StudyError, first_errors, merge_findings, notes,
+    overrides, prepare,
+};
 
 /// Check scenario and study files without running them, for editors and CI
 #[derive(Debug, Args)]
@@ -27,9 +30,9 @@ Examples:
 Every file is checked; the exit code is 3 if one of them is invalid. Keys that have no effect on a
 file's method or run are printed as notes, and so are data and weights that are not on this machine,
 each with the command that fetches it: such a file is valid. Where class sizes are known, the
-partition is drawn. Of a study the scenarios of all cells are checked. Data files are not opened. Of
-a weights file only the list of tensors is read, and only where `backbone.architecture` is not set.
-`fedcast plan` needs neither data nor weights.")]
+partition is drawn. Of a study all cells are checked. Data files are not opened. Of a weights file
+only the list of tensors is read, and only where `backbone.architecture` is not set. `fedcast plan`
+needs neither data nor weights.")]
 pub struct CheckArgs {
     /// Scenario or study files
     #[arg(required = true)]
@@ -113,26 +116,58 @@ fn checked_study<'a>(
         Err(error) => return Err(error.into()),
     };
     let directory = StudyDirectory::new(study.default_directory());
-    let (cells, invalid) = prepare(&study, &directory, &overrides(&study, &args.set)?, methods);
-    if let Some(error) = first_errors(&study, invalid) {
+    let overrides = overrides(&study, &args.set)?;
+    let (cells, invalid) = prepare(&study, &directory, &overrides, methods);
+    let error =
+        first_errors(&study, invalid).or_else(|| undrawn(&study, &cells, &overrides, methods));
+    if let Some(error) = error {
         return Ok(refused(file, &error, human));
     }
-    let mut notes: Vec<Diagnostic> = Vec::new();
-    for AbsentInput { message, help, .. } in
-        cells.iter().flat_map(|prepared| prepared.scenario.absent_inputs())
-    {
-        let (place, label) = (None, String::new());
-        let note = Diagnostic { message, place, label, help: Some(help) };
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
-    }
+    let mut notes = notes(&study, &cells);
+    notes.extend(absent_inputs(&study, &cells));
     if human {
-        print(&format!("{}: valid, {} runs\n", file.display(), cells.len()))?;
+        let runs = if cells.len() == 1 { "run" } else { "runs" };
+        print(&format!("{}: valid, {} {runs}\n", file.display(), cells.len()))?;
         show(&notes);
     }
     let errors = Vec::new();
     Ok(Checked { file, valid: true, hash: None, runs: Some(cells.len()), errors, notes })
+}
+
+/// Draws the partition of every cell, equal ones once, and returns the errors.
+fn undrawn(
+    study: &Study,
+    cells: &[PreparedCell],
+    overrides: &[Override],
+    methods: &Registry,
+) -> Option<ScenarioError> {
+    let mut drawn = DrawnPartitions::default();
+    let mut invalid = Vec::new();
+    for PreparedCell { cell, scenario, .. } in cells {
+        let Err(error) = drawn.draw(scenario) else { continue };
+        // Read again for the places of its keys.
+        let error = match study.scenario(cell, overrides, methods) {
+            Ok(loaded) => undivided(&loaded, error),
+            Err(error) => error,
+        };
+        invalid.push(Invalid { cell: cell.clone(), error });
+    }
+    first_errors(study, invalid)
+}
+
+/// Returns notes on inputs of the cells that this machine lacks.
+fn absent_inputs(study: &Study, cells: &[PreparedCell]) -> Vec<Diagnostic> {
+    let note = |AbsentInput { message, help, .. }| Diagnostic {
+        message,
+        place: None,
+        label: String::new(),
+        help: Some(help),
+    };
+    let of = |PreparedCell { cell, scenario, .. }: &PreparedCell| {
+        let absent = scenario.absent_inputs().into_iter();
+        absent.map(|input| (cell.clone(), note(input))).collect::<Vec<_>>()
+    };
+    merge_findings(study, cells.iter().flat_map(of))
 }
 
 fn show(notes: &[Diagnostic]) {

@@ -89,12 +89,14 @@ impl Given {
         let table: toml::Table = text.parse().unwrap_or_default();
         let has = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
         match () {
+            // A key that belongs to the other kind of file alone may be a mistake in this one.
             () if has(&["base", "cell"])
                 && has(&["axes", "extra", "seeds", "replicates", "compare"]) =>
             {
                 Given::Study
             }
             () if has(&["method", "federation", "data", "tasks", "extends"]) => Given::Scenario,
+            () if has(&["base"]) => Given::Study,
             () => Given::File,
         }
     }

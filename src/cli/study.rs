@@ -20,7 +20,7 @@ use crate::scenario::Scenario;
 use crate::study::{
     Cell, Invalid, Only, Outcomes, PreparedCell, ProcessPool, Queue, Shard, ShardChoice,
     StopReason, Study, StudyDirectory, StudyError, StudyEvent, StudyForecast, StudyProgress,
-    first_errors, overrides, prepare, tables,
+    first_errors, notes, overrides, prepare, tables,
 };
 
 /// Run a study: a grid of changes to a scenario, each with several seeds
@@ -195,6 +195,14 @@ impl Session<'_> {
                     self.study.name
                 )),
             }
+        }
+        let unused = notes(&self.study, &self.cells).len();
+        if !self.args.quiet && unused > 0 {
+            let (keys, are) = if unused == 1 { ("key", "is") } else { ("keys", "are") };
+            print_status(&format!(
+                "note: {unused} {keys} of its scenarios {are} not used or used in part; `fedcast check {}` says which",
+                self.args.file.display()
+            ));
         }
         // Written before anything runs, so that an unwritable directory is an error at once.
         tables::write(&self.study, &self.directory, &self.outcomes)?;

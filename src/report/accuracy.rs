@@ -50,6 +50,8 @@ pub struct Accuracy {
     ///
     /// As HePCo's release computes it.
     pub forgetting_consecutive_old_micro: Option<f64>,
+    /// `(1/(T-1)) sum over i < T of a_Ti - a_ii` (Lopez-Paz and Ranzato 2017); null after one task.
+    pub backward_transfer: Option<f64>,
 }
 
 impl Accuracy {
@@ -77,6 +79,7 @@ impl Accuracy {
             forgetting_consecutive: stages.forgetting_consecutive(),
             forgetting_consecutive_old: stages.forgetting_consecutive_old(),
             forgetting_consecutive_old_micro: stages.forgetting_consecutive_old_micro(),
+            backward_transfer: stages.backward_transfer(),
             matrix,
         }
     }
@@ -142,6 +145,7 @@ mod tests {
         assert_eq!(accuracy.average_from_second_stage_micro, Some(19.0 / 40.0));
         assert_eq!(accuracy.average_from_second_stage, accuracy.faa);
         assert!((accuracy.forgetting.unwrap() + 0.05).abs() < 1e-12); // it rose: negative
+        assert!((accuracy.backward_transfer.unwrap() - 0.1).abs() < 1e-12); // over the old task alone
         assert_eq!(accuracy.forgetting_from_best, Some(0.0)); // never negative
         assert!((accuracy.forgetting_consecutive.unwrap() + 0.05).abs() < 1e-12);
         // Two tasks: half of the drop, or all of it.
@@ -154,6 +158,7 @@ mod tests {
         let one = Accuracy::of(&scores(&[&[(8, 10)]]));
         assert_eq!((one.average_from_second_stage, one.forgetting_from_best), (None, None));
         assert_eq!((one.faa, one.forgetting), (Some(0.8), Some(0.0)));
+        assert_eq!(one.backward_transfer, None);
     }
 
     /// Uses a play whose third character is not in its tested part.
@@ -203,6 +208,7 @@ mod tests {
         near(accuracy.forgetting_consecutive_old, (0.2 / 1.0 + 0.4 / 2.0) / 2.0);
         // Final against when they were learned, over all three; against their best over two old ones, or all three.
         near(accuracy.forgetting, 0.2);
+        near(accuracy.backward_transfer, -0.3);
         near(accuracy.forgetting_from_best, 0.3);
         near(accuracy.forgetting_from_best_of_all, 0.2);
     }

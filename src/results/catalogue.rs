@@ -10,6 +10,8 @@ pub(super) enum MetricSource {
     Summary(&'static str),
     /// Field summed over all frames of one direction (`None` for both), including lost and rejected ones.
     Frames(Option<&'static str>, &'static str),
+    /// Bytes of all frames of one direction (`None` for both), divided by the number of rounds.
+    PerRound(Option<&'static str>),
     /// Payload of one kind in one direction, or `control`.
     Kind(&'static str, String),
     /// Sum of a column of `rounds.csv`.
@@ -84,7 +86,8 @@ const fn of(
 pub(super) const KNOWN: &[Known] = {
     use Better::{Higher, Lower, Neither};
     use MetricSource::{
-        Clients, ClientsSampled, Frames, Memory, Planned, Rounds, Silent, Summary, Wall, Wasted,
+        Clients, ClientsSampled, Frames, Memory, PerRound, Planned, Rounds, Silent, Summary, Wall,
+        Wasted,
     };
     use Unit::{Bytes, Count, Flops, Megabytes, Number, Points, Seconds, Share};
     &[
@@ -161,6 +164,13 @@ pub(super) const KNOWN: &[Known] = {
             Summary("/accuracy/forgetting_consecutive_old_micro"),
         ),
         of(
+            "backward_transfer",
+            "backward transfer, old tasks",
+            Points,
+            Higher,
+            Summary("/accuracy/backward_transfer"),
+        ),
+        of(
             "avg",
             "client tasks: mean accuracy at the end",
             Share,
@@ -214,6 +224,21 @@ pub(super) const KNOWN: &[Known] = {
         of("bytes", "bytes, both ways", Bytes, Lower, Frames(None, "bytes")),
         of("bytes_down", "bytes to clients", Bytes, Lower, Frames(Some("down"), "bytes")),
         of("bytes_up", "bytes to the server", Bytes, Lower, Frames(Some("up"), "bytes")),
+        of("bytes_per_round", "bytes per round, both ways", Bytes, Lower, PerRound(None)),
+        of(
+            "bytes_down_per_round",
+            "bytes to clients per round",
+            Bytes,
+            Lower,
+            PerRound(Some("down")),
+        ),
+        of(
+            "bytes_up_per_round",
+            "bytes to the server per round",
+            Bytes,
+            Lower,
+            PerRound(Some("up")),
+        ),
         of("wasted_up", "unused upload bytes", Share, Lower, Wasted),
         of("frames", "messages, both ways", Count, Lower, Frames(None, "frames")),
         of("rounds", "rounds", Count, Neither, Summary("/rounds")),

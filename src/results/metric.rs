@@ -252,7 +252,7 @@ impl fmt::Display for Metric {
 }
 
 /// Brief headings of metrics whose titles are long.
-const SHORT: [(&str, &str); 21] = [
+const SHORT: [(&str, &str); 25] = [
     ("faa", "FAA"),
     ("micro", "Accuracy"),
     ("average_incremental", "AIA"),
@@ -262,9 +262,13 @@ const SHORT: [(&str, &str); 21] = [
     ("forgetting", "Forgetting"),
     ("forgetting_from_best", "Forgetting from best"),
     ("forgetting_from_best_of_all", "Forgetting, all"),
+    ("backward_transfer", "Backward transfer"),
     ("bytes", "Traffic"),
     ("bytes_down", "Download"),
     ("bytes_up", "Upload"),
+    ("bytes_per_round", "Traffic a round"),
+    ("bytes_down_per_round", "Download a round"),
+    ("bytes_up_per_round", "Upload a round"),
     ("wasted_up", "Unused upload"),
     ("frames", "Messages"),
     ("rounds", "Rounds"),

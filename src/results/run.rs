@@ -185,9 +185,10 @@ impl RunRecord {
     fn value(&self, metric: &Metric, tables: &Tables<'_>) -> Option<f64> {
         match &metric.source {
             MetricSource::Summary(pointer) => self.number(pointer),
-            MetricSource::Frames(Some(way), field) => self.frames(way, field),
-            MetricSource::Frames(None, field) => {
-                Some(self.frames("down", field)? + self.frames("up", field)?)
+            MetricSource::Frames(way, field) => self.frames_of(*way, field),
+            MetricSource::PerRound(way) => {
+                let rounds = self.number("/rounds").filter(|rounds| *rounds > 0.0)?;
+                Some(self.frames_of(*way, "bytes")? / rounds)
             }
             MetricSource::Kind(way, kind) if kind == CONTROL => self.frames(way, "control"),
             MetricSource::Kind(way, kind) => self.frames(way, &format!("kinds/{kind}")),
@@ -209,6 +210,14 @@ impl RunRecord {
             }
             MetricSource::Memory => self.manifest.cost.peak_memory_mb,
             MetricSource::Until(cost, accuracy) => until(tables.rounds()?, *cost, *accuracy),
+        }
+    }
+
+    /// Returns a field summed over the frames of one direction (`up` or `down`), or of both.
+    fn frames_of(&self, way: Option<&str>, field: &str) -> Option<f64> {
+        match way {
+            Some(way) => self.frames(way, field),
+            None => Some(self.frames("down", field)? + self.frames("up", field)?),
         }
     }
 

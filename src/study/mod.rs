@@ -74,7 +74,7 @@ pub use execute::{ProcessPool, StopReason, StudyEvent};
 pub use file::{Extra, SCHEMA, Study};
 pub use outlook::{PlannedCell, StudyForecast};
 pub use pace::Pace;
-pub use prepare::{Invalid, PreparedCell, first_errors, overrides, prepare};
+pub use prepare::{Invalid, PreparedCell, first_errors, merge_findings, notes, overrides, prepare};
 pub use progress::StudyProgress;
 pub use queue::Queue;
 pub(crate) use report_section::shown_arm;

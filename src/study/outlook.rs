@@ -7,9 +7,10 @@ use super::prepare::{Invalid, PreparedCell};
 use super::{Pace, Study};
 use crate::document::Document;
 use crate::experiment::RunError;
-use crate::experiment::assemble::blueprint;
+use crate::experiment::assemble::{blueprint, partition_key};
 use crate::experiment::estimate::Estimate;
-use crate::experiment::plan::{Faults, Plan, Total, plan};
+use crate::experiment::plan::{Faults, Plan, Total, plan, plan_with};
+use crate::federation::LabelCountSource;
 use crate::methods::Registry;
 use crate::quantity::{Bytes, WallSeconds};
 use crate::report::{TextTable, grouped};
@@ -51,11 +52,27 @@ pub struct PlannedCell {
 
 /// Returns the bytes and work of a run of this scenario without faults.
 pub(super) fn total(scenario: &Scenario, methods: &Registry) -> Result<Total, RunError> {
-    Ok(planned(scenario, methods)?.total)
+    Ok(plan(&blueprint(scenario, methods)?, Faults::Off)?.total)
 }
 
-fn planned(scenario: &Scenario, methods: &Registry) -> Result<Plan, RunError> {
-    plan(&blueprint(scenario, methods)?, Faults::Off)
+/// Plans of scenarios, of which those that follow each other may have the same partition: it is drawn once.
+#[derive(Default)]
+struct Planner {
+    /// Key of the last partition, and its label counts.
+    last: Option<(String, LabelCountSource)>,
+}
+
+impl Planner {
+    fn plan(&mut self, scenario: &Scenario, methods: &Registry) -> Result<Plan, RunError> {
+        let blueprint = blueprint(scenario, methods)?;
+        let key = partition_key(scenario);
+        let counts = match &self.last {
+            Some((known, counts)) if *known == key => counts.clone(),
+            _ => blueprint.label_counts()?,
+        };
+        self.last = Some((key, counts.clone()));
+        plan_with(&blueprint, counts, Faults::Off)
+    }
 }
 
 /// Function that estimates a planned run, if it can.
@@ -73,8 +90,11 @@ impl StudyForecast {
         methods: &Registry,
     ) -> StudyForecast {
         let mut all: Vec<(usize, PlannedCell)> = Vec::new();
-        for (prepared, outcome) in cells {
-            let (plan, error) = match planned(&prepared.scenario, methods) {
+        let mut ordered = cells.to_vec();
+        ordered.sort_by_cached_key(|(prepared, _)| partition_key(&prepared.scenario));
+        let mut planner = Planner::default();
+        for (prepared, outcome) in ordered {
+            let (plan, error) = match planner.plan(&prepared.scenario, methods) {
                 Ok(plan) => (Some(plan), None),
                 Err(error) => (None, Some(error.to_string())),
             };

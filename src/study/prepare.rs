@@ -14,6 +14,8 @@ pub struct PreparedCell {
     pub scenario: Scenario,
     /// Hash of the scenario, which identifies an existing run of this cell.
     pub hash: String,
+    /// Notes on keys without an effect in the cell's run.
+    pub notes: Vec<Diagnostic>,
 }
 
 /// A cell whose base and changes give no valid scenario.
@@ -36,9 +38,10 @@ pub fn prepare(
     for cell in study.cells() {
         match study.scenario(&cell, overrides, methods) {
             Ok(loaded) => {
+                let notes = loaded.notes();
                 let mut scenario = loaded.scenario;
                 study.share(&mut scenario, directory.features());
-                valid.push(PreparedCell { cell, hash: scenario.hash(), scenario });
+                valid.push(PreparedCell { cell, hash: scenario.hash(), scenario, notes });
             }
             Err(error) => invalid.push(Invalid { cell, error }),
         }
@@ -85,18 +88,29 @@ pub fn overrides(study: &Study, texts: &[String]) -> Result<Vec<Override>, Study
     Ok(texts.iter().map(Override::new).collect())
 }
 
-/// Returns the errors of all cells, each once, with the name of the first cell that has it.
-///
-/// An error of every cell of the study is an error of its base, and names none.
+/// Returns the errors of all cells, each once, as [`merge_findings`] does.
 pub fn first_errors(study: &Study, invalid: Vec<Invalid>) -> Option<ScenarioError> {
-    let mut found: Vec<(Diagnostic, Vec<Cell>)> = Vec::new();
+    let mut found: Vec<(Cell, Diagnostic)> = Vec::new();
     for Invalid { cell, error } in invalid {
         let ScenarioError::Invalid(diagnostics) = error else { return Some(error) };
-        for diagnostic in diagnostics {
-            match found.iter_mut().find(|(known, _)| *known == diagnostic) {
-                Some((_, cells)) => cells.push(cell.clone()),
-                None => found.push((diagnostic, vec![cell.clone()])),
-            }
+        found.extend(diagnostics.into_iter().map(|diagnostic| (cell.clone(), diagnostic)));
+    }
+    let merged = merge_findings(study, found);
+    (!merged.is_empty()).then_some(ScenarioError::Invalid(merged))
+}
+
+/// Returns findings in cells, each once, with the name of the first cell that has it and the number of others.
+///
+/// A finding in every cell of the study is one in its base, and names none.
+pub fn merge_findings(
+    study: &Study,
+    findings: impl IntoIterator<Item = (Cell, Diagnostic)>,
+) -> Vec<Diagnostic> {
+    let mut found: Vec<(Diagnostic, Vec<Cell>)> = Vec::new();
+    for (cell, diagnostic) in findings {
+        match found.iter_mut().find(|(known, _)| *known == diagnostic) {
+            Some((_, cells)) => cells.push(cell),
+            None => found.push((diagnostic, vec![cell])),
         }
     }
     let whole = study.cells().len();
@@ -107,8 +121,16 @@ pub fn first_errors(study: &Study, invalid: Vec<Invalid>) -> Option<ScenarioErro
         }
         diagnostic
     };
-    let found: Vec<Diagnostic> = found.into_iter().map(named).collect();
-    (!found.is_empty()).then_some(ScenarioError::Invalid(found))
+    found.into_iter().map(named).collect()
+}
+
+/// Returns the notes on keys without an effect in cells; see [`merge_findings`].
+pub fn notes(study: &Study, cells: &[PreparedCell]) -> Vec<Diagnostic> {
+    let of = |prepared: &PreparedCell| {
+        let notes = prepared.notes.clone().into_iter();
+        notes.map(|note| (prepared.cell.clone(), note)).collect::<Vec<_>>()
+    };
+    merge_findings(study, cells.iter().flat_map(of))
 }
 
 impl Study {

@@ -588,6 +588,43 @@ fn typos_point_at_their_place_and_nothing_runs() {
     }
 }
 
+#[test]
+fn keys_without_an_effect_in_a_cell_are_noted_with_the_cell() {
+    let arm = "long = { client.epochs = 3 }";
+    let more = "long = { method = { name = \"stsa\" }, client.epochs = 3 }";
+    let folder = folder(&STUDY.replace(arm, more));
+    let output = run_fedcast(folder.path(), &["check", "a.study.toml"]);
+    assert_eq!((output.code, &*output.out), (0, "a.study.toml: valid, 8 runs\n"), "{}", output.err);
+    let cell = "note: cell clients=2, method=long, seed 1, and 3 others: ";
+    for (note, place) in
+        [("federation.rounds = 2 has", "base.toml:6:"), ("[client] has", "base.toml:7:")]
+    {
+        let (_, rest) = output.err.split_once(&format!("{cell}{note}")).unwrap();
+        assert!(rest.lines().nth(1).unwrap().contains(place), "{}", output.err);
+    }
+    assert_eq!(output.err.matches("note: ").count(), 2, "each once: {}", output.err);
+    let started = study(folder.path(), &["--only", "method=fedavg"]);
+    assert!(started.err.contains("`fedcast check a.study.toml` says which"), "{}", started.err);
+}
+
+/// A partition is drawn once for all methods, and a cell that has none is named.
+#[test]
+fn a_check_of_a_study_draws_the_partitions_of_its_cells() {
+    let folder = folder(&STUDY.replace("values = [2, 3]", "values = [2, 5000]"));
+    let output = run_fedcast(folder.path(), &["check", "a.study.toml"]);
+    assert_eq!(output.code, 3, "{}", output.err);
+    let named = "error: cell clients=5000, method=fedavg, seed 1, and 3 others: ";
+    assert!(output.err.starts_with(named), "{}", output.err);
+    assert_eq!(output.err.matches("error: ").count(), 1, "{}", output.err);
+}
+
+#[test]
+fn a_study_of_its_base_alone_is_checked_as_a_study() {
+    let folder = folder("schema = 2\nbase = \"base.toml\"\n");
+    let output = run_fedcast(folder.path(), &["check", "a.study.toml"]);
+    assert_eq!((output.code, &*output.out), (0, "a.study.toml: valid, 1 run\n"), "{}", output.err);
+}
+
 /// Only a combination of arms is at fault, so that the place alone does not say which cell it is.
 #[test]
 fn an_error_of_one_cell_names_the_cell_and_its_seed() {

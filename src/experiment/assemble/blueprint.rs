@@ -2,6 +2,7 @@
 //! else: no data, no weights. Only where nothing else gives the sizes of classes, or the owners of samples, data that
 //! are present are listed, without decoding an image.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::error::AssembleError;
@@ -103,18 +104,49 @@ pub fn assumed(scenario: &Scenario, listed: Option<&ListedDataset>) -> Option<St
 /// # Errors
 /// Fails if a task has too few samples for its clients, or auxiliary samples are too few for their shards.
 pub fn divide(scenario: &Scenario) -> Result<(), DataError> {
-    AuxiliaryFacts::check(scenario)?;
-    let drawn = !matches!(
-        scenario.partition.kind,
-        PartitionKind::File { .. } | PartitionKind::Natural { .. } | PartitionKind::Slices { .. }
-    );
-    let known = || nominal_class_sizes(&scenario.data);
-    let Some(sizes) = drawn.then(known).flatten() else { return Ok(()) };
-    let task_sequence = curriculum(scenario, sizes.len())?;
-    let sizes = task_sequence.class_sizes(sizes);
-    let holders = holders_of(scenario, scenario.federation.clients, &task_sequence, None)?;
-    holders.counts(&task_sequence, &sizes)?;
-    Ok(())
+    DrawnPartitions::default().draw(scenario)
+}
+
+/// Partitions that were drawn already, for scenarios that share them, such as the methods of a study.
+#[derive(Clone, Debug, Default)]
+pub struct DrawnPartitions {
+    /// Keys of the partitions; see [`partition_key`].
+    drawn: BTreeSet<String>,
+}
+
+impl DrawnPartitions {
+    /// Draws the partition of a scenario as [`divide`] does, unless an equal one was drawn without an error.
+    ///
+    /// # Errors
+    /// Those of [`divide`].
+    pub fn draw(&mut self, scenario: &Scenario) -> Result<(), DataError> {
+        AuxiliaryFacts::check(scenario)?;
+        let drawn = !matches!(
+            scenario.partition.kind,
+            PartitionKind::File { .. }
+                | PartitionKind::Natural { .. }
+                | PartitionKind::Slices { .. }
+        );
+        let known = || nominal_class_sizes(&scenario.data);
+        let Some(sizes) = drawn.then(known).flatten() else { return Ok(()) };
+        let task_sequence = curriculum(scenario, sizes.len())?;
+        let key = partition_key(scenario);
+        if self.drawn.contains(&key) {
+            return Ok(());
+        }
+        let sizes = task_sequence.class_sizes(sizes);
+        holders_of(scenario, scenario.federation.clients, &task_sequence, None)?
+            .counts(&task_sequence, &sizes)?;
+        self.drawn.insert(key);
+        Ok(())
+    }
+}
+
+/// Returns a text that is equal for scenarios with the same partition: everything that it depends on.
+pub fn partition_key(scenario: &Scenario) -> String {
+    let Scenario { data, tasks, partition, seed, federation, participation, .. } = scenario;
+    let (clients, population) = (federation.clients, participation.population);
+    format!("{data:?} {tasks:?} {partition:?} {seed:?} {clients} {population:?}")
 }
 
 /// Returns the training samples of every class id of the data set. They are those of the data that are present, or

@@ -16,8 +16,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use blueprint::{
-    Holders, ListedDataset, assumed, at_hand, class_sizes, curriculum, divide, holders_of,
-    meets_requirements,
+    DrawnPartitions, Holders, ListedDataset, assumed, at_hand, class_sizes, curriculum, divide,
+    holders_of, meets_requirements, partition_key,
 };
 pub use division::{DividedData, divided};
 pub use error::AssembleError;

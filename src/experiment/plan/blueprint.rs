@@ -7,7 +7,9 @@ use super::tally::{Listener, PlanTally};
 use super::{Held, Plan, PlannedBackbone};
 use crate::experiment::RunError;
 use crate::experiment::assemble::Holders;
-use crate::federation::{FaultRules, FederationError, PlannedParticipant, RunSpec, dry_run};
+use crate::federation::{
+    FaultRules, FederationError, LabelCountSource, PlannedParticipant, RunSpec, dry_run,
+};
 use crate::policy::MemoryFootprint;
 use crate::scenario::HeldOut;
 
@@ -43,18 +45,39 @@ pub enum Faults {
 const WITH_FAULTS: &str = "plan with `--faults`, which move the times of rounds as in the run, let clients stay longer, \
                            or run fewer rounds";
 
+impl Blueprint {
+    /// Draws the label counts of the clients.
+    ///
+    /// # Errors
+    /// A class with too few samples for its clients.
+    pub fn label_counts(&self) -> Result<LabelCountSource, RunError> {
+        Ok(self.holders.counts(&self.terms.task_sequence, &self.class_sizes)?)
+    }
+}
+
 /// Walks through the run.
 ///
 /// # Errors
 /// Reasons that would end it: no client can be reached, or the class counts cannot be drawn.
 pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
-    let Blueprint { name, terms, class_sizes, holders, validation, ignored, .. } = blueprint;
+    plan_with(blueprint, blueprint.label_counts()?, faults)
+}
+
+/// Walks through the run whose clients have these label counts; see [`plan`].
+///
+/// # Errors
+/// No client can be reached.
+pub fn plan_with(
+    blueprint: &Blueprint,
+    counts: LabelCountSource,
+    faults: Faults,
+) -> Result<Plan, RunError> {
+    let Blueprint { name, terms, class_sizes, validation, ignored, .. } = blueprint;
     let RunSpec { facts, task_sequence, .. } = terms;
     let mut sized = terms.clone();
     if faults == Faults::Off {
         sized.rules.faults = FaultRules::default();
     }
-    let counts = holders.counts(task_sequence, class_sizes)?;
     let tally = Arc::new(Mutex::new(PlanTally::new(terms)));
     let seen = Arc::clone(&tally);
     let planned = move |participant: PlannedParticipant<'_>| {

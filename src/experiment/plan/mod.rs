@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-pub use blueprint::{Blueprint, Faults, plan};
+pub use blueprint::{Blueprint, Faults, plan, plan_with};
 pub use frame::{FrameRange, PlannedFrame};
 
 use crate::document::Document;

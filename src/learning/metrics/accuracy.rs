@@ -117,6 +117,14 @@ impl AccuracyMatrix {
         mean(self.drops().into_iter().flatten())
     }
 
+    /// Returns backward transfer (Lopez-Paz and Ranzato 2017): `A_i^T - A_i^i`, mean over the `T - 1` old tasks.
+    ///
+    /// Negative where tasks were forgotten. `None` after the first task.
+    pub fn backward_transfer(&self) -> Option<f64> {
+        let old = self.last()?;
+        mean(self.drops().into_iter().take(old).flatten().map(|drop| -drop))
+    }
+
     /// Classical forgetting (Chaudhry et al. 2018): best accuracy before the last stage minus the
     /// final one, mean over the `T - 1` old tasks. Negative where a task improved at the end.
     pub fn forgetting_from_best(&self) -> Option<f64> {
