@@ -97,7 +97,11 @@ fn wrong_tables_say_where_and_what_to_do() {
             names(2, None),
             "expected a column `label`, found the columns a, class, b, user",
         ),
-        ("a,label,b,user\n1,0\n", names(2, Some("user")), "as many cells in every line"),
+        (
+            "a,label,b,user\n1,0\n",
+            names(2, Some("user")),
+            "as many cells in every line, found 2 cells in line 2, where the header has 4",
+        ),
         (
             "a,label,b,user\n1,0,nan,x\n",
             names(2, Some("user")),
@@ -345,6 +349,24 @@ fn labels_of_any_spelling_are_ordered_by_value() {
     let fractions = "label,a,b\n0.5,1,1\n2,2,2\n";
     let error = opened(&[("train.csv", fractions), ("test.csv", fractions)], None).unwrap_err();
     assert!(error.contains("0.5 in row 0"), "{error}");
+}
+
+#[test]
+fn lines_are_counted_with_empty_ones_and_any_line_end() {
+    let test = ("test.csv", "label,a,b\n0,1,1\n");
+    for (rows, number) in [
+        ("label,a,b\r\n0,1,1\r\n1,x,2\r\n", 3),
+        ("label,a,b\r\n\r\n0,1,1\r\n\r\n\r\n1,x,2\r\n", 6),
+        ("label,a,b\n0,1,1\n\n\n1,x,2\n", 5),
+        ("\n\nlabel,a,b\n0,\"1\n\",1\n1,x,2\n", 6),
+    ] {
+        let error = opened(&[("train.csv", rows), test], None).unwrap_err();
+        let expected = format!("[root]/train.csv:{number}: expected a finite number, found `x`");
+        assert!(error.contains(&expected), "{rows:?}: {error}");
+        let short = rows.replace("x,2", "2");
+        let error = opened(&[("train.csv", &short), test], None).unwrap_err();
+        assert!(error.contains(&format!("found 2 cells in line {number}, ")), "{short:?}: {error}");
+    }
 }
 
 #[test]
