@@ -57,4 +57,20 @@ fn what_is_taken_for_what_adds_up_to_right_answers_and_survives_resuming() {
     assert!(output.err.contains("resuming after round 2"), "{}", output.err);
     assert_eq!(read(at("confusion.csv")), table);
     assert_eq!(digests(), plain);
+
+    // The page has the matrix after the last task.
+    let output = run_fedcast(folder, &["report", "run", "-o", "page.html"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let page = read(folder.join("page.html"));
+    let section = page.split("id=\"confusion\"").nth(1).unwrap();
+    for class in 0..10 {
+        let head = format!("<th scope=\"row\" class=\"text\">{class}</th>");
+        let row = section.split(&head).nth(1).unwrap().split("</tr>").next().unwrap();
+        let cells: Vec<&str> = row.split("<td").skip(1).collect();
+        assert_eq!(cells.len(), 10);
+        let percent = 100.0 * right[&(2, class)] as f64 / all[&(2, class)] as f64;
+        let shown =
+            if percent == 0.0 { "></td>".to_owned() } else { format!(">{percent:.1}</td>") };
+        assert!(cells[class as usize].ends_with(&shown), "{class}: {row} without {shown}");
+    }
 }

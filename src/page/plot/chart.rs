@@ -110,13 +110,23 @@ fn draw(area: &Area, panel: &Panel) -> Drawn {
         .y_label_area_size(left)
         .build_cartesian_2d(x.clone(), y.clone())?;
     super::mesh(&mut chart, &x.title, &y.title).draw()?;
-    for one in series {
-        draw_series(&mut chart, panel, one)?;
+    for (at, one) in series.iter().enumerate() {
+        draw_series(&mut chart, panel, (one, stroke(one, &series[at + 1..])))?;
     }
     Ok(())
 }
 
-fn draw_series(chart: &mut Context, panel: &Panel, series: &Series) -> Drawn {
+/// Returns the width of a line: equal lines that are drawn over it are narrower, so that all of them are seen.
+fn stroke(one: &Series, later: &[Series]) -> u32 {
+    let covers = |other: &&Series| {
+        let pairs = one.points.iter().zip(&other.points);
+        other.points.len() == one.points.len()
+            && pairs.into_iter().all(|(one, other)| (one.x, one.y) == (other.x, other.y))
+    };
+    2 + 3 * later.iter().filter(covers).count() as u32
+}
+
+fn draw_series(chart: &mut Context, panel: &Panel, (series, width): (&Series, u32)) -> Drawn {
     let color = color(series.number);
     let at = |x: f64, y: f64| (panel.x.at(x), panel.y.at(y));
     let line: Vec<(f64, f64)> = series.points.iter().map(|point| at(point.x, point.y)).collect();
@@ -132,7 +142,7 @@ fn draw_series(chart: &mut Context, panel: &Panel, series: &Series) -> Drawn {
                 let band: Vec<_> = edge(1.0).chain(low.into_iter().rev()).collect();
                 chart.draw_series([Polygon::new(band, color.mix(0.18))])?;
             }
-            chart.draw_series([PathElement::new(line, color.stroke_width(2))])?;
+            chart.draw_series([PathElement::new(line, color.stroke_width(width))])?;
         }
         Look::Frontier => {
             chart.draw_series(DashedLineSeries::new(line, 5, 4, INK.stroke_width(1)))?;
@@ -145,7 +155,7 @@ fn draw_series(chart: &mut Context, panel: &Panel, series: &Series) -> Drawn {
         }
         Look::Joined | Look::Marks => {
             if series.look == Look::Joined {
-                chart.draw_series([PathElement::new(line.clone(), color.stroke_width(2))])?;
+                chart.draw_series([PathElement::new(line.clone(), color.stroke_width(width))])?;
             }
             for point in &series.points {
                 let bar = color.stroke_width(1);

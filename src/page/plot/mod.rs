@@ -131,6 +131,24 @@ mod tests {
     }
 
     #[test]
+    fn a_line_below_an_equal_one_is_wider() {
+        let widths = |panel: Panel| -> Vec<String> {
+            let (drawing, _) = chart(&[panel]).remove(0);
+            let width = |series: usize| {
+                let stroke = format!("stroke=\"{}\"", hex(color(series)));
+                let lines = drawing.split('<').filter(|element| element.starts_with("polyline"));
+                let line = lines.into_iter().find(|element| element.contains(&stroke)).unwrap();
+                line.split("stroke-width=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
+            };
+            vec![width(0), width(1)]
+        };
+        assert_eq!(widths(panel(Look::Band)), ["2", "2"]);
+        let mut equal = panel(Look::Band);
+        equal.series[1].points = equal.series[0].points.clone();
+        assert_eq!(widths(equal), ["5", "2"]);
+    }
+
+    #[test]
     fn more_is_to_the_right_and_further_up() {
         let (drawing, _) = chart(&[panel(Look::Band)]).remove(0);
         let (up, down) = (line(&drawing, 0), line(&drawing, 1));

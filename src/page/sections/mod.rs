@@ -2,6 +2,7 @@
 
 mod bytes;
 mod cells;
+mod confusion;
 mod curves;
 mod dictionary;
 mod differences;
@@ -25,7 +26,7 @@ pub(super) use summary::summary;
 
 /// Returns all sections that have content, in order.
 pub(super) fn all(content: &PageContent) -> Vec<PageSection> {
-    let parts: [fn(&PageContent) -> Option<PageSection>; 17] = [
+    let parts: [fn(&PageContent) -> Option<PageSection>; 18] = [
         results::section,
         published::section,
         metrics::section,
@@ -33,6 +34,7 @@ pub(super) fn all(content: &PageContent) -> Vec<PageSection> {
         curves::section,
         bytes::section,
         matrices::section,
+        confusion::section,
         partition::section,
         participation::section,
         stragglers::section,

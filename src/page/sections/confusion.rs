@@ -1,0 +1,192 @@
+//! Confusion after the last task, as one tinted table per arm: true classes by predicted classes.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+
+use crate::experiment::{ClassNames, names};
+use crate::page::PageSection;
+use crate::page::content::PageContent;
+use crate::page::html::tint;
+use crate::results::{Arm, RunRecord};
+
+/// Most classes that are rows and columns; more are summed by the task in which they were learned.
+const CLASSES: usize = 20;
+/// Most tasks that fit a table of the page.
+const TASKS: usize = 25;
+
+/// Test samples by true and predicted class.
+type Counts = BTreeMap<(u64, u64), u64>;
+
+/// Predictions of a run after its last task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Predictions {
+    counts: Counts,
+    /// Task that a class was learned in, from 1: the first one after which it was tested.
+    learned: BTreeMap<u64, u64>,
+}
+
+/// Table of an arm: headings, and fractions of each row's samples; `None` for a row without samples.
+struct Table {
+    heads: Vec<String>,
+    rows: Vec<Option<Vec<f64>>>,
+}
+
+/// Returns the section, one table per arm that has recorded predictions.
+pub fn section(content: &PageContent) -> Option<PageSection> {
+    let tables: Vec<(String, Table)> = (0..content.arms.len())
+        .filter_map(|arm| Some((content.label(arm), table(&content.arms[arm])?)))
+        .collect();
+    let body = html! {
+        p.note {
+            "Percent of the test samples of a true class (row) that the model took for a class (column) after the last "
+            "task, all runs of an arm together. Classes are in the order in which they were learned; more than "
+            (CLASSES) " are summed by task. Where columns of late tasks are deep above the diagonal, samples of old "
+            "classes are taken for new ones."
+        }
+        div.row { @for (name, table) in &tables { (table.render(name)) } }
+    };
+    (!tables.is_empty()).then_some(PageSection::of("confusion", "Confusion", body))
+}
+
+fn table(arm: &Arm) -> Option<Table> {
+    let runs: Vec<(&RunRecord, Predictions)> =
+        arm.done().filter_map(|run| Some((run, predictions(run)?))).collect();
+    let mut counts = Counts::new();
+    for (_, predictions) in &runs {
+        for (key, samples) in &predictions.counts {
+            *counts.entry(*key).or_default() += samples;
+        }
+    }
+    let (first, Predictions { learned, .. }) = runs.first()?;
+    // Seeds may order classes differently: then tasks of different runs hold different classes.
+    if learned.len() <= CLASSES && runs.iter().all(|(_, other)| other.learned == *learned) {
+        return Some(by_class(&counts, learned, &first.manifest.class_names));
+    }
+    by_task(runs.iter().map(|(_, predictions)| predictions))
+}
+
+fn by_class(counts: &Counts, learned: &BTreeMap<u64, u64>, names: &ClassNames) -> Table {
+    let mut classes: Vec<u64> = learned.keys().copied().collect();
+    classes.sort_by_key(|class| (learned[class], *class));
+    let name = |class: &u64| names.label(*class as u32);
+    let cell = |one: &u64, other: &u64| counts.get(&(*one, *other)).copied().unwrap_or(0);
+    let row = |class: &u64| classes.iter().map(|other| cell(class, other)).collect();
+    Table::of(classes.iter().map(name).collect(), classes.iter().map(row).collect())
+}
+
+fn by_task<'a>(runs: impl Iterator<Item = &'a Predictions>) -> Option<Table> {
+    let mut rows: Vec<Vec<u64>> = Vec::new();
+    for Predictions { counts, learned } in runs {
+        let tasks = learned.values().max().copied()? as usize;
+        if tasks > TASKS {
+            return None;
+        }
+        if rows.len() < tasks {
+            rows.iter_mut().for_each(|row| row.resize(tasks, 0));
+            rows.resize(tasks, vec![0; tasks]);
+        }
+        for ((class, predicted), samples) in counts {
+            if let (Some(row), Some(column)) = (learned.get(class), learned.get(predicted)) {
+                rows[*row as usize - 1][*column as usize - 1] += samples;
+            }
+        }
+    }
+    let heads = (1..=rows.len()).map(|task| format!("task {task}")).collect();
+    Some(Table::of(heads, rows))
+}
+
+/// Reads the predictions after the last task; `None` if the run did not record them.
+fn predictions(run: &RunRecord) -> Option<Predictions> {
+    let sheet = run.sheet(names::CONFUSION).ok()??;
+    let column = |name| sheet.numbers(name);
+    let (after, samples) = (column("after_task")?, column("samples")?);
+    let (classes, predicted) = (column("class")?, column("predicted")?);
+    let rows = after.into_iter().zip(classes).zip(predicted.into_iter().zip(samples));
+    let number = |((after, class), (predicted, samples))| -> Option<[u64; 4]> {
+        let all: [Option<f64>; 4] = [after, class, predicted, samples];
+        let [after, class, predicted, samples] = all;
+        Some([after? as u64, class? as u64, predicted? as u64, samples? as u64])
+    };
+    let rows: Vec<[u64; 4]> = rows.filter_map(number).collect();
+    let last = rows.iter().map(|row| row[0]).max()?;
+    let mut found = Predictions::default();
+    for [after, class, predicted, samples] in rows {
+        let learned = found.learned.entry(class).or_insert(after);
+        *learned = after.min(*learned);
+        if after == last {
+            *found.counts.entry((class, predicted)).or_default() += samples;
+        }
+    }
+    Some(found)
+}
+
+impl Table {
+    fn of(heads: Vec<String>, counts: Vec<Vec<u64>>) -> Table {
+        let row = |counts: Vec<u64>| {
+            let all: u64 = counts.iter().sum();
+            let fraction = |count: &u64| *count as f64 / all as f64;
+            (all > 0).then(|| counts.iter().map(fraction).collect())
+        };
+        Table { heads, rows: counts.into_iter().map(row).collect() }
+    }
+
+    fn render(&self, name: &str) -> Markup {
+        html! {
+            div.wide {
+                table.heat {
+                    caption { (name) }
+                    thead { tr {
+                        th scope="col" class="text" { "true / predicted" }
+                        @for head in &self.heads { th scope="col" { (head) } }
+                    } }
+                    tbody { @for (head, row) in self.heads.iter().zip(&self.rows) { tr {
+                        th scope="row" class="text" { (head) }
+                        @match row {
+                            Some(row) => @for fraction in row {
+                                td class=(tint(*fraction)) { (percent(*fraction)) }
+                            },
+                            None => @for _ in &self.heads { td {} },
+                        }
+                    } } }
+                }
+            }
+        }
+    }
+}
+
+/// Formats a fraction in percent; none is an empty cell.
+fn percent(fraction: f64) -> String {
+    if fraction == 0.0 { String::new() } else { format!("{:.1}", 100.0 * fraction) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(rows: &[(u64, u64, u64)], learned: &[(u64, u64)]) -> Predictions {
+        let counts = rows.iter().map(|(class, predicted, n)| ((*class, *predicted), *n));
+        Predictions { counts: counts.collect(), learned: learned.iter().copied().collect() }
+    }
+
+    #[test]
+    fn classes_stand_in_the_order_in_which_they_were_learned() {
+        // Class 7 was learned first; class 2 has no test samples of its own.
+        let one = found(&[(7, 7, 1), (7, 3, 3), (3, 3, 4)], &[(7, 1), (3, 2), (2, 2)]);
+        let table = by_class(&one.counts, &one.learned, &ClassNames::default());
+        assert_eq!(table.heads, ["7", "2", "3"]);
+        assert_eq!(table.rows, [Some(vec![0.25, 0.0, 0.75]), None, Some(vec![0.0, 0.0, 1.0])]);
+    }
+
+    #[test]
+    fn tasks_sum_the_classes_that_each_run_learned_in_them() {
+        let one = found(&[(0, 1, 3), (0, 0, 1), (1, 1, 2)], &[(0, 1), (1, 2)]);
+        // The other run learned the classes in the other order.
+        let two = found(&[(1, 1, 4), (0, 1, 2)], &[(1, 1), (0, 2)]);
+        let table = by_task([&one, &two].into_iter()).unwrap();
+        assert_eq!(table.heads, ["task 1", "task 2"]);
+        assert_eq!(table.rows, [Some(vec![5.0 / 8.0, 3.0 / 8.0]), Some(vec![0.5, 0.5])]);
+        let many = found(&[(0, 0, 1)], &[(0, 1 + TASKS as u64)]);
+        assert!(by_task(std::iter::once(&many)).is_none());
+    }
+}
