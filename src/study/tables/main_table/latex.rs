@@ -56,25 +56,48 @@ impl MainTable {
         let name = escaped(&columns.name);
         text.push_str(&format!("{empty}\\multicolumn{{{count}}}{{c}}{{{name}}} \\\\\n"));
         text.push_str(&format!("\\cmidrule(lr){{{}-{}}}\n", heads + 1, heads + count));
-        let names = self.latex.heads.iter().chain(&columns.arms).map(|name| escaped(name));
-        text.push_str(&line(names.collect()));
+        let notes = self.column_notes(columns);
+        let arms = columns.arms.iter().zip(&notes).map(|(name, note)| {
+            let mark = note.map(marked).unwrap_or_default();
+            format!("{}{mark}", escaped(name))
+        });
+        let names = self.latex.heads.iter().map(|name| escaped(name));
+        text.push_str(&line(names.chain(arms).collect()));
         for (at, metric) in self.metrics.iter().enumerate() {
             let title = escaped(&metric.short_heading());
             if self.rows.iter().any(|row| row.spreads[at].is_some()) {
-                text.push_str(&self.part(columns, &title, |row| self.math(row, at)));
+                text.push_str(&self.part(columns, &notes, &title, |row| self.math(row, at)));
             }
             if self.has_published[at] {
                 let title = format!("{title}, published");
-                text.push_str(&self.part(columns, &title, |row| self.published_math(row, at)));
+                text.push_str(
+                    &self.part(columns, &notes, &title, |row| self.published_math(row, at)),
+                );
             }
         }
         text + "\\bottomrule\n\\end{tabular}\n"
+    }
+
+    /// Returns the note of every column that all of its rows with a run share; it is marked at the column's head.
+    fn column_notes(&self, columns: &LatexColumns) -> Vec<Option<usize>> {
+        let of = |arm: usize| {
+            let is_in = |row: &&MainTableRow| match &row.point {
+                Point::Grid(arms) => row.n > 0 && arms[columns.axis] == arm,
+                Point::Extra(_) => false,
+            };
+            let mut notes = self.rows.iter().filter(is_in).map(|row| row.note);
+            let first = notes.next()??;
+            notes.all(|note| note == Some(first)).then_some(first)
+        };
+        let all = 0..columns.arms.len();
+        all.map(|arm| of(arm).filter(|_| self.marks_notes())).collect()
     }
 
     /// Returns the rows of one metric, below its name.
     fn part(
         &self,
         columns: &LatexColumns,
+        notes: &[Option<usize>],
         title: &str,
         entry: impl Fn(&MainTableRow) -> String,
     ) -> String {
@@ -86,7 +109,10 @@ impl MainTable {
         let mut lines: Vec<(&Vec<String>, Vec<String>)> = Vec::new();
         for (row, names) in self.rows.iter().zip(&self.latex.names) {
             let mut shown = entry(row);
-            if let Some(note) = row.note.filter(|_| self.marks_notes() && !shown.is_empty()) {
+            let is_at_head =
+                matches!(&row.point, Point::Grid(arms) if notes[arms[columns.axis]].is_some());
+            let marks = self.marks_notes() && !is_at_head && !shown.is_empty();
+            if let Some(note) = row.note.filter(|_| marks) {
                 shown.push_str(&marked(note));
             }
             let Point::Grid(arms) = &row.point else {
