@@ -77,7 +77,7 @@ pub(super) struct ExportedModel<'a> {
     images: Option<usize>,
     /// Origin of the model: a checkpoint, or a computation from a round on.
     from: &'a str,
-    /// Digest of the model.
+    /// Digest of the server's state after the task, as in the journal, in whatever form it is exported.
     digest: String,
 }
 
@@ -131,13 +131,17 @@ pub fn execute(args: &ExportArgs, methods: &Registry) -> Result<Exit, CliError> 
     let from = exported.from.to_string();
     match args.format {
         OutputFormat::Human => print_text(&format!(
-            "{out}: {} after task {}, {} bytes, {from}, digest {}\n",
+            "{out}: {} after task {}, {} bytes, {from}, {} {}\n",
             match exported.images {
                 None => "the model".to_owned(),
                 Some(images) => format!("{images} generated images"),
             },
             exported.task,
             exported.bytes.len(),
+            match form {
+                ExportForm::State => "digest",
+                ExportForm::Merged | ExportForm::Images(_) => "digest of the server's state",
+            },
             exported.digest
         ))?,
         OutputFormat::Json => {

@@ -108,6 +108,15 @@ fn a_network_that_was_trained_whole_is_one_file_and_prompts_are_none() {
     let output = export(folder, "whole.safetensors", &["--merged"]);
     assert_eq!(output.code, 0, "{}", output.err);
     let whole = fs::read(folder.join("whole.safetensors")).unwrap();
+    let recorded = digests(folder).pop().unwrap();
+    assert!(
+        output.out.contains(&format!("digest of the server's state {recorded}")),
+        "{}",
+        output.out
+    );
+    let about = said(&whole);
+    assert_eq!(about["state_digest"], recorded);
+    assert_ne!(about["digest"], recorded, "the digest of the network");
     let whole = SafeTensors::deserialize(&whole).unwrap();
     let kept = fs::read(folder.join("run/models/task-02.safetensors")).unwrap();
     let kept = SafeTensors::deserialize(&kept).unwrap();

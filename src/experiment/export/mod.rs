@@ -250,6 +250,8 @@ pub fn export(
         }
         ExportForm::Merged => {
             said.insert("merged".to_string(), "true".to_string());
+            // `digest` is that of the merged tensors, and the journal has that of the server's state.
+            said.insert("state_digest".to_string(), end.digest.to_string());
             merged(&state, &ctx.backbone.parameters()?, &manifest.method)?
         }
         ExportForm::State => state,
