@@ -25,15 +25,44 @@ const FIXED: [&str; 12] = [
 /// Returns an error if one may not follow the other.
 pub(super) fn compare(held: &Scenario, scenario: &Scenario) -> Result<(), ForkError> {
     let (then, now) = (table_of(held), table_of(scenario));
-    match FIXED.into_iter().find(|key| at(&then, key) != at(&now, key)) {
-        Some(key) => Err(ForkError::Fixed { key }),
-        None => Ok(()),
+    let differs = |key: &str| at(&then, key) != at(&now, key);
+    if let Some(key) = FIXED.into_iter().find(|key| differs(key)) {
+        return Err(ForkError::Fixed { key, reason: "the training so far depends on it" });
     }
+    let key = "seed.run";
+    if held.backbone.is_random() && differs(key) {
+        let reason = "the weights of the network were drawn with it before the first round";
+        return Err(ForkError::Fixed { key, reason });
+    }
+    Ok(())
 }
 
 fn at<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
     match path.split_once('.') {
         Some((section, key)) => table.get(section)?.as_table()?.get(key),
         None => table.get(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::Registry;
+
+    fn scenario(seed: u64, backbone: &str) -> Scenario {
+        let text = format!(
+            "schema = 2\nseed = {{ run = {seed}, partition = 5, class_order = 5 }}\ndata.source = \"digits\"\ntasks.count = 2\npartition.kind = \"iid\"\n\
+             method.name = \"fedavg\"\nbackbone.kind = \"{backbone}\""
+        );
+        let read = Scenario::from_toml(&text, "a.toml", ".".as_ref(), &[], &Registry::builtin());
+        read.unwrap().scenario
+    }
+
+    #[test]
+    fn a_seed_that_drew_the_weights_cannot_change() {
+        let compared = |backbone| compare(&scenario(1, backbone), &scenario(2, backbone));
+        let error = compared("resnet18").unwrap_err().to_string();
+        assert!(error.starts_with("`seed.run` cannot change in the middle of a run: the weights"));
+        assert!(compared("pixels").is_ok());
     }
 }

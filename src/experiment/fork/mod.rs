@@ -109,10 +109,15 @@ pub enum ForkError {
     )]
     Same,
     /// Key that earlier results depend on.
-    #[error("`{key}` cannot change in the middle of a run: the training so far depends on it")]
+    #[error(
+        "`{key}` cannot change in the middle of a run: {reason}\n  help: leave it as it is, or run the changed scenario \
+         from the beginning"
+    )]
     Fixed {
         /// Section or key of the scenario, such as `seed.partition`.
         key: &'static str,
+        /// Reason why it cannot change.
+        reason: &'static str,
     },
     /// The state is of another form.
     #[error(

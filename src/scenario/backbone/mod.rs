@@ -124,6 +124,15 @@ impl BackboneSection {
         deep || self.reads_text()
     }
 
+    /// Returns true if the weights are drawn before the first round, with `seed.run`.
+    pub fn is_random(&self) -> bool {
+        matches!(
+            self,
+            BackboneSection::ResNet18(ResNetSection { weights: StartWeights::Random, .. })
+                | BackboneSection::Bert(BertSection { weights: StartWeights::Random, .. })
+        )
+    }
+
     /// Returns true if the backbone reads text, not images.
     pub fn reads_text(&self) -> bool {
         matches!(self, BackboneSection::Bert(_))
