@@ -34,6 +34,8 @@ const MISTAKES: &[&str] = &[
     "check|t.toml|--set|federation.clients=1,000",
     "check|t.toml|--set|federation.clients=3.5",
     "check|t.toml|--set|federation.rounds=1e1",
+    "check|t.toml|--set|federation.rounds=5000000000",
+    "check|t.toml|--set|seed.run=9223372036854775808",
     "check|slips.toml",
     // Keys and words.
     "check|t.toml|--set|client.lr=0.1",

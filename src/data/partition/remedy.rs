@@ -36,7 +36,7 @@ const CONCENTRATIONS: [f64; 10] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.
 /// Draws of a candidate, at most.
 const MOST_DRAWS: u32 = 200;
 
-/// Samples that are dealt for a candidate, about.
+/// Samples that are dealt for a candidate and numbers that are drawn for it, about.
 const DEALT: usize = 2_000_000;
 
 impl Partitioner {
@@ -59,7 +59,8 @@ impl Partitioner {
     /// Returns the first change that divides all tasks, the smallest ones first.
     fn remedy(&self, task_sequence: &TaskSequence, class_sizes: &[usize]) -> Option<Remedy> {
         let samples: usize = class_sizes.iter().sum();
-        let draws = u32::try_from(DEALT / samples.max(1)).unwrap_or(MOST_DRAWS);
+        let drawn = class_sizes.len().saturating_mul(self.clients as usize);
+        let draws = u32::try_from(DEALT / samples.max(drawn).max(1)).unwrap_or(MOST_DRAWS);
         let attempts = draws.clamp(5, MOST_DRAWS).min(self.attempts.max(1));
         let tried = Partitioner { attempts, ..self.clone() };
         let works = |changed: &Partitioner| {
@@ -81,6 +82,9 @@ impl Partitioner {
         task_sequence: &TaskSequence,
         class_sizes: &[usize],
     ) -> Vec<(Remedy, Partitioner)> {
+        if self.min_samples <= 1 {
+            return Vec::new();
+        }
         let any = Partitioner { min_samples: 0, ..self.clone() };
         let smallest = task_sequence.tasks.iter().map(|view| {
             let sizes: Vec<usize> = view.classes.iter().map(|&c| class_sizes[c as usize]).collect();

@@ -145,12 +145,17 @@ impl Readable for PathBuf {
     }
 }
 
-fn integer<T: TryFrom<i64>>(node: &Node) -> Result<T, ValueFault> {
+/// Reads an integer of at most `largest`. TOML's integers end at `i64::MAX`.
+fn integer<T: TryFrom<i64>>(node: &Node, largest: u64) -> Result<T, ValueFault> {
+    let largest = largest.min(i64::MAX as u64);
+    let fault =
+        |must: String| ValueFault::new(node, format!("{{key}} must {must}"), "out of range");
     match node.value {
-        TomlValue::Integer(number) => T::try_from(number).map_err(|_| {
-            let why = if number < 0 { "must not be negative" } else { "is too large" };
-            ValueFault::new(node, format!("{{key}} {why}"), "out of range")
+        TomlValue::Integer(number) => T::try_from(number).map_err(|_| match number {
+            ..0 => fault("not be negative".to_owned()),
+            _ => fault(format!("be at most {largest}")),
         }),
+        TomlValue::Unrepresentable => Err(fault(format!("be an integer from 0 to {largest}"))),
         TomlValue::Float(number) if number.fract() == 0.0 && number.abs() < 1e9 => {
             Err(ValueFault::wrong_type(node, "an integer")
                 .help(format!("write `{}`", number as i64)))
@@ -165,11 +170,11 @@ macro_rules! whole_number {
             const WHAT: &'static str = "an integer";
 
             fn read(node: &Node) -> Result<Self, ValueFault> {
-                integer(node)
+                integer(node, <$int>::MAX as u64)
             }
 
             fn to_toml(&self) -> toml::Value {
-                // TOML's integers end at i64; so does what can be read.
+                // What can be read ends where TOML's integers do.
                 i64::try_from(*self).unwrap_or(i64::MAX).into()
             }
 
