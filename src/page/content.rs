@@ -279,9 +279,7 @@ impl PageContent {
                 run.map_or_else(String::new, |run| self.shown(&run.manifest.method).to_owned())
             }
             // A bare number needs the name of its axis.
-            [(axis, value)] if left_out.is_none() && value.parse::<f64>().is_ok() => {
-                format!("{axis}={value}")
-            }
+            [(axis, value)] if value.parse::<f64>().is_ok() => format!("{axis}={value}"),
             [(_, value)] => self.shown(value).to_owned(),
             others => {
                 let pair = |(axis, value): &(String, String)| self.pair(axis, value);
@@ -297,14 +295,19 @@ impl PageContent {
 
     /// Returns the name in print of an arm with all of its axes, such as `HGP, clients=100`.
     pub fn label(&self, arm: usize) -> String {
-        let axes = &self.arms[arm].axes;
-        match axes.as_slice() {
-            [] => self.name_without(arm, None),
-            axes => {
-                let pair = |(axis, value): &(String, String)| self.pair(axis, value);
-                axes.iter().map(pair).collect::<Vec<_>>().join(", ")
-            }
-        }
+        self.label_on(arm, |_| true)
+    }
+
+    /// Returns the name of an arm among those that it is compared with: its compared axes, such as `HGP`.
+    pub fn compared_label(&self, arm: usize) -> String {
+        self.label_on(arm, |axis| self.compared.contains(axis))
+    }
+
+    /// Returns the name of an arm with some of its axes.
+    fn label_on(&self, arm: usize, is_named: impl Fn(&String) -> bool) -> String {
+        let axes = self.arms[arm].axes.iter().filter(|(axis, _)| is_named(axis));
+        let pairs: Vec<String> = axes.map(|(axis, value)| self.pair(axis, value)).collect();
+        if pairs.is_empty() { self.name_without(arm, None) } else { pairs.join(", ") }
     }
 
     /// Returns a place on an axis; methods and names in print need no name of the axis.

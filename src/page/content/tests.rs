@@ -166,6 +166,8 @@ fn a_study_compares_named_arms_even_along_the_horizontal_axis() {
     assert_eq!(content.x.as_deref(), Some("method"));
     let groups: Vec<Vec<usize>> = (0..5).map(|arm| content.comparable(arm)).collect();
     assert_eq!(groups, [vec![0, 1], vec![0, 1], vec![2, 3], vec![2, 3], vec![4]]);
+    let names = |arm| [content.series_name(arm), content.compared_label(arm), content.label(arm)];
+    assert_eq!(names(1), ["clients=10", "STSA", "clients=10, STSA"]);
     // Without a study arms are compared at every value of the horizontal axis.
     let content = PageContent::gather(&runs[..4], &[], &Registry::builtin()).unwrap();
     assert_eq!(content.x.as_deref(), Some("clients"));

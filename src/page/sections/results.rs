@@ -137,9 +137,9 @@ fn unequal(content: &PageContent, arms: &[usize], metric: &Metric) -> Option<Str
     if figures.len() < 2 || high - low <= EQUAL * high.abs() {
         return None;
     }
-    let each = figures
-        .iter()
-        .map(|(arm, figure)| format!("{} {}", content.label(*arm), metric.show_grouped(*figure)));
+    let each = figures.iter().map(|(arm, figure)| {
+        format!("{} {}", content.compared_label(*arm), metric.show_grouped(*figure))
+    });
     Some(format!("{}: {}", metric.heading(), each.collect::<Vec<_>>().join(", ")))
 }
 
