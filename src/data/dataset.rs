@@ -62,6 +62,8 @@ pub struct Split {
     prepared_budget: usize,
     /// Natural owner of each sample, if the data have owners.
     owners: Option<Vec<u32>>,
+    /// Numbers of the samples before some were left out.
+    numbers: Option<Vec<u32>>,
     /// Digest, computed on first request.
     digest: OnceLock<blake3::Hash>,
 }
@@ -107,6 +109,7 @@ impl Split {
             prepared,
             prepared_budget: PREPARED_BUDGET,
             owners: None,
+            numbers: None,
             digest: OnceLock::new(),
         })
     }
@@ -319,6 +322,15 @@ impl Split {
         self.store.float_image(i)
     }
 
+    /// Returns the number of a sample in its part of the data set, from 0, whichever samples were left out.
+    pub fn number(&self, sample: u32) -> u32 {
+        match (&self.store, &self.numbers) {
+            (Store::Chosen { of, samples }, _) => of.number(samples[sample as usize]),
+            (_, Some(numbers)) => numbers[sample as usize],
+            (_, None) => sample,
+        }
+    }
+
     /// Returns a split of the first `most` samples of every class, in the same order.
     pub(crate) fn first_of_each_class(&self, most: usize) -> Result<Split, DataError> {
         let mut kept: Vec<usize> =
@@ -326,7 +338,8 @@ impl Split {
         kept.sort_unstable();
         let store = self.store.chosen(&kept);
         let labels = kept.iter().map(|&i| self.labels[i]).collect();
-        let split = Split::new(store, labels, self.by_class.len())?;
+        let numbers = Some(kept.iter().map(|&i| self.number(i as u32)).collect());
+        let split = Split { numbers, ..Split::new(store, labels, self.by_class.len())? };
         Ok(match &self.owners {
             Some(owners) => split.with_owners(kept.iter().map(|&i| owners[i]).collect()),
             None => split,

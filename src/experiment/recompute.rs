@@ -19,7 +19,7 @@ pub(super) fn recompute(
 ) -> Result<Option<Snapshot>, FederationError> {
     setup.recorded = from.map(|intact| Arc::new(intact.recorded));
     (setup.rules.snapshots, setup.rules.models) = (Cadence::Tasks, false);
-    setup.rules.confusion = false;
+    setup.rules.answers = false;
     let (found, stop) = (Arc::new(Mutex::new(None)), Interrupt::default());
     let waiting = SnapshotTaker { task, found: Arc::clone(&found), stop: stop.clone(), asked };
     simulate(setup, Box::new(waiting), Box::new(()), stop)?;

@@ -10,9 +10,8 @@ use super::execute::Begin;
 use super::journal_file::JournalWriter;
 use super::models::Models;
 use super::run_directory::{RunDirectory, names};
-use crate::federation::{Digests, Entry, Event, EventSink, SinkError, Snapshot};
+use crate::federation::{Digests, Entry, Event, EventSink, SampleAnswer, SinkError, Snapshot};
 use crate::files::DiskFile;
-use crate::learning::Confusion;
 use crate::quantity::TaskId;
 use crate::wire::Body;
 
@@ -118,9 +117,9 @@ impl EventSink for Recorder {
         recording.readers.iter_mut().try_for_each(|reader| reader.settle())
     }
 
-    fn confused(&mut self, task: TaskId, counts: &Confusion) -> Result<(), SinkError> {
+    fn answered(&mut self, task: TaskId, answers: &[SampleAnswer]) -> Result<(), SinkError> {
         let recording = &mut *self.lock();
-        recording.readers.iter_mut().try_for_each(|reader| reader.confused(task, counts))
+        recording.readers.iter_mut().try_for_each(|reader| reader.answered(task, answers))
     }
 
     fn save_model(&mut self, task: TaskId, state: &Body) -> Result<(), SinkError> {

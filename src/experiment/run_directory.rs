@@ -12,6 +12,7 @@
 //! summary.json             the numbers of the final table
 //! wall.csv profile.jsonl   wall times; outside both digests
 //! confusion.csv            confusion matrices, with record.confusion; not derived from the journal
+//! predictions.csv          predicted classes of test samples, with record.predictions; not derived from the journal
 //! *.parquet                the tables as Parquet, with record.parquet
 //! tensorboard/             scalars for TensorBoard, with record.tensorboard
 //! models/task-*.safetensors  the server's model after tasks, with record.models
@@ -68,6 +69,8 @@ pub mod names {
     pub const CLASSES: &str = "classes.csv";
     /// One row per task learned, class and answer, where the scenario asks for it.
     pub const CONFUSION: &str = "confusion.csv";
+    /// One row per task learned and test sample, where the scenario asks for it.
+    pub const PREDICTIONS: &str = "predictions.csv";
     /// One row per round and client.
     pub const PARTICIPATION: &str = "participation.csv";
     /// One row per task, client and class that the client has samples of.
@@ -116,6 +119,7 @@ const RESULTS: &[&str] = &[
     names::PARTICIPATION,
     names::PARTITION,
     names::CONFUSION,
+    names::PREDICTIONS,
     names::WALL,
     names::BYTES,
     names::CLIENTS,

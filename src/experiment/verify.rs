@@ -170,7 +170,7 @@ pub fn verify(
     let mut assembly = assemble_by(&scenario, methods, &resources)?;
     assembly.setup.rules.snapshots = Cadence::Never;
     assembly.setup.rules.models = false;
-    assembly.setup.rules.confusion = false;
+    assembly.setup.rules.answers = false;
     assembly.setup.before = before(path, &manifest, &assembly.setup, methods)?;
     let (mut replayed, mut notices) = (0, Vec::new());
     let forked = manifest.forked.is_some();

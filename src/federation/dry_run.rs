@@ -61,7 +61,7 @@ pub(super) fn dry_run_of(
         on_bad_update: OnBadUpdate::Drop,
         snapshots: Cadence::Never,
         models: false,
-        confusion: false,
+        answers: false,
         ..terms.rules
     };
     let simulation = Arc::new(SimulationContext::of(RunSpec { rules, ..terms }, data)?);

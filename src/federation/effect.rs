@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::client::{TrainingAnswer, TrainingJob};
 use super::envelope::{Envelope, Pending};
 use super::error::FederationError;
+use super::evaluation::SampleAnswer;
 use super::event::{Event, Numbers};
 use super::network::Transmission;
 use super::packs::Ticket;
@@ -17,7 +18,6 @@ use super::server::{ServerSnapshot, ToServer};
 use super::simulation_context::SimulationContext;
 use super::sink::JobKind;
 use super::worker_pool::Work;
-use crate::learning::Confusion;
 use crate::quantity::{ClientId, ParticipantId, Round, TaskId, VirtualTime};
 use crate::wire::Body;
 
@@ -41,8 +41,8 @@ pub(super) enum Effect {
     TrainAhead { ticket: Ticket, job: Box<TrainingJob>, answer: TrainingAnswer },
     /// A participant will not ask to be trained.
     LeavePack(Ticket),
-    /// Hand out the confusion counts after a task.
-    RecordConfusion(TaskId, Confusion),
+    /// Hand out the answers of the test after a task.
+    RecordAnswers(TaskId, Vec<SampleAnswer>),
     /// Hand out the server's state after a task.
     RecordModel(TaskId, Body),
     /// Take a snapshot.

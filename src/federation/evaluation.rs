@@ -12,8 +12,17 @@ use super::event::{ClassScore, ClientTaskScore, EvaluationPoint, Numbers, TaskSc
 use super::rules::TaskIdentity;
 use super::simulation_context::SimulationContext;
 use crate::data::{ClientTask, ClientTasks, Loader, Shard};
-use crate::learning::{PredictionTask, Tally};
+use crate::learning::{Answer, PredictionTask, Tally};
 use crate::policy::{PolicyError, Predictor, RunContext, Scope};
+
+/// Answer to a test sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampleAnswer {
+    /// Number of the sample in the tested part of the data set, from 0, whichever samples were left out.
+    pub sample: u32,
+    /// True and predicted head rows.
+    pub answer: Answer,
+}
 
 /// A block of test samples.
 #[derive(Clone, Debug)]
@@ -123,7 +132,7 @@ pub(super) fn score(
         PredictionTask::Plainly | PredictionTask::InClientTasks { .. } => Scope::Seen(seen),
     };
     let mut tally = match &block.asked {
-        PredictionTask::Plainly if simulation.rules.confusion => Tally::with_confusion(seen),
+        PredictionTask::Plainly if simulation.rules.answers => Tally::with_answers(seen),
         _ => Tally::new(seen),
     };
     // A block is a batch.
@@ -134,6 +143,18 @@ pub(super) fn score(
         counted.map_err(|error| PolicyError::Unsupported(error.to_string()))?;
     }
     Ok(tally)
+}
+
+/// Returns the answers of a test with the numbers of their samples; `None` if they were not kept.
+pub(super) fn answers(simulation: &SimulationContext, tally: &Tally) -> Option<Vec<SampleAnswer>> {
+    let test = &simulation.holdings.data().dataset.test;
+    let blocks = blocks(simulation, tally.total.len());
+    let samples = blocks.iter().flat_map(|block| block.samples.iter());
+    let answer = |(sample, answer): (&u32, &Answer)| SampleAnswer {
+        sample: test.number(*sample),
+        answer: *answer,
+    };
+    Some(samples.zip(tally.answers.as_ref()?).map(answer).collect())
 }
 
 /// Returns the tally as the journal writes it, at the end of a task or in its middle.

@@ -28,7 +28,7 @@ use super::network::FrameNetwork;
 use super::packs::{Packs, Ticket};
 use super::queue::{ActorId, EventClass, EventQueue};
 use super::recorder::{
-    EntryLog, Flush, RecordConfusion, RecordModel, RecorderActor, SaveSnapshot, WantsSnapshot,
+    EntryLog, Flush, RecordAnswers, RecordModel, RecorderActor, SaveSnapshot, WantsSnapshot,
 };
 use super::remote::RemoteTraining;
 use super::server::{AtServer, ServerActor, ServerMachine, ServerSnapshot, ToServer, WhoWaits};
@@ -277,9 +277,9 @@ impl EventLoop {
                     let jobs = self.packs.drop_out(ticket);
                     self.train(jobs);
                 }
-                Effect::RecordConfusion(task, counts) => {
+                Effect::RecordAnswers(task, answers) => {
                     self.write()?;
-                    self.send_to_recorder(RecordConfusion(task, counts)).await??;
+                    self.send_to_recorder(RecordAnswers(task, answers)).await??;
                 }
                 Effect::RecordModel(task, state) => {
                     self.write()?;

@@ -81,6 +81,7 @@ pub use client_data::{LabelCountSource, ShardSource, by_row};
 pub use closing::{ClosingGoal, ClosingPolicy, ClosingRules, LatePolicy, RoundClosing, Staleness};
 pub use dry_run::{PlannedParticipant, dry_run};
 pub use error::{FederationError, SinkError};
+pub use evaluation::SampleAnswer;
 pub use event::{
     ClassScore, ClientTaskScore, Direction, EndReason, Entry, EvaluationPoint, Event, FrameBytes,
     FrameOutcome, JOURNAL_FORMAT, Numbers, Responses, TaskScore,

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use actix::{Actor, Context, Handler};
 
 use super::error::SinkError;
+use super::evaluation::SampleAnswer;
 use super::event::{Entry, Event, Numbers};
 use super::sink::EventSink;
 use super::snapshot::Snapshot;
-use crate::learning::Confusion;
 use crate::quantity::{TaskId, VirtualTime};
 use crate::wire::Body;
 
@@ -91,19 +91,19 @@ impl Handler<Flush> for RecorderActor {
     }
 }
 
-/// Takes the counts of classes taken for others after a task.
-pub(super) struct RecordConfusion(pub TaskId, pub Confusion);
+/// Takes the answers to the test samples after a task.
+pub(super) struct RecordAnswers(pub TaskId, pub Vec<SampleAnswer>);
 
-impl actix::Message for RecordConfusion {
+impl actix::Message for RecordAnswers {
     type Result = Result<(), SinkError>;
 }
 
-impl Handler<RecordConfusion> for RecorderActor {
+impl Handler<RecordAnswers> for RecorderActor {
     type Result = Result<(), SinkError>;
 
-    fn handle(&mut self, message: RecordConfusion, _: &mut Context<Self>) -> Self::Result {
-        let RecordConfusion(task, counts) = message;
-        self.0.borrow_mut().confused(task, &counts)
+    fn handle(&mut self, message: RecordAnswers, _: &mut Context<Self>) -> Self::Result {
+        let RecordAnswers(task, answers) = message;
+        self.0.borrow_mut().answered(task, &answers)
     }
 }
 

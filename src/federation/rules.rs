@@ -175,8 +175,8 @@ pub struct Rules {
     pub snapshots: Cadence,
     /// True if the sink receives the server's state after every task. Changes no result.
     pub models: bool,
-    /// True if the sink receives the confusion counts after every task. Changes no result.
-    pub confusion: bool,
+    /// True if the sink receives the answer to every test sample after every task. Changes no result.
+    pub answers: bool,
 }
 
 /// Rounds in which a method asks clients before it trains: C2Prompt looks, gathers moments and compensates.
@@ -255,7 +255,7 @@ impl Default for Rules {
             pack: 1,
             snapshots: Cadence::Never,
             models: false,
-            confusion: false,
+            answers: false,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Receivers of entries and wall times: the two interfaces through which a run is observed.
 
 use super::error::SinkError;
+use super::evaluation::SampleAnswer;
 use super::event::Entry;
 use super::journal::{Digests, Journal};
 use super::snapshot::Snapshot;
 use crate::document::Document;
-use crate::learning::Confusion;
 use crate::quantity::TaskId;
 use crate::wire::Body;
 
@@ -21,12 +21,12 @@ pub trait EventSink: Send {
         Ok(())
     }
 
-    /// Takes the confusion counts of the test after a task, by true and predicted head row.
+    /// Takes the answers of the test after a task, in the order of the test.
     ///
-    /// Called if the rules ask for it ([`Rules::confusion`](super::Rules::confusion)). They are no part of the journal:
-    /// a recorded past has none.
-    fn confused(&mut self, task: TaskId, counts: &Confusion) -> Result<(), SinkError> {
-        let _ = (task, counts);
+    /// Called if the rules ask for it ([`Rules::answers`](super::Rules::answers)). They are no part of the journal: a
+    /// recorded past has none.
+    fn answered(&mut self, task: TaskId, answers: &[SampleAnswer]) -> Result<(), SinkError> {
+        let _ = (task, answers);
         Ok(())
     }
 

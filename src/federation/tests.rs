@@ -78,7 +78,7 @@ fn drive(setup: super::Setup) -> Vec<Event> {
                 Effect::GroupPacks(..)
                 | Effect::TrainAhead { .. }
                 | Effect::LeavePack(_)
-                | Effect::RecordConfusion(..)
+                | Effect::RecordAnswers(..)
                 | Effect::RecordModel(..)
                 | Effect::SwitchContext(_)
                 | Effect::TakeSnapshot(_) => {}

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use candle_core::{DType, Tensor};
+use serde::{Deserialize, Serialize};
 
 use super::LearningError;
 use crate::data::{Batch, Loader};
@@ -41,12 +42,18 @@ pub struct Tally {
     /// Right predictions among the rows of a sample's own client task (task-incremental). They are keyed by the first
     /// of these rows; empty where classes have no client tasks.
     pub within: BTreeMap<u32, u64>,
-    /// Answers by true and predicted row, where that is asked for; answers that are no number are left out.
-    pub confused: Option<Confusion>,
+    /// Answers in the order in which they were counted, if they are kept.
+    pub answers: Option<Vec<Answer>>,
 }
 
-/// Counts by true and predicted head row; pairs that never occurred are left out.
-pub type Confusion = BTreeMap<(u32, u32), u64>;
+/// Answer to a sample, by head rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Row of the true class.
+    pub label: u32,
+    /// Predicted row; `None` if a score is NaN.
+    pub predicted: Option<u32>,
+}
 
 impl Tally {
     /// Returns an empty tally over head rows `0..classes`.
@@ -54,12 +61,12 @@ impl Tally {
         let zeros = vec![0; classes];
         let within = BTreeMap::new();
         let (correct, total) = (zeros.clone(), zeros.clone());
-        Tally { correct, total, predicted: zeros, not_a_number: 0, within, confused: None }
+        Tally { correct, total, predicted: zeros, not_a_number: 0, within, answers: None }
     }
 
-    /// Returns an empty tally that also counts the confusion of each pair of classes.
-    pub fn with_confusion(classes: usize) -> Tally {
-        Tally { confused: Some(Confusion::new()), ..Tally::new(classes) }
+    /// Returns an empty tally that also keeps the answer to each sample.
+    pub fn with_answers(classes: usize) -> Tally {
+        Tally { answers: Some(Vec::new()), ..Tally::new(classes) }
     }
 
     /// Counts one sample: `scores` are those of rows `0..scores.len()`.
@@ -75,19 +82,19 @@ impl Tally {
     /// Counts one sample that was answered with this row, or with no number.
     pub(super) fn answer(&mut self, row: Option<usize>, label: u32) {
         self.total[label as usize] += 1;
+        if let Some(answers) = &mut self.answers {
+            answers.push(Answer { label, predicted: row.map(|row| row as u32) });
+        }
         match row {
             Some(row) => {
                 self.predicted[row] += 1;
                 self.correct[label as usize] += u64::from(row == label as usize);
-                if let Some(confused) = &mut self.confused {
-                    *confused.entry((label, row as u32)).or_default() += 1;
-                }
             }
             None => self.not_a_number += 1,
         }
     }
 
-    /// Adds the counts of another part of the same classes.
+    /// Adds the counts of another part of the same classes; its answers follow.
     pub fn merge(&mut self, other: &Tally) {
         let add = |to: &mut Vec<u64>, from: &[u64]| {
             to.resize(to.len().max(from.len()), 0);
@@ -100,9 +107,8 @@ impl Tally {
         for (row, count) in &other.within {
             *self.within.entry(*row).or_default() += count;
         }
-        if let Some(others) = &other.confused {
-            let own = self.confused.get_or_insert_default();
-            others.iter().for_each(|(pair, count)| *own.entry(*pair).or_default() += count);
+        if let Some(answers) = &other.answers {
+            self.answers.get_or_insert_default().extend(answers);
         }
     }
 
@@ -222,20 +228,21 @@ mod tests {
     }
 
     #[test]
-    fn confusions_are_counted_by_truth_and_answer() {
-        let mut tally = Tally::with_confusion(3);
-        for (row, label) in [(2, 1), (2, 1), (1, 1), (1, 2)] {
-            tally.answer(Some(row), label);
+    fn answers_are_kept_in_order_with_those_that_are_no_number() {
+        let mut tally = Tally::with_answers(3);
+        for (row, label) in [(Some(2), 1), (None, 1), (Some(1), 1)] {
+            tally.answer(row, label);
         }
-        let counted: Confusion = [((1, 2), 2), ((1, 1), 1), ((2, 1), 1)].into_iter().collect();
-        assert_eq!((tally.confused, tally.correct), (Some(counted), vec![0, 1, 0]));
+        let answer = |label, predicted| Answer { label, predicted };
+        let answers = vec![answer(1, Some(2)), answer(1, None), answer(1, Some(1))];
+        assert_eq!((tally.answers, tally.correct), (Some(answers), vec![0, 1, 0]));
     }
 
     /// Two parts that each saw something the other did not.
     #[test]
     fn a_merged_tally_has_what_both_counted() {
         let part = |rows: &[(Option<usize>, u32)], within: u64| {
-            let mut part = Tally::with_confusion(3);
+            let mut part = Tally::with_answers(3);
             rows.iter().for_each(|(row, label)| part.answer(*row, *label));
             part.within.insert(1, within);
             part
@@ -245,8 +252,10 @@ mod tests {
         assert_eq!((merged.not_a_number, merged.samples()), (3, 6));
         assert_eq!((merged.correct, merged.predicted), (vec![0, 2, 0], vec![0, 2, 1]));
         assert_eq!(merged.within.into_iter().collect::<Vec<_>>(), [(1, 7)]);
-        let counted: Confusion = [((1, 1), 2), ((1, 2), 1)].into_iter().collect();
-        assert_eq!(merged.confused, Some(counted));
+        let answer = |label, predicted| Answer { label, predicted };
+        let first = [answer(1, Some(1)), answer(0, None), answer(1, None)];
+        let second = [answer(1, Some(1)), answer(1, Some(2)), answer(2, None)];
+        assert_eq!(merged.answers, Some([first, second].concat()));
     }
 
     fn digits_loader(range: Range<u32>) -> Loader {

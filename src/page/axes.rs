@@ -57,6 +57,11 @@ pub(super) fn numeric(arms: &[Arm]) -> Option<String> {
     })
 }
 
+/// Returns true if an arm lies on every axis where the baseline does, and on no other.
+fn is_among(axes: &[(String, String)], against: &[(String, String)]) -> bool {
+    axes.len() == against.len() && axes.iter().all(|axis| against.contains(axis))
+}
+
 /// Returns the baseline of every arm.
 pub(super) fn baselines(
     arms: &[Arm],
@@ -89,8 +94,13 @@ pub(super) fn baselines(
             }
         }
         let named = against.iter().all(|(axis, _)| arms[arm].axis(axis).is_some());
-        let found = arms.iter().position(|other| other.axes == wanted);
-        found.filter(|found| named && *found != arm && !against.is_empty())
+        let is_extra = arms[arm].axis(Arm::CELL).is_some();
+        let found = match is_extra {
+            // A baseline that names an arm of every axis is one arm, with which extra cells are compared, too.
+            true => arms.iter().position(|other| is_among(&other.axes, &against)),
+            false => arms.iter().position(|other| other.axes == wanted),
+        };
+        found.filter(|found| (named || is_extra) && *found != arm && !against.is_empty())
     };
     (0..arms.len()).map(baseline).collect()
 }

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use super::axes::{arrange, axes, baselines, numeric, values};
-use super::options::ReportOptions;
+use super::options::{CellRecord, ReportOptions};
 use crate::experiment::{DirectoryError, Status};
 use crate::methods::Registry;
 use crate::report::Summary;
 use crate::results::{Arm, FoundRuns, Metric, Repeat, ResultsError, RunInversion, RunRecord};
 use crate::study::tables::PublishedGrids;
-use crate::study::{Plot, StudyError, shown_arm};
+use crate::study::{CellState, Plot, StudyError, shown_arm};
 
 /// Most series in one chart, the number of colors.
 const MOST_SERIES: usize = 8;
@@ -94,6 +94,11 @@ impl PageContent {
                     continue;
                 }
                 match here.cell(root, &run) {
+                    // A run of the cell as it was before the study or its base was changed.
+                    Some(cell) if cell.status == CellState::FOREIGN => {
+                        undone.push(Undone::of_cell(cell, root));
+                        continue;
+                    }
                     Some(cell) => cells.push((run.path.clone(), cell.clone())),
                     // Cells of an earlier version of the study file.
                     None if here.study.is_some() => {
@@ -402,11 +407,15 @@ impl Undone {
         let missing = options.cells.iter().filter(move |cell| {
             cell.status != "done" && RunRecord::read(&root.join(&cell.path)).is_err()
         });
-        missing.map(|cell| Undone {
+        missing.map(|cell| Undone::of_cell(cell, root))
+    }
+
+    fn of_cell(cell: &CellRecord, root: &Path) -> Undone {
+        Undone {
             name: root.join(&cell.path).display().to_string(),
             status: cell.status.clone(),
             error: cell.error.clone(),
-        })
+        }
     }
 }
 

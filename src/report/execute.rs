@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
+use super::answers::{AnswerTable, ConfusionRow, PredictionRow};
 use super::parquet::write_parquet;
 use super::tables::{TableFiles, write_partition};
-use super::{Both, ConfusionTable, Profile, Shared, Summary, TaskClock, WallTable};
+use super::{Both, Profile, Shared, Summary, TaskClock, WallTable};
 use crate::experiment::assemble::round_closing;
 use crate::experiment::{DirectoryError, Finished, Run, RunDirectory, RunError, names};
 use crate::federation::histograms::Histograms;
@@ -83,12 +84,14 @@ fn tables(
     let (record, closing) = (&scenario.record, round_closing(scenario));
     let files = TableFiles::create_on(disk, path, record, closing, run.class_names())?;
     let mut tables: Vec<Box<dyn EventSink>> = vec![Box::new(files)];
-    if scenario.record.confusion {
-        tables.push(Box::new(ConfusionTable::create(
-            directory,
-            recorded,
-            run.class_names().clone(),
-        )?));
+    let names = || run.class_names().clone();
+    if record.confusion {
+        let table = AnswerTable::<ConfusionRow>::create(directory, recorded, names())?;
+        tables.push(Box::new(table));
+    }
+    if record.predictions {
+        let table = AnswerTable::<PredictionRow>::create(directory, recorded, names())?;
+        tables.push(Box::new(table));
     }
     Ok(tables)
 }

@@ -15,10 +15,10 @@
 //! ```
 
 mod accuracy;
+mod answers;
 mod bias;
 mod client_tasks;
 pub mod column;
-mod confusion;
 pub(crate) mod csv;
 pub mod dictionary;
 mod execute;
@@ -49,7 +49,6 @@ pub(crate) mod words;
 pub use accuracy::Accuracy;
 pub use bias::{BiasReport, TaskBias};
 pub use client_tasks::{ClientTaskMeasures, ClientTaskPoint, ClientTaskReport, TrainedAlone};
-pub use confusion::ConfusionTable;
 pub use execute::{Executed, execute};
 pub use final_table::final_table;
 pub use partition_table::partition_table;

@@ -18,9 +18,12 @@ pub struct Paired {
     pub deviation: Option<f64>,
     /// Confidence interval of the mean at 95 %, by Student's t; `None` for one pair.
     pub interval: Option<(f64, f64)>,
-    /// Two-sided p value; `None` for one pair and if all differences are equal, as t is undefined then.
+    /// Two-sided p value; `None` for one pair and if all differences are equal up to rounding: t is undefined then.
     pub p: Option<f64>,
 }
+
+/// Deviation of differences, relative to the values, up to which they count as equal.
+const ROUNDING: f64 = 1e-12;
 
 impl Paired {
     /// Name of the test.
@@ -30,6 +33,10 @@ impl Paired {
     pub fn of(pairs: &[(f64, f64)]) -> Option<Paired> {
         let differences: Vec<f64> = pairs.iter().map(|(one, other)| one - other).collect();
         let Spread { n, mean, deviation } = Spread::of(&differences)?;
+        // Differences that are equal on paper differ in their last bits.
+        let scale =
+            pairs.iter().fold(0.0, |most: f64, (one, other)| most.max(one.abs()).max(other.abs()));
+        let deviation = deviation.map(|of| if of <= ROUNDING * scale { 0.0 } else { of });
         let student = StudentsT::new(0.0, 1.0, n.saturating_sub(1) as f64).ok();
         let error = deviation.map(|deviation| deviation / (n as f64).sqrt());
         let interval = student.zip(error).map(|(student, error)| {
@@ -72,6 +79,19 @@ mod tests {
         let u: f64 = 18.0 / 22.0;
         near(paired.p.unwrap(), 1.0 - (3.0 * u.sqrt() - u.powf(1.5)) / 2.0, 1e-9);
         near(paired.p.unwrap(), 0.013_236, 1e-5);
+    }
+
+    #[test]
+    fn differences_that_are_equal_up_to_rounding_have_no_p() {
+        let pairs = [(0.3, 0.2), (0.7, 0.6), (0.1 + 0.2, 0.2)];
+        assert!(
+            pairs.iter().any(|(one, other)| one - other != 0.3 - 0.2),
+            "they differ in their last bits"
+        );
+        let paired = Paired::of(&pairs).unwrap();
+        assert_eq!((paired.deviation, paired.p), (Some(0.0), None));
+        let (low, high) = paired.interval.unwrap();
+        assert_eq!((low, high), (paired.mean, paired.mean));
     }
 
     /// With one degree of freedom t is Cauchy: p = 1 - 2 atan(t) / pi, t(0.975, 1) = tan(0.475 pi).

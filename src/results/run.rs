@@ -246,7 +246,20 @@ impl RunRecord {
     fn wasted(&self) -> Option<f64> {
         let sent = self.frames("up", "bytes")?;
         let delivered = self.number("/bytes/up/delivered/bytes").unwrap_or(0.0);
-        (sent > 0.0).then(|| 1.0 - delivered / sent)
+        let used = delivered - self.refused_bytes();
+        (sent > 0.0).then(|| 1.0 - used / sent)
+    }
+
+    /// Returns the bytes of uploads that arrived in time and were not used all the same.
+    fn refused_bytes(&self) -> f64 {
+        let sheet = self.sheet(names::PARTICIPATION).ok().flatten();
+        let bytes = |sheet: &Sheet| -> Option<f64> {
+            let (outcome, bytes) = (sheet.column("outcome")?, sheet.numbers("bytes_up")?);
+            let is_refused = |row: &&Vec<String>| matches!(&*row[outcome], "rejected" | "restart");
+            let rows = sheet.rows.iter().zip(bytes).filter(|(row, _)| is_refused(row));
+            Some(rows.filter_map(|(_, bytes)| bytes).sum())
+        };
+        sheet.as_ref().and_then(bytes).unwrap_or(0.0)
     }
 
     /// Returns the unweighted mean of a number over the events of a type that contain it.

@@ -287,7 +287,7 @@ impl Scenario {
         if self.wire.asset_cache != AssetCache::None {
             checker.reject(
                 &["wire.asset_cache"],
-                "`cache` has no effect with fresh clients, which have no assets yet",
+                "`wire.asset_cache` has no effect with fresh clients, which have no assets yet",
                 "nothing to keep",
                 "set `asset_cache = \"none\"`",
             );

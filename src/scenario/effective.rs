@@ -20,8 +20,8 @@ impl Scenario {
     /// Returns 64 hexadecimal digits that are equal for scenarios whose runs are equal.
     ///
     /// The hash covers everything but: formatting and comments; `name`, `devices.workers`, `record.histograms`,
-    /// `record.parquet`, `record.tensorboard`, `record.confusion`, `record.models`, `record.single_task` and
-    /// `[expected]`; whether features are kept in memory or in which folder; the folders of `data.path`, of its lists,
+    /// `record.parquet`, `record.tensorboard`, `record.confusion`, `record.predictions`, `record.models`,
+    /// `record.single_task` and `[expected]`; whether features are kept in memory or in which folder; the folders of `data.path`, of its lists,
     /// of `data.auxiliary.path`, `backbone.weights` and `backbone.vocabulary` (their last component counts; of a name
     /// all of it; a run's manifest has digests of the files); and the names of CSV files and of a method's files (their
     /// contents count).
@@ -40,6 +40,7 @@ impl Scenario {
         content.record.parquet = false;
         content.record.tensorboard = false;
         content.record.confusion = false;
+        content.record.predictions = false;
         content.record.models = SavedModels::None;
         content.expected = ExpectedSection::default();
         let auxiliary = content.data.auxiliary.as_mut().and_then(|section| section.path.as_mut());

@@ -34,7 +34,7 @@ pub struct RecordSection {
     pub histograms: bool,
     /// Tables as Parquet files, too.
     ///
-    /// Changes no result, as the next three.
+    /// Changes no result, as the next four.
     #[key(default = false)]
     #[serde(skip_serializing_if = "is_off")]
     pub parquet: bool,
@@ -46,6 +46,10 @@ pub struct RecordSection {
     #[key(default = false)]
     #[serde(skip_serializing_if = "is_off")]
     pub confusion: bool,
+    /// Predicted class of every test sample after every task.
+    #[key(default = false)]
+    #[serde(skip_serializing_if = "is_off")]
+    pub predictions: bool,
     /// Tasks after which the server's model is saved as models/task-NN.safetensors.
     #[key(default = SavedModels::None)]
     #[serde(skip_serializing_if = "SavedModels::is_usual")]

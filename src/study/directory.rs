@@ -58,6 +58,9 @@ pub struct CellFailure {
 }
 
 impl CellState {
+    /// Word for a run of another scenario.
+    pub const FOREIGN: &'static str = "other scenario";
+
     /// Returns the word for the state in tables.
     pub fn word(&self) -> &'static str {
         match self {
@@ -66,7 +69,7 @@ impl CellState {
             CellState::Unfinished => "unfinished",
             CellState::Done => "done",
             CellState::Failed(_) => "failed",
-            CellState::Foreign(_) => "other scenario",
+            CellState::Foreign(_) => CellState::FOREIGN,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::command::{read, run_fedcast, tiny_run};
 /// A run with everything on that can be on at once, and one of tasks of a client's own.
 const EVERYTHING: &[&str] = &[
     "--set",
-    "record={metrics=[\"federated-bias\"],parquet=true,confusion=true,tensorboard=true,models=\"tasks\"}",
+    "record={metrics=[\"federated-bias\"],parquet=true,confusion=true,predictions=true,tensorboard=true,models=\"tasks\"}",
 ];
 
 fn dictionary(folder: &Path) -> Vec<Value> {

@@ -22,7 +22,8 @@ fn what_is_taken_for_what_adds_up_to_right_answers_and_survives_resuming() {
     };
     let plain = digests();
     let every = ["--set", "record.checkpoint={every=\"round\",keep=9,max_time_fraction=1.0}"];
-    let on = [&["--set", "record.confusion=true", "--force"][..], &every].concat();
+    let tables = ["--set", "record.confusion=true", "--set", "record.predictions=true", "--force"];
+    let on = [&tables[..], &every].concat();
     assert_eq!(tiny_run(folder, &on).code, 0);
     assert_eq!(digests(), plain);
     let table = read(at("confusion.csv"));
@@ -49,6 +50,20 @@ fn what_is_taken_for_what_adds_up_to_right_answers_and_survives_resuming() {
     assert_eq!(output.code, 0, "{}", output.err);
     assert_eq!(read(folder.join("again/confusion.csv")), table);
 
+    // Every test sample has a row after every task since its own, and together they are the matrix.
+    let predictions = read(at("predictions.csv"));
+    assert_eq!(read(folder.join("again/predictions.csv")), predictions);
+    let mut counted = BTreeMap::new();
+    let mut samples: Vec<(u64, u64)> = Vec::new();
+    for row in rows(&predictions) {
+        let [after_task, sample, class, predicted, ..] = row[..] else { panic!("{row:?}") };
+        *counted.entry((after_task, class, predicted)).or_insert(0) += 1;
+        samples.push((after_task, sample));
+    }
+    let of = |row: Vec<u64>| ((row[0], row[1], row[2]), row[3]);
+    assert_eq!(counted, rows(&table).into_iter().map(of).collect());
+    assert!(samples.is_sorted() && samples.windows(2).all(|pair| pair[0] != pair[1]));
+
     // As if it had been killed after its last round: the first task is replayed, the second tested again.
     let manifest = read(at("manifest.json")).replace("\"done\"", "\"running\"");
     fs::write(at("manifest.json"), manifest).unwrap();
@@ -56,6 +71,7 @@ fn what_is_taken_for_what_adds_up_to_right_answers_and_survives_resuming() {
     assert_eq!(output.code, 0, "{}", output.err);
     assert!(output.err.contains("resuming after round 2"), "{}", output.err);
     assert_eq!(read(at("confusion.csv")), table);
+    assert_eq!(read(at("predictions.csv")), predictions);
     assert_eq!(digests(), plain);
 
     // The page has the matrix after the last task.

@@ -40,6 +40,7 @@ client = { epochs = 1, batch_size = 16 }
 
 [record]
 confusion = true
+predictions = true
 parquet = true
 tensorboard = true
 models = "tasks"

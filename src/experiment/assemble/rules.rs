@@ -51,7 +51,7 @@ pub fn rules(scenario: &Scenario, task_sequence: &TaskSequence) -> Rules {
         pack: 1,
         privacy: privacy(&scenario.privacy),
         snapshots: scenario.record.checkpoint.every,
-        confusion: scenario.record.confusion,
+        answers: scenario.record.confusion || scenario.record.predictions,
         models: scenario.record.models != SavedModels::None,
     }
 }

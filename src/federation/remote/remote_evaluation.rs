@@ -9,7 +9,7 @@ use super::remote_job::{JobRequest, JobResponse, RemoteJob};
 use crate::federation::evaluation::{self, Block};
 use crate::federation::gather::Gather;
 use crate::federation::simulation_context::SimulationContext;
-use crate::learning::{Confusion, Tally};
+use crate::learning::{Answer, Tally};
 use crate::policy::{Predictor, RunContext};
 use crate::wire::Body;
 
@@ -52,24 +52,22 @@ pub(crate) struct Counted {
     predicted: Vec<u64>,
     not_a_number: u64,
     within: Vec<(u32, u64)>,
-    confused: Option<Vec<((u32, u32), u64)>>,
+    answers: Option<Vec<Answer>>,
 }
 
 impl From<Tally> for Counted {
     fn from(tally: Tally) -> Counted {
-        let Tally { correct, total, predicted, not_a_number, within, confused } = tally;
+        let Tally { correct, total, predicted, not_a_number, within, answers } = tally;
         let within = within.into_iter().collect();
-        let confused = confused.map(|counts| counts.into_iter().collect());
-        Counted { correct, total, predicted, not_a_number, within, confused }
+        Counted { correct, total, predicted, not_a_number, within, answers }
     }
 }
 
 impl From<Counted> for Tally {
     fn from(counted: Counted) -> Tally {
-        let Counted { correct, total, predicted, not_a_number, within, confused } = counted;
+        let Counted { correct, total, predicted, not_a_number, within, answers } = counted;
         let within = within.into_iter().collect();
-        let confused = confused.map(|counts| counts.into_iter().collect::<Confusion>());
-        Tally { correct, total, predicted, not_a_number, within, confused }
+        Tally { correct, total, predicted, not_a_number, within, answers }
     }
 }
 

@@ -22,7 +22,7 @@ type Counts = BTreeMap<(u64, u64), u64>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Predictions {
     counts: Counts,
-    /// Task that a class was learned in, from 1: the first one after which it was tested.
+    /// Task that a class was learned in, from 1.
     learned: BTreeMap<u64, u64>,
 }
 
@@ -41,7 +41,7 @@ pub fn section(content: &PageContent) -> Option<PageSection> {
         p.note {
             "Percent of the test samples of a true class (row) that the model took for a class (column) after the last "
             "task, all runs of an arm together. Classes are in the order in which they were learned; more than "
-            (CLASSES) " are summed by task. Where columns of late tasks are deep above the diagonal, samples of old "
+            (CLASSES) ", and those of runs with several orders, are summed by task. Where columns of late tasks are deep above the diagonal, samples of old "
             "classes are taken for new ones."
         }
         div.row { @for (name, table) in &tables { (table.render(name)) } }
@@ -110,15 +110,35 @@ fn predictions(run: &RunRecord) -> Option<Predictions> {
     };
     let rows: Vec<[u64; 4]> = rows.filter_map(number).collect();
     let last = rows.iter().map(|row| row[0]).max()?;
-    let mut found = Predictions::default();
-    for [after, class, predicted, samples] in rows {
-        let learned = found.learned.entry(class).or_insert(after);
-        *learned = after.min(*learned);
-        if after == last {
-            *found.counts.entry((class, predicted)).or_default() += samples;
+    let mut found = Predictions { counts: Counts::new(), learned: learned(run) };
+    for [_, class, predicted, samples] in rows.into_iter().filter(|row| row[0] == last) {
+        *found.counts.entry((class, predicted)).or_default() += samples;
+        for class in [class, predicted] {
+            found.learned.entry(class).or_insert(last);
         }
     }
     Some(found)
+}
+
+/// Returns the task in which each class was learned, as far as the tables of a run have it.
+///
+/// `classes.csv` lacks classes without test samples, and new clients in every round have no `partition.csv`.
+fn learned(run: &RunRecord) -> BTreeMap<u64, u64> {
+    let tasks = |file: &str| -> Option<BTreeMap<u64, u64>> {
+        let sheet = run.sheet(file).ok()??;
+        let rows = sheet.numbers("class")?.into_iter().zip(sheet.numbers("task")?);
+        let mut learned = BTreeMap::new();
+        for (class, task) in rows.filter_map(|(class, task)| Some((class? as u64, task? as u64))) {
+            learned
+                .entry(class)
+                .and_modify(|known: &mut u64| *known = task.min(*known))
+                .or_insert(task);
+        }
+        Some(learned)
+    };
+    let mut learned = tasks(names::PARTITION).unwrap_or_default();
+    learned.extend(tasks(names::CLASSES).unwrap_or_default());
+    learned
 }
 
 impl Table {

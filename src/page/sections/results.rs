@@ -127,10 +127,12 @@ fn notes(content: &PageContent) -> Vec<(Vec<usize>, String)> {
     notes
 }
 
-/// Returns the values of a metric by arm, if they differ.
+/// Returns the values of a metric by arm, over the seeds that all have, if they differ.
 fn unequal(content: &PageContent, arms: &[usize], metric: &Metric) -> Option<String> {
-    let figure = |arm: &usize| Some((*arm, content.arms[*arm].spread(metric)?.mean));
-    let figures: Vec<(usize, f64)> = arms.iter().filter_map(figure).collect();
+    let seeded: Vec<_> = arms.iter().map(|arm| content.arms[*arm].seeded_figures(metric)).collect();
+    let spreads = arms.iter().zip(Spread::over_shared_seeds(&seeded));
+    let figures: Vec<(usize, f64)> =
+        spreads.filter_map(|(arm, spread)| Some((*arm, spread?.mean))).collect();
     let (low, high) = figures
         .iter()
         .fold((f64::MAX, f64::MIN), |(low, high), (_, f)| (low.min(*f), high.max(*f)));

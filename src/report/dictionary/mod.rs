@@ -18,9 +18,10 @@ mod json_schema;
 pub use json_schema::{RunDocument, json_schema, printed_schema};
 use serde::Serialize;
 
+use super::answers::{ConfusionRow, PredictionRow};
 use super::column::{Column, Columns};
 use super::text_table::{TextTable, wrapped};
-use super::{confusion, tables, wall_rounds};
+use super::{tables, wall_rounds};
 use crate::document::Document;
 use crate::experiment::names;
 
@@ -51,7 +52,13 @@ pub fn files() -> Vec<RunFile> {
         names::CONFUSION,
         "true and predicted classes after every task; only with record.confusion = true; not in the journal, copied by \
          replay",
-        confusion::ConfusionRow::COLUMNS,
+        ConfusionRow::COLUMNS,
+    ));
+    all.push(entry(
+        names::PREDICTIONS,
+        "predicted class of every test sample after every task; only with record.predictions = true; not in the \
+         journal, copied by replay",
+        PredictionRow::COLUMNS,
     ));
     all.extend(documents::all());
     all

@@ -56,7 +56,7 @@ pub fn write_partition(
 
 /// Copies the tables of a run that are not derived from its journal into `folder`.
 pub fn copy_tables(run: &Path, folder: &Path) -> Result<(), DirectoryError> {
-    for name in [names::PARTITION, names::CONFUSION] {
+    for name in [names::PARTITION, names::CONFUSION, names::PREDICTIONS] {
         let path = run.join(name);
         match std::fs::read(&path) {
             Ok(text) => write_atomically(&folder.join(name), &text)?,

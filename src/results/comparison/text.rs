@@ -172,8 +172,11 @@ impl Parting {
         };
         let [one, other] = first.rounds;
         let rounds = match one == other {
+            true if one == 1 => "1 round each".to_owned(),
             true => format!("{one} rounds each"),
-            false => format!("{other} rounds, A has {one}"),
+            false => {
+                format!("{other} {}, A has {one}", if other == 1 { "round" } else { "rounds" })
+            }
         };
         format!(
             "differ in clients sampled {}, in bytes {}, in accuracy {}; {rounds} (seed {})",

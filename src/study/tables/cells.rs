@@ -35,10 +35,10 @@ fn text<const N: usize>(names: [&str; N]) -> impl Iterator<Item = (String, CellT
     names.map(|name| (name.to_owned(), CellType::Text)).into_iter()
 }
 
-/// Returns the type of a metric: bytes and counts are whole, except passes, which a schedule may split.
+/// Returns the type of a metric: bytes and counts are whole, except means and passes, which a schedule may split.
 fn kind(metric: &Metric) -> CellType {
     match metric.unit() {
-        Unit::Bytes => CellType::Int,
+        Unit::Bytes if !metric.name().ends_with("_per_round") => CellType::Int,
         Unit::Count if metric.name() != "sample_passes" => CellType::Int,
         _ => CellType::Float,
     }

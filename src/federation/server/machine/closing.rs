@@ -147,8 +147,9 @@ impl ServerMachine {
         let round = self.schedule.last_round();
         let numbers = evaluation::numbers(&self.simulation, &tally, point);
         effects.push(Effect::Record(Event::Evaluated { round, task, point }, Some(numbers)));
-        if let (Some(confused), EvaluationPoint::Task) = (&tally.confused, point) {
-            effects.push(Effect::RecordConfusion(task, confused.clone()));
+        if point == EvaluationPoint::Task {
+            let answers = evaluation::answers(&self.simulation, &tally);
+            effects.extend(answers.map(|answers| Effect::RecordAnswers(task, answers)));
         }
         self.desk.note_tested(seen, tally);
         match point {

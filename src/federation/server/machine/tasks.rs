@@ -95,9 +95,9 @@ impl ServerMachine {
         if self.simulation.rules.curve == Curve::Never {
             return self.end_task(now, effects);
         }
-        // A tally that was supplied has no counts of confusion.
-        let needs_confusion = self.counts_confusion();
-        let counted = |tally: &Tally| tally.confused.is_some() || !needs_confusion;
+        // A tally that was supplied has no answers.
+        let needs_answers = self.keeps_answers();
+        let counted = |tally: &Tally| tally.answers.is_some() || !needs_answers;
         let seen = self.task().seen();
         match self.desk.take_tested(seen).filter(counted) {
             Some(tally) => self.tested(now, EvaluationPoint::Task, tally, effects),
@@ -108,9 +108,9 @@ impl ServerMachine {
         }
     }
 
-    /// Returns true if tests count which class was taken for which.
-    fn counts_confusion(&self) -> bool {
-        self.simulation.rules.confusion
+    /// Returns true if tests keep the answer to every sample.
+    fn keeps_answers(&self) -> bool {
+        self.simulation.rules.answers
             && self.simulation.task_sequence.client_tasks.is_none()
             && self.desk.computes()
     }
