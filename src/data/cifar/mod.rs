@@ -36,10 +36,10 @@ pub enum Cifar {
 }
 
 const PIXELS: usize = 3 * 32 * 32;
-/// Five times the largest file of either set.
+/// Largest file that is read, in bytes: about five times the largest published one.
 const MEMBER: u64 = 800_000_000;
 
-/// The published archives have some ten members and unpack to 185 MB.
+/// Limits of an archive. The published ones have some ten members and unpack to 185 MB.
 const ARCHIVE: TarLimits = TarLimits { bytes: 4 << 30, members: 10_000 };
 const SHAPE: [usize; 3] = [3, 32, 32];
 
@@ -47,7 +47,7 @@ const SHAPE: [usize; 3] = [3, 32, 32];
 /// official sub-folder's parent; the archive may have the files anywhere inside.
 ///
 /// # Errors
-/// Anything missing, cut short or out of range, with the file it was found in.
+/// Returns an error if a file is missing or cut short, or has values out of range; it names the file.
 pub fn open(which: Cifar, path: &Path) -> Result<Dataset, DataError> {
     let layout = match which {
         Cifar::Ten => &TEN,
@@ -86,10 +86,10 @@ pub fn open(which: Cifar, path: &Path) -> Result<Dataset, DataError> {
     })
 }
 
-/// File name -> where it was found (for messages) and its bytes.
+/// Found files: path (for messages) and bytes, by file name.
 type Files = BTreeMap<&'static str, (PathBuf, Vec<u8>)>;
 
-/// The samples of a part: pixels one behind the other, and class ids.
+/// Samples of a part: concatenated pixels, and class ids.
 type Samples = (Vec<u8>, Vec<u32>);
 
 fn from_folder(
