@@ -30,7 +30,7 @@ pub(super) fn differ<'a>(
     }
 }
 
-/// Returns the class names of a column from the metadata that Hugging Face's `datasets` writes into a schema.
+/// Returns the class names of a column from the schema metadata of Hugging Face's `datasets`.
 pub(super) fn names_of_numbers(note: &str, column: &str) -> Option<Vec<String>> {
     let note: Value = serde_json::from_str(note).ok()?;
     let names = note.get("info")?.get("features")?.get(column)?.get("names")?.as_array()?;

@@ -170,7 +170,7 @@ impl Split {
         Ok(Arc::new(split.with_owners(owners)))
     }
 
-    /// Returns the natural owner of each sample, such as the speaker of a line; `None` if the data have none.
+    /// Returns the natural owner of each sample, such as the speaker of a line, if the data have owners.
     pub fn owners(&self) -> Option<&[u32]> {
         self.owners.as_deref()
     }
@@ -213,7 +213,7 @@ impl Split {
         }
     }
 
-    /// Returns the rows of some samples of a table, concatenated, and their width; `None` for other kinds of data.
+    /// Returns the concatenated rows of some samples of a table, and their width. `None` for other data.
     pub fn rows(&self, samples: &[u32]) -> Option<(Vec<f32>, usize)> {
         match &self.store {
             Store::Rows { values, width } => {
@@ -237,7 +237,7 @@ impl Split {
         }
     }
 
-    /// Returns the tokens of some samples, concatenated, equally many for each; `None` for other kinds of data.
+    /// Returns the concatenated tokens of some samples, equally many for each. `None` for other data.
     pub fn tokens(&self, samples: &[u32]) -> Option<Vec<u32>> {
         match &self.store {
             Store::Tokens { ids, length } => {

@@ -1,7 +1,7 @@
 //! Dummy clients: random parts of one client's shard that act as clients.
 //!
-//! The draw depends only on the number of samples per head row, so that a plan, which knows sizes alone, cuts shards as
-//! the run does.
+//! The draw depends only on the number of a client's samples. Positions count through them sorted by head row, so that
+//! a plan, which knows class counts alone, cuts shards as the run does.
 //!
 //! ```
 //! use fedcast::data::dummy_clients::{self, DummyClientSplit};

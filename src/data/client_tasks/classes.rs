@@ -35,9 +35,9 @@ fn from_all(rng: &mut impl rand::RngCore, rules: &ClientTaskRules, classes: usiz
     taken(rng, &(0..classes as u32).collect::<Vec<_>>(), rules.classes)
 }
 
-/// Draws a random number of classes from `like`, an earlier client task, and the rest from the other classes.
+/// Draws some classes from `like`, an earlier client task, and the rest from the other classes.
 ///
-/// If that number is 0, all are drawn from all classes, so that some may still be shared.
+/// Their number is random. If it is 0, all are drawn from all classes, so that some may still be shared.
 fn overlapping(
     rng: &mut impl rand::RngCore,
     rules: &ClientTaskRules,

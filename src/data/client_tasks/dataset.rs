@@ -8,7 +8,9 @@ use crate::numerics::share::floor;
 use crate::quantity::{ClientId, TaskId};
 
 impl ClientTasks {
-    /// Returns the number of training images of every head row, from the class sizes of the original data set.
+    /// Returns the number of training images of every head row.
+    ///
+    /// `sizes` are the class sizes of the original data set.
     ///
     /// Head rows of a client task that never begins have none.
     pub fn class_sizes(&self, sizes: &[usize]) -> Vec<usize> {
