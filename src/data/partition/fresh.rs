@@ -149,7 +149,7 @@ fn by_labels(rng: &mut impl RngCore, sizes: &[usize], beta: f64, samples: u32) -
     counts
 }
 
-/// Returns the counts per class of HePCo (protocol-others, section 2), rounded down where its release does so.
+/// Returns HePCo's counts per class, rounded down where its release does so (protocol-others, section 2).
 fn by_ratios(
     rng: &mut impl RngCore,
     sizes: &[usize],
@@ -178,7 +178,7 @@ fn whole_share(available: f64, split: f64) -> u32 {
     floor(split * available) as u32
 }
 
-/// Returns the number of samples that the long tail leaves of the class at a position, before the split.
+/// Returns the samples that the long tail leaves of the class at a position, before the split.
 fn tail(place: usize, held: usize, average: f64, imbalance: f64) -> f64 {
     let depth = place as f64 / (held - 1).max(1) as f64;
     floor(average * libm::pow(imbalance, depth)) as f64

@@ -99,7 +99,9 @@ impl Partitioner {
         Partitioner { kind, clients, min_samples: 6, attempts: 9_999, seed }
     }
 
-    /// Returns the shard of every client for one task; `by_class` has the training samples of every class id.
+    /// Returns the shard of every client for one task.
+    ///
+    /// `by_class` has the training samples of every class id.
     ///
     /// # Errors
     /// Returns [`DataError::Infeasible`] if no draw gives every client enough samples, and another error if the rule

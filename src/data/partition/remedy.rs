@@ -1,4 +1,4 @@
-//! Search for a small change of `[partition]` or of the number of clients that makes a partition feasible.
+//! Search for a small change of `[partition]` or of the clients that makes a partition feasible.
 
 use std::fmt;
 
@@ -77,7 +77,8 @@ impl Partitioner {
         found.map(|(remedy, _)| remedy)
     }
 
-    /// Returns the change to the minimum that the best draws of all tasks reach, if it is positive and lower than now.
+    /// Returns the change to the minimum that the best draws of all tasks reach. There is none if that is zero, or no
+    /// lower than now.
     fn lower_minimum(
         &self,
         task_sequence: &TaskSequence,

@@ -1,4 +1,4 @@
-//! Rows of a CSV file with a header: the columns of labels and owners by name, every other one is of the row.
+//! Rows of a CSV file with a header. Labels and owners are columns given by name; all others form the row.
 
 use std::path::Path;
 
@@ -60,7 +60,7 @@ pub(super) fn read(
     })
 }
 
-/// Returns a number of a row, if it is finite.
+/// Parses a number of a row; `None` if it is not a finite number.
 fn value(cell: &str) -> Option<f32> {
     cell.parse().ok().filter(|value: &f32| value.is_finite())
 }
