@@ -1,4 +1,4 @@
-//! Rows of a head: one per class, of which a client holds those of its task.
+//! Rows of a head, one per class. A client holds those of its task.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub fn head_rows(set: &ParameterSet, rows: Range<usize>) -> Result<ParameterSet,
 }
 
 /// Returns `set` with its head's rows from `first` on replaced by the head of `part`. All other parameters of `part`
-/// are taken over.
+/// replace those of `set`.
 ///
 /// # Errors
 /// When the rows do not fit.

@@ -1,4 +1,4 @@
-//! Images from a model alone: losses by which a generator learns what a classifier knows, without any data.
+//! Images from a model alone: losses with which a generator learns to produce a classifier's classes without data.
 //!
 //! ```text
 //! content      CE(s / T, argmax s): images that the model classifies with confidence
