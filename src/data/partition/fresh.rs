@@ -149,7 +149,7 @@ fn by_labels(rng: &mut impl RngCore, sizes: &[usize], beta: f64, samples: u32) -
     counts
 }
 
-/// Returns HePCo's counts per class, rounded down where its release does so (protocol-others, section 2).
+/// Returns HePCo's counts per class, rounded down where its release does so (protocol-others, 2).
 fn by_ratios(
     rng: &mut impl RngCore,
     sizes: &[usize],
