@@ -56,7 +56,7 @@ impl AveragingMethod for Hepco {
     type State = ();
     type Memory = HepcoMemory;
 
-    /// Every client teaches the server.
+    /// Keeps all uploads, since every client teaches the server, and adds label counts to them.
     fn parts(&self) -> Parts<'_, (), HepcoMemory> {
         Parts { upload: &LabelCounts, server: self, keeps_uploads: true, ..self.client.base() }
     }

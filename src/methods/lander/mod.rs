@@ -72,14 +72,14 @@ use crate::policy::{
 };
 use crate::wire::{Body, Dtype, Kind, Section};
 
-/// Step of start values of the map, apart from the head's.
+/// Step of the stream that draws start values of the map; the head uses another.
 const MAPPING: u64 = 1;
 /// Tensor of an upload: the sum of the first epoch's losses, and a one to count clients.
 const LOSSES: &str = "first_epoch_losses";
 
-/// Returns the place of the losses by which models are selected.
+/// Returns the specification of the tensor of losses by which models are selected.
 ///
-/// Those of late uploads are of another model.
+/// Those of late uploads are refused, since they belong to another model.
 fn losses() -> TensorSpec {
     TensorSpec::new(Kind::Statistics, LOSSES, &[2], Dtype::F64).summed(StalenessRule::Refuse)
 }
@@ -88,7 +88,7 @@ impl AveragingMethod for Lander {
     type State = ();
     type Memory = LanderMemory;
 
-    /// Returns FedAvg's parts with a map of features, the previous model and images.
+    /// Returns FedAvg's parts with a map of features and, for replay, the previous model and images.
     fn parts(&self) -> Parts<'_, (), LanderMemory> {
         let parts = Parts {
             adaptation: self,
@@ -106,7 +106,7 @@ impl AveragingMethod for Lander {
 }
 
 impl Lander {
-    /// Returns the width of what the rows of the head get.
+    /// Returns the width of the head's input: of features, or of mapped features.
     fn head_width(&self, model: &ModelFacts) -> usize {
         match self.mapping {
             MappingPlace::Branch => model.backbone.dim(),
@@ -114,10 +114,10 @@ impl Lander {
         }
     }
 
-    /// Returns the embeddings of this number of classes.
+    /// Returns the label embeddings of the first `classes` classes.
     ///
     /// # Errors
-    /// A file that cannot be read or does not fit, or too many orthogonal rows.
+    /// When the file cannot be read or does not fit, or orthogonal rows are too narrow.
     pub fn table(&self, classes: usize) -> Result<LabelEmbeddings, String> {
         let width = self.embedding_width as usize;
         match self.embeddings.as_str() {
@@ -190,7 +190,7 @@ impl LocalUpdate<()> for Lander {
         Ok(Box::new(LanderObjective { anchors, binds, rows, replay }))
     }
 
-    /// Returns the work of a client: training on its own and on generated images, and answers of the old model.
+    /// Returns the passes of training on own samples and generated images, and of the old model's outputs.
     fn work(&self, load: &Workload<'_>) -> f64 {
         if load.participant.view.task.index() == 0 || !self.replays() {
             return load.passes();
@@ -250,7 +250,7 @@ impl ServerUpdate<LanderMemory> for Lander {
         memory.begin_task();
     }
 
-    /// Compares the losses of the model with which the round began; the last round returns to the best one.
+    /// Compares the round's initial model by its losses; the last round returns to the best one.
     fn server_update(
         &self,
         memory: &mut LanderMemory,
@@ -276,7 +276,7 @@ impl ServerUpdate<LanderMemory> for Lander {
         Ok(vec![("selection_loss", mean)])
     }
 
-    /// Generates images for the classes seen; after the last task there is no one to send them to.
+    /// Generates images for the classes seen, except after the last task, when no client would get them.
     fn end_task(
         &self,
         memory: &mut LanderMemory,
@@ -310,7 +310,7 @@ impl ServerUpdate<LanderMemory> for Lander {
         saved_images(saved, request)
     }
 
-    /// Returns the work of the generation of images, in the last round of every task but the last.
+    /// Returns the work of generating images, which counts in the last round of every task but the last.
     fn work(&self, model: &ModelFacts, round: &RoundContext, _updates: usize) -> f64 {
         let last_round = round.round_in_phase + 1 == round.rounds_in_phase;
         if !self.replays() || !last_round || round.stage.task.index() + 1 >= model.tasks {
