@@ -1,4 +1,4 @@
-//! A matrix added to some columns of a wider one.
+//! Addition of a matrix to some columns of a wider one.
 
 use candle_core::{D, Result, Tensor, bail};
 

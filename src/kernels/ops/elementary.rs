@@ -1,4 +1,4 @@
-//! Exponential and logarithm of every entry, by `libm`: the C library's differ from machine to machine.
+//! Exponential and logarithm of every entry, by `libm`, as the C library's differ between machines.
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 

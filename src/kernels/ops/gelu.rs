@@ -52,7 +52,7 @@ impl Pointwise for Gelu {
     }
 }
 
-/// `(Phi(x), sqrt(2 pi) phi(x))`: the normal distribution function and its unscaled density.
+/// Returns `(Phi(x), sqrt(2 pi) phi(x))`: the normal distribution function and its unscaled density.
 #[inline(always)]
 fn normal(x: f32) -> (f32, f32) {
     const P: f32 = 0.327_591_1 * std::f32::consts::FRAC_1_SQRT_2;

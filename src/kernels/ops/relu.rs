@@ -1,4 +1,4 @@
-//! `max(x, 0)` with slope 0 at 0, as PyTorch has it (candle's has slope 1 there).
+//! Rectifier `max(x, 0)` with slope 0 at 0, as in PyTorch (candle's has slope 1 there).
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 

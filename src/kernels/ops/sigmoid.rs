@@ -1,6 +1,7 @@
 //! Logistic function.
 //!
-//! `1 / (1 + e)` above 0 and `e / (1 + e)` below, with `e = exp(-|x|)`, which never grows. Slope `s (1 - s)`. The C library's function has other bits on another machine.
+//! `1 / (1 + e)` above 0 and `e / (1 + e)` below, with `e = exp(-|x|)`, which never grows. Slope `s (1 - s)`. The C
+//! library's function differs between machines.
 
 use candle_core::{Result, Tensor};
 

@@ -21,7 +21,7 @@ struct SoftmaxOp {
     width: usize,
 }
 
-/// The probabilities of every row, in a new vector.
+/// Work that computes the probabilities of every row, in a new vector.
 struct SoftmaxForward<'a> {
     x: &'a [f32],
     width: usize,
@@ -40,7 +40,7 @@ impl WideWork for SoftmaxForward<'_> {
     }
 }
 
-/// The gradient of the scores from that of the probabilities `p`.
+/// Work that computes the gradient of the scores from that of the probabilities `p`.
 struct SoftmaxBackward<'a> {
     p: &'a [f32],
     g: &'a [f32],

@@ -1,6 +1,6 @@
 //! Hyperbolic tangent, `sign(x) (1 - e) / (1 + e)` with `e = exp(-2 |x|)`, which never grows.
 //!
-//! Slope `1 - tanh(x)^2`. The C library's function has other bits on another machine.
+//! Slope `1 - tanh(x)^2`. The C library's function differs between machines.
 
 use candle_core::{Result, Tensor};
 

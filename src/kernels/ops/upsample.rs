@@ -1,6 +1,6 @@
-//! Images of twice the size, every pixel four times (nearest neighbor).
+//! Upsampling of images to twice their size, by nearest neighbor.
 //!
-//! The gradient of a pixel is the sum over its four copies, by lines.
+//! The gradient of a pixel is the sum over its four copies, row by row.
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor, bail};
 
