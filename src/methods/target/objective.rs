@@ -16,7 +16,7 @@ use crate::methods::averaging::{Objective, TrainingStep};
 use crate::methods::image_synthesis::{OldModelReplay, old_rows_distilled};
 use crate::model::ops;
 
-/// The loss of a client in a task after the first.
+/// Loss of a client in a task after the first.
 pub(super) struct TargetObjective {
     pub images: OldModelReplay,
     /// Head rows of the task.
@@ -39,9 +39,9 @@ impl Objective for TargetObjective {
     }
 }
 
-/// Returns the cross-entropy over the task's rows and the weighted distillation of older ones.
+/// Returns the cross-entropy over the task's rows plus the weighted distillation of older rows.
 ///
-/// Both the student and the teacher give logits of generated images.
+/// The second pair holds logits of generated images, of the student and of the teacher.
 fn loss(
     (logits, labels): (&Tensor, &[u32]),
     (student, teacher): (&Tensor, &Tensor),
