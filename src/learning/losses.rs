@@ -99,8 +99,9 @@ pub enum Distillation {
     ReverseKl,
 }
 
-/// Returns the distillation loss of `logits` `(b, C)` towards `teacher` `(b, C)` on a range of columns. ¶ It is a
-/// scalar. The teacher is row-major and has no gradient; the other columns get a gradient of exactly zero.
+/// Returns the distillation loss of `logits` `(b, C)` towards `teacher` `(b, C)` on a range of columns.
+///
+/// It is a scalar. The teacher is row-major and has no gradient; the other columns get a gradient of exactly zero.
 ///
 /// # Errors
 /// Returns an error if columns exceed `C`, the teacher has another size, or the temperature is not positive.

@@ -17,8 +17,9 @@ pub(super) struct TransformerBlock {
 }
 
 impl TransformerBlock {
-    /// Returns `(b, queries, d)` for `x` `(b, n, d)`: all tokens are keys, the first `queries` are outputs. ¶ Of
-    /// `adaptation` it uses the parts for this `block`.
+    /// Returns `(b, queries, d)` for `x` `(b, n, d)`: all tokens are keys, the first `queries` are outputs.
+    ///
+    /// Of `adaptation` it uses the parts for this `block`.
     pub(super) fn forward(
         &self,
         x: &Tensor,
