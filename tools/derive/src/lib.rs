@@ -1,12 +1,12 @@
-//! Derives for what a struct says once and the program needs in several places.
+//! Derives that generate, from one definition of a type, everything that the program needs of it elsewhere.
 //!
 //! * [`Columns`]: the columns of a table, from the fields of its row;
 //! * [`Document`]: the keys of a document, from the fields that serde writes;
 //! * [`Keys`]: the keys of a table of a scenario, from the fields of its section;
 //! * [`Choice`]: the words of a key, from the variants of an enum;
-//! * [`Saved`]: saving and loading of what is kept between rounds, from the fields of a struct.
+//! * [`Saved`]: saving and loading of state that is kept between rounds, from the fields of a struct.
 //!
-//! Every derive is in its own file, as a function from a parsed type to code, so that tests read what it writes. The
+//! Every derive is in its own file, as a function from a parsed type to code, so that tests can read its output. The
 //! code names items of fedcast by their paths in the crate.
 
 mod attributes;

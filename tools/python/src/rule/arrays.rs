@@ -1,6 +1,6 @@
-//! Parameters as arrays of NumPy and back.
+//! Parameters as NumPy arrays and back.
 //!
-//! The stable interface of Python has no access to an array's memory, so that values cross as bytes: one copy each way.
+//! Python's stable ABI gives no access to an array's memory, so values are passed as bytes, with one copy each way.
 
 use std::sync::Arc;
 
