@@ -290,7 +290,7 @@ impl PageContent {
         }
     }
 
-    /// Returns a place on an axis; methods and names in print need no name of the axis.
+    /// Returns a value with its axis, such as `clients=100`; methods and names in print stand alone.
     fn pair(&self, axis: &str, value: &str) -> String {
         let shown = self.shown(value);
         let speaks = axis == "method" || axis == Arm::CELL || shown != value;

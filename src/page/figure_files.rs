@@ -27,7 +27,7 @@ pub struct FigureFile {
     pub svg: String,
     /// Drawing as a page of its size, with its font.
     pub pdf: Vec<u8>,
-    /// Numbers of the drawing; deviations and axes of arms have columns of their own.
+    /// Numbers of the drawing; standard deviations and axes of arms have separate columns.
     pub csv: String,
 }
 
@@ -37,10 +37,10 @@ pub fn figure_files(content: &PageContent) -> Vec<FigureFile> {
     figures.map(|figure| FigureFile::of(&figure, &content.arms)).collect()
 }
 
-/// Height of a line of the legend.
+/// Height of a line of the legend, in pixels.
 const LINE: u32 = 20;
 
-/// Width of a character of the legend, at most.
+/// Largest width of a character of the legend, in pixels.
 const CHARACTER: u32 = 7;
 
 impl FigureFile {

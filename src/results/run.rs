@@ -130,8 +130,8 @@ impl RunRecord {
     /// A folder without a readable manifest is no run; links are not followed.
     ///
     /// # Errors
-    /// Fails if a folder cannot be read, if a file of a run is damaged, or if a run has another format. A missing folder
-    /// holds no runs.
+    /// Fails if a folder cannot be read, if a file of a run is damaged, or if a run has another format. A missing
+    /// folder holds no runs.
     pub fn find(root: &Path) -> Result<Vec<RunRecord>, ResultsError> {
         let found = FoundRuns::below(root, &Registry::builtin())?;
         match found.other_formats.into_iter().next() {

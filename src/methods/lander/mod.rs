@@ -7,30 +7,32 @@
 //! client   first task: CE over its rows + 5 bound(x, y);  bound = max(0, mean (h(x) - T_y)^2 - 0.015)
 //!          later: cur (CE over the task's rows + 5 bound) + pre (KD + mean (h - h_old)^2 on images)   (objective)
 //!          sends the sum of its first epoch's losses
-//! server   the plain mean; keeps the model at the start of the round with the lowest losses, and returns to it with the
+//! server   the plain mean; keeps the model at the start of the round with the lowest losses; returns to it with the
 //!          last round of a task                                                                       (memory)
 //!          as a task ends: 50 calls of a generator whose inputs are noisy label embeddings            (synthesis)
 //! ```
-//! `h` is a linear map of features, `T` the table of embeddings. Old model and images, as bytes, are assets: a client that
-//! takes part for the first time in a task gets both, and clients keep nothing. The table is a setting, as the names of
-//! classes are: it does not travel. Images pass the transform of local training, as samples do.
+//! `h` is a linear map of features, `T` the table of embeddings. Old model and images, as bytes, are assets: a client
+//! that takes part for the first time in a task gets both, and clients keep nothing. The table is a setting, as the
+//! names of classes are: it does not travel. Images pass the transform of local training, as samples do.
 //!
-//! Defaults are the release's (tmtuan1307/LANDER). What is said otherwise elsewhere, or is its slip:
+//! Defaults are the release's (tmtuan1307/LANDER). Differences between sources, and slips of the release:
 //!
-//! * The head reads features; the map is a branch (`mapping`). As a layer below the head it would take part in answers.
+//! * The head reads features; the map is a branch (`mapping`). As a layer below the head it would take part in
+//!   predictions.
 //! * STSA's copy drops the bound from the first task's loss (`bound_first_task`), and makes images after the last task,
-//!   too, that no client gets; so does no one here.
+//!   too, which no client gets; these are left out here.
 //! * Vectors of the release are CLIP's, as they come: of length 8 to 13 for CIFAR-100. Without them only
 //!   `embeddings = "orthogonal"` is left, whose results are not comparable with published ones.
-//! * The model after a task's last round is no candidate of the selection: its losses are never seen. The sum over clients
-//!   is a mean here, so that rounds of fewer clients compare. If no client sends anything in the last round, the
-//!   model stays as it is.
-//! * The mean and the deviation by which the server's model sees images learn from 0.5 and 0.2 on, about those of CIFAR-100;
-//!   clients normalize images as samples (`image_normalization`).
+//! * The model after a task's last round cannot be selected: its losses are never computed. The sum over clients is a
+//!   mean here, so that rounds of fewer clients compare. If no client sends anything in the last round, the model stays
+//!   as it is.
+//! * The mean and the deviation by which the server's model sees images are trained from 0.5 and 0.2 on, about those of
+//!   CIFAR-100; clients normalize images as samples (`image_normalization`).
 //! * Clients read the first 10,000 of 10,496 images by file name (`replayed_images`); all are sent.
 //! * Its ImageNet has another generator, with four doublings, which is not here.
 //!
-//! Networks without batch norms have no moments to agree with: a transformer trains, but its generator knows less.
+//! Networks without batch norms have no moments to match: a transformer trains, but its generator has less to learn
+//! from.
 
 mod config;
 mod embeddings;

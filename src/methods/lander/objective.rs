@@ -6,8 +6,8 @@
 //! later       cur (CE(new scores(x), y) + lambda bound(x, y)) + pre (KD(x~) + mean (h(x~) - h_old(x~))^2)
 //! KD          - mean sum over old rows of softmax(old / 2) log softmax(new / 2)
 //! ```
-//! Own samples and generated images pass the network one after the other, so that batch norms see two batches, unless they
-//! are one (`joint_batch`).
+//! Own samples and generated images pass the network one after the other, so that batch norms see two batches, unless
+//! `joint_batch` makes them one.
 
 use std::ops::Range;
 

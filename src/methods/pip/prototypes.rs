@@ -1,7 +1,7 @@
 //! Prototypes: a Gaussian for every class of the task, merged from those of the clients that hold it.
 //!
 //! ```text
-//! moments     mu = sum w_m mu_m,  var = sum w_m (var_m + mu_m^2) - mu^2          w_m over the clients that hold the class
+//! moments     mu = sum w_m mu_m,  var = sum w_m (var_m + mu_m^2) - mu^2       w_m over the clients that hold the class
 //! benchmark   the same with var_m^2 in place of var_m, and in a task's first round without - mu^2
 //! ```
 

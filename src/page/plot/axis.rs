@@ -139,7 +139,7 @@ impl PlotAxis {
     }
 }
 
-/// Interface of plotters.
+/// Coordinates and ticks for `plotters`.
 impl Ranged for PlotAxis {
     type FormatOption = NoDefaultFormatting;
     type ValueType = f64;

@@ -116,7 +116,7 @@ struct Pending {
     sampled: usize,
     participants: u32,
     aggregated: u32,
-    /// Participants whose upload came or will not: nothing more comes from them.
+    /// Participants whose upload was aggregated, was late, or will not come.
     settled: BTreeSet<ParticipantId>,
     failed: u32,
     rejected: u32,
@@ -134,7 +134,7 @@ impl Pending {
         self.settled.insert(participant);
     }
 
-    /// Returns true if nothing of the round is to come.
+    /// Returns true if the round has closed and no more of its frames are to come.
     fn is_final(&self) -> bool {
         self.closed.is_some() && self.settled.len() >= self.participants as usize
     }
@@ -331,7 +331,7 @@ impl<W: Write + Send> EventSink for RoundsTable<W> {
                     .into_iter()
                     .for_each(|row| row.accuracy = row.accuracy.or(accuracy));
             }
-            // A frame of its rounds may still be on its way.
+            // A frame of the task's rounds may still be in transit.
             Event::TaskEnded { .. } => self.flush(false)?,
             Event::RunEnded { .. } => self.flush(true)?,
             _ => {}
