@@ -1,4 +1,4 @@
-//! Samples that belong to no client and to no task: a public, unlabelled set from which methods distil.
+//! Samples that belong to no client and to no task: a public, unlabeled set from which methods distil.
 //!
 //! The samples are shuffled and dealt into equal shards; a remainder that does not fill a shard is left out. A client
 //! uses the shard of its number modulo the number of shards, so that clients share shards if there are more clients.
@@ -24,7 +24,7 @@ pub struct AuxiliaryFacts {
     pub server: bool,
 }
 
-/// Unlabelled samples in shards.
+/// Unlabeled samples in shards.
 #[derive(Clone, Debug)]
 pub struct Auxiliary {
     /// Samples with all labels set to zero.

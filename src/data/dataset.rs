@@ -1,4 +1,4 @@
-//! A data set: two splits of labelled u8 images and the names of their classes.
+//! A data set: two splits of labeled u8 images and the names of their classes.
 //!
 //! Images are kept as bytes, in one buffer when they all have one size, and become floats
 //! only in batches. Labels here are the *data set's* class ids; the [`TaskSequence`](super::TaskSequence)

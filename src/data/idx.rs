@@ -1,8 +1,9 @@
 //! IDX, the files of MNIST, Fashion-MNIST, KMNIST and EMNIST, as they are downloaded or unpacked.
 //!
-//! A file of images is `00 00 08 03`, then their number, rows and columns as big-endian words of four bytes, then a byte
-//! per pixel; one of labels is `00 00 08 01`, their number, a byte each. Images are 28 by 28. Those of EMNIST lie on their
-//! side, as published; nothing is turned. Source: <http://yann.lecun.com/exdb/mnist/> and Cohen et al., "EMNIST", 2017.
+//! A file of images is `00 00 08 03`, then their number, rows and columns as big-endian words of four bytes, then a
+//! byte per pixel; one of labels is `00 00 08 01`, their number, a byte each. Images are 28 by 28. Those of EMNIST lie
+//! on their side, as published; nothing is turned. Source: <http://yann.lecun.com/exdb/mnist/> and Cohen et al.,
+//! "EMNIST", 2017.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -24,8 +25,8 @@ const LABELS: u32 = 0x0000_0801;
 const TEST: [&str; 2] = ["t10k-", "test-"];
 const TRAIN: [&str; 1] = ["train-"];
 
-/// Reads the four files of a folder, or of the folders `MNIST/raw` and `raw` below it. Of a folder with several sets, such
-/// as all of EMNIST, `path` names the training images of one.
+/// Reads the four files of a folder, or of the folders `MNIST/raw` and `raw` below it. Of a folder with several sets,
+/// such as all of EMNIST, `path` names the training images of one.
 ///
 /// # Errors
 /// Returns an error if files are missing, belong to several sets, are cut short, or have another shape than they state.

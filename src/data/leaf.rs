@@ -1,8 +1,8 @@
 //! LEAF's JSON files, as its preprocessing of FEMNIST writes them: users are natural clients.
 //!
-//! `train/*.json` and `test/*.json` hold `users`, and for each in `user_data` a list `x` of 784 numbers from 0 to 1, row
-//! by row (ink is dark, as published: nothing is turned or inverted), and a list `y` of classes. A user of several files
-//! is one. Source: Caldas et al., "LEAF: A Benchmark for Federated Settings", 2018, <https://leaf.cmu.edu>.
+//! `train/*.json` and `test/*.json` hold `users`, and for each in `user_data` a list `x` of 784 numbers from 0 to 1,
+//! row by row (ink is dark, as published: nothing is turned or inverted), and a list `y` of classes. A user of several
+//! files is one. Source: Caldas et al., "LEAF: A Benchmark for Federated Settings", 2018, <https://leaf.cmu.edu>.
 
 use std::collections::BTreeMap;
 use std::fmt;

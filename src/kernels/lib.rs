@@ -1,5 +1,5 @@
-//! Kernels with the same bits on every CPU: loops in wide vectors, matrix products and differentiable operations, all in
-//! a fixed order.
+//! Kernels with the same bits on every CPU: loops in wide vectors, matrix products and differentiable operations, all
+//! in a fixed order.
 //!
 //! It is a separate crate, so that test builds compile the kernels with full optimization and only once, whatever
 //! changes above it. [`vectors::Vectors`] chooses the instructions; the choice changes no result.

@@ -163,7 +163,7 @@ impl Classifier {
     /// [`frozen_part`](Classifier::frozen_part) for them.
     ///
     /// # Errors
-    /// When the batch does not fit the backbone.
+    /// Returns an error if the batch does not fit the backbone.
     pub fn batch_features(&self, batch: &Batch, device: &Device) -> Result<Tensor, LearningError> {
         let queries = self.queries_of(batch, device)?;
         self.adapted_features(batch, device, &self.adaptation_for(queries.as_ref(), None)?)
@@ -246,7 +246,7 @@ impl Classifier {
     /// train, plus the loss of prompts that depend on queries. Its gradient reaches the pixels. `labels` are head rows.
     ///
     /// # Errors
-    /// When a label is not among the rows, or the pixels do not fit.
+    /// Returns an error if a label is not among the rows, or the pixels do not fit.
     pub fn image_loss(&self, pixels: &Tensor, labels: &[u32]) -> Result<Tensor, LearningError> {
         let groups = SampleGroups::one(labels.len());
         let queries = match &self.pool {
@@ -286,7 +286,7 @@ impl Classifier {
     /// [`frozen_part`](Classifier::frozen_part) for them.
     ///
     /// # Errors
-    /// When a label is not among the rows.
+    /// Returns an error if a label is not among the rows.
     pub fn batch_loss(&self, batch: &Batch, device: &Device) -> Result<Tensor, LearningError> {
         self.loss_of(&self.batch_features(batch, device)?, batch.labels())
     }

@@ -49,7 +49,7 @@ impl Whitening {
 /// ```
 ///
 /// # Errors
-/// Tensors of different shapes.
+/// Returns an error if the tensors have different shapes.
 pub fn compensation_losses(features: &Tensor, mean: &Tensor, precision: &Tensor) -> Result<Tensor> {
     if features.dims() != mean.dims() || features.dims() != precision.dims() {
         bail!(

@@ -1,8 +1,8 @@
 //! Losses in closed form: value and gradient are computed together, with one bridge to candle's graph.
 //!
-//! [`closed_form`] makes a differentiable scalar from any function of the values that returns
-//! `(loss, gradient)`; distillation losses below use it. The masked cross-entropy of local training
-//! is [`model::ops::cross_entropy`](crate::model::ops::cross_entropy); losses of a linear head on given features live in
+//! [`closed_form`] makes a differentiable scalar from any function of the values that returns `(loss, gradient)`;
+//! distillation losses below use it. The masked cross-entropy of local training is
+//! [`model::ops::cross_entropy`](crate::model::ops::cross_entropy); losses of a linear head on given features live in
 //! `head_training`.
 //!
 //! ```

@@ -25,7 +25,7 @@ impl Teacher {
     /// running moments; with `norms` it does so as a student in training, although it is never updated.
     ///
     /// # Errors
-    /// When parameters are missing or do not fit the backbone.
+    /// Returns an error if parameters are missing or do not fit the backbone.
     pub fn new(
         backbone: &Arc<Backbone>,
         parameters: &ParameterSet,

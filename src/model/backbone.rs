@@ -117,7 +117,7 @@ impl Backbone {
     /// Returns this backbone over new variables.
     ///
     /// # Errors
-    /// As [`Backbone::with_trainables`].
+    /// Fails as [`Backbone::with_trainables`] does.
     pub fn trainable_here(&self, set: &ParameterSet) -> Result<Backbone, ModelError> {
         Ok(match self {
             Backbone::Vit(vit) => Vit::trainable_at(*vit.config(), set, vit.place())?.into(),
@@ -239,7 +239,7 @@ impl Backbone {
     /// Only [`ResNet`](Backbone::ResNet) returns inputs; other backbones return none.
     ///
     /// # Errors
-    /// When the pixels do not fit.
+    /// Returns an error if the pixels do not fit.
     pub fn tapped_features(&self, pixels: &Tensor) -> Result<(Tensor, Vec<NormInput>), ModelError> {
         match self {
             Backbone::ResNet(network) => network.tapped_features(pixels),
@@ -250,7 +250,7 @@ impl Backbone {
     /// Continues [`Backbone::features`] for tokens `(b, n, d)` that passed the blocks below `first`.
     ///
     /// # Errors
-    /// When tokens or adaptation do not fit, or there are no blocks.
+    /// Returns an error if tokens or adaptation do not fit, or there are no blocks.
     pub fn features_from(
         &self,
         tokens: &Tensor,

@@ -109,7 +109,7 @@ impl ClassHead {
     /// Returns the head over new variables, and these sorted by name.
     ///
     /// # Errors
-    /// As [`ClassHead::frozen_at`].
+    /// Fails as [`ClassHead::frozen_at`] does.
     pub fn trainable_at(
         set: &ParameterSet,
         device: &Device,

@@ -69,7 +69,7 @@ impl Backbone {
     /// batch, and can be recomputed instead of stored.
     ///
     /// # Errors
-    /// When the pixels do not fit, or there are no blocks.
+    /// Returns an error if the pixels do not fit, or there are no blocks.
     pub fn frozen(&self, pixels: &Tensor, part: FrozenPart) -> Result<Tensor, ModelError> {
         match self {
             Backbone::Pixels(_) => self.give(pixels, part),

@@ -22,7 +22,7 @@ impl FrozenWeights {
     /// errors.
     ///
     /// # Errors
-    /// When one is missing or of another shape.
+    /// Returns an error if one is missing or of another shape.
     pub fn read(
         file: &str,
         shapes: Vec<(String, Vec<usize>)>,

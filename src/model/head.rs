@@ -70,7 +70,7 @@ impl LinearHead {
     /// Returns a head of zeros for `classes` rows and `dim` features.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn zeros(classes: usize, dim: usize) -> Result<LinearHead, ModelError> {
         let zeros = |shape: &[usize]| Tensor::zeros(shape, candle_core::DType::F32, &Device::Cpu);
         Ok(LinearHead { weight: zeros(&[classes, dim])?, bias: zeros(&[classes])? })
@@ -93,7 +93,7 @@ impl LinearHead {
     /// Returns a frozen head from the entries `head.weight` and `head.bias` of a set.
     ///
     /// # Errors
-    /// When an entry is missing or the two do not fit.
+    /// Returns an error if an entry is missing or the two do not fit.
     pub fn from_parameters(set: &ParameterSet) -> Result<LinearHead, ModelError> {
         LinearHead::frozen_at(set, &Device::Cpu)
     }
@@ -150,7 +150,7 @@ impl LinearHead {
     /// Copies weight and bias.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         ParameterSet::snapshot(&[
             (LinearHead::WEIGHT, &self.weight),

@@ -41,7 +41,7 @@ impl Parameter {
     /// Returns a variable that starts with these values.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn variable(&self, device: &Device) -> Result<Var, ModelError> {
         Ok(Var::from_slice(&self.values, self.shape.as_slice(), device)?)
     }
@@ -88,7 +88,7 @@ impl Parameter {
     /// Returns a copy with the rows from `first` on replaced by those of `part`.
     ///
     /// # Errors
-    /// When they do not fit.
+    /// Returns an error if they do not fit.
     pub fn with_rows(&self, part: &Parameter, first: usize) -> Result<Parameter, ModelError> {
         if self.shape == part.shape && first == 0 {
             return Ok(part.clone());
@@ -168,7 +168,7 @@ impl ParameterSet {
     /// Copies the current values of variables (or of any named tensors).
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn snapshot<N, T>(variables: &[(N, T)]) -> Result<ParameterSet, ModelError>
     where
         N: AsRef<str>,
@@ -212,7 +212,7 @@ impl ParameterSet {
     /// Adds or replaces a parameter.
     ///
     /// # Panics
-    /// When the number of values is not that of the shape.
+    /// Panics if the number of values is not that of the shape.
     pub fn insert(&mut self, name: impl Into<Arc<str>>, parameter: Parameter) {
         assert_eq!(parameter.values.len(), parameter.shape.iter().product::<usize>());
         self.parameters.insert(name.into(), parameter);

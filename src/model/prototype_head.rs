@@ -37,7 +37,7 @@ impl PrototypeHead {
     /// Returns a frozen head from the entry `head.prototypes` of a set.
     ///
     /// # Errors
-    /// When there is none, or it is no matrix.
+    /// Returns an error if there is none, or it is no matrix.
     pub fn frozen_at(set: &ParameterSet, device: &Device) -> Result<PrototypeHead, ModelError> {
         Ok(PrototypeHead { prototypes: PrototypeHead::entry(set)?.tensor(device)? })
     }
@@ -45,7 +45,7 @@ impl PrototypeHead {
     /// Returns the head over a new variable. A pack's heads are [stacked](ParameterSet::stacked).
     ///
     /// # Errors
-    /// As [`PrototypeHead::frozen_at`].
+    /// Fails as [`PrototypeHead::frozen_at`] does.
     pub fn trainable_at(
         set: &ParameterSet,
         device: &Device,
@@ -129,8 +129,8 @@ mod tests {
         Ok(())
     }
 
-    /// PILoRA card, invariant 5: the nearest prototype is where `<f, p> - |p|^2 / 2` is largest. At a prototype there is
-    /// a finite slope.
+    /// PILoRA card, invariant 5: the nearest prototype is where `<f, p> - |p|^2 / 2` is largest. At a prototype there
+    /// is a finite slope.
     #[test]
     fn the_nearest_wins_and_at_a_prototype_nothing_breaks() -> Result<()> {
         let (f, p) = (draw("f", (5, 6)), draw("p", (4, 6)));

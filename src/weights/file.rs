@@ -136,7 +136,7 @@ impl<'a> WeightsFile<'a> {
     /// Opens the bytes of a safetensors file that comes from `origin`.
     ///
     /// # Errors
-    /// As [`WeightsFile::open`].
+    /// Fails as [`WeightsFile::open`] does.
     pub fn from_bytes(origin: &str, bytes: Cow<'a, [u8]>) -> Result<WeightsFile<'a>, WeightsError> {
         Format::of(origin, bytes.get(..HEAD as usize).unwrap_or(&bytes), bytes.len() as u64)?;
         let (listing, file) = SafetensorsFile::open(origin, bytes)?;
@@ -147,7 +147,7 @@ impl<'a> WeightsFile<'a> {
         WeightsFile { origin: origin.to_owned(), listing, container, below: String::new() }
     }
 
-    /// Returns the file with only the tensors below `part` in their names, unless the container has that key.
+    /// Returns the file with the tensors below `part` in their names, unless the container has that key.
     fn of_part(self, part: Option<&str>) -> Result<WeightsFile<'a>, WeightsError> {
         let part = part.filter(|part| self.part() != Some(part));
         let WeightsFile { origin, listing, container, .. } = self;

@@ -1,10 +1,10 @@
-//! Selection of a set of weights in a file by the first word of names, such as `teacher` or `model_ema`.
+//! Selection of a set of weights in a file by the first word of names, such as `teacher`.
 
 use std::collections::BTreeSet;
 
 use super::{Listing, WeightsError};
 
-/// Returns the tensors whose names begin with a word and a dot, and that prefix, which is removed from them.
+/// Returns the tensors whose names begin with a word and a dot, and this prefix. It is removed from their names.
 ///
 /// Without a word all tensors are returned.
 ///

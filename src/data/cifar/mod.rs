@@ -3,9 +3,9 @@
 //!
 //! In the binary version a record is one label byte (CIFAR-10) or a coarse and a fine one (CIFAR-100; the fine one is
 //! the class), then 1,024 red, 1,024 green and 1,024 blue bytes, row by row; in the Python version (what torchvision
-//! fetches) a file is a pickled dictionary with the same bytes as an array. Both give the same samples in the same order.
-//! Any number of whole records is accepted, so subsets in the same layout work too. Source: Krizhevsky, "Learning
-//! Multiple Layers of Features from Tiny Images", 2009, <https://www.cs.toronto.edu/~kriz/cifar.html>.
+//! fetches) a file is a pickled dictionary with the same bytes as an array. Both give the same samples in the same
+//! order. Any number of whole records is accepted, so subsets in the same layout work too. Source: Krizhevsky,
+//! "Learning Multiple Layers of Features from Tiny Images", 2009, <https://www.cs.toronto.edu/~kriz/cifar.html>.
 //!
 //! ```no_run
 //! use fedcast::data::{Cifar, cifar};

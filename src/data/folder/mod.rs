@@ -1,6 +1,6 @@
 //! Image folders.
 //!
-//! | what lies there | recognised by |
+//! | what lies there | recognized by |
 //! |---|---|
 //! | `train/CLASS/*` and `test/CLASS/*` (or `val/CLASS/*`) | the folder `train` |
 //! | Tiny-ImageNet as it is downloaded | `val/val_annotations.txt` |

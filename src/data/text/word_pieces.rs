@@ -21,7 +21,7 @@ const EXPECTED: &str = "BERT's pieces: a `vocab.txt` with one per line, or a `to
 const ADVICE: &str = "Name the file that comes with the weights in backbone.vocabulary";
 
 impl WordPieces {
-    /// Reads the tokeniser file that comes with a checkpoint: `tokenizer.json` as it stands, anything else as a
+    /// Reads the tokenizer file that comes with a checkpoint: `tokenizer.json` as it stands, anything else as a
     /// `vocab.txt`. A `vocab.txt` does not say whether its model distinguishes capitals; it is assumed to if any piece
     /// has one.
     ///

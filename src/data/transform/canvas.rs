@@ -156,7 +156,7 @@ impl Workspace {
         }
     }
 
-    /// Appends the normalized floats to `out`; a grey image may be repeated to `channels`.
+    /// Appends the normalized floats to `out`; a gray image may be repeated to `channels`.
     pub(super) fn finish(
         &mut self,
         normalization: &Normalization,

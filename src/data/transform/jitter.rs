@@ -1,6 +1,6 @@
 //! Color jitter: brightness, contrast and saturation change by random factors, in random order.
 //!
-//! A factor blends an image with one that lacks the property: black, the mean grey of the image, the image in grey.
+//! A factor blends an image with one that lacks the property: black, the mean gray of the image, the image in gray.
 //! Factor 0 gives the latter, 1 the image itself, and more than 1 extrapolates. On bytes it is Pillow's `ImageEnhance`,
 //! which truncates after each step and which torchvision's `ColorJitter` calls for images; on floats it is
 //! torchvision's own code for tensors.
@@ -45,7 +45,7 @@ impl Jitter {
     }
 }
 
-/// Returns the three planes of a colored image; `None` of a grey one.
+/// Returns the three planes of a colored image; `None` of a gray one.
 fn colors<T>(image: &[T], channels: usize) -> Option<[&[T]; 3]> {
     let plane = image.len() / channels.max(1);
     (channels == 3).then(|| [0, 1, 2].map(|c| &image[c * plane..(c + 1) * plane]))
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn floats_follow_torchvision_on_tensors() {
-        // One pixel (0.2, 0.4, 0.9): grey 0.2989 * 0.2 + 0.587 * 0.4 + 0.114 * 0.9 = 0.39718.
+        // One pixel (0.2, 0.4, 0.9): gray 0.2989 * 0.2 + 0.587 * 0.4 + 0.114 * 0.9 = 0.39718.
         for (property, factor, expected) in [
             (Brightness, 1.5, [0.3, 0.6, 1.0]),
             (Saturation, 0.5, [0.29859, 0.39859, 0.64859]),
@@ -192,7 +192,7 @@ mod tests {
                 assert!((got - expected).abs() < 1e-6, "{property:?}: {pixel:?}");
             }
         }
-        // Two pixels: contrast goes away from the mean of both greys, (0.2989 * 1 + 0) / 2.
+        // Two pixels: contrast goes away from the mean of both grays, (0.2989 * 1 + 0) / 2.
         let mut pixels = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0];
         adjust_f32(&mut pixels, 3, Contrast, 0.5);
         let low = 0.5 * 0.2989 / 2.0;

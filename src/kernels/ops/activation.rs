@@ -20,7 +20,7 @@ impl PerceptronActivation {
     /// Applies the activation to every entry of `x` (any shape).
     ///
     /// # Errors
-    /// Only what candle itself reports.
+    /// Returns an error only if candle fails.
     pub fn of(self, x: &Tensor) -> Result<Tensor> {
         match self {
             PerceptronActivation::Gelu => pointwise::apply(Gelu, x),

@@ -23,7 +23,7 @@ impl Affine {
     /// Applies the linear layer to `x` `(b, .., in)`; `groups` are the members of a pack, if any.
     ///
     /// # Errors
-    /// When the shapes do not fit.
+    /// Returns an error if the shapes do not fit.
     pub fn linear(&self, x: &Tensor, groups: Option<&SampleGroups>) -> Result<Tensor> {
         match groups {
             None => linear_at(self.precision, x, &self.weight, Some(&self.bias)),
@@ -37,7 +37,7 @@ impl Affine {
     /// Applies the layer norm to `x` `(.., d)`.
     ///
     /// # Errors
-    /// When the shapes do not fit.
+    /// Returns an error if the shapes do not fit.
     pub fn norm(&self, x: &Tensor, eps: f64) -> Result<Tensor> {
         layer_norm(x, &self.weight, &self.bias, eps)
     }

@@ -25,7 +25,7 @@ use super::storage::{lent, served, tensor_like, values};
 /// d)`.
 ///
 /// # Errors
-/// When shapes, heads or queries do not fit.
+/// Returns an error if shapes, heads or queries do not fit.
 pub fn attention(
     packed: &Tensor,
     heads: usize,

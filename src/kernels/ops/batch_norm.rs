@@ -38,7 +38,7 @@ pub struct ChannelAffine<'a> {
 /// Normalizes `x` `(.., c)`, adds `residual` (shaped as `x`), and rectifies if `rectify`.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn batch_norm(
     x: &Tensor,
     affine: ChannelAffine<'_>,

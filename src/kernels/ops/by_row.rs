@@ -1,7 +1,7 @@
 //! Operations of a matrix with one number per row, multiplied with the row or added to it.
 //!
-//! candle's `broadcast_mul` and `broadcast_add` of a `(n, 1)` tensor compute the same values, but the gradient of the numbers is then
-//! a sum over the last dimension in candle's order, which depends on the machine.
+//! candle's `broadcast_mul` and `broadcast_add` of a `(n, 1)` tensor compute the same values, but the gradient of the
+//! numbers is then a sum over the last dimension in candle's order, which depends on the machine.
 
 use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor, bail};
 

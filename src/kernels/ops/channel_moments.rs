@@ -23,7 +23,7 @@ pub struct ChannelMoments {
 /// Returns the moments of `x` `(.., c)` over all dimensions but the last.
 ///
 /// # Errors
-/// When `x` is empty.
+/// Returns an error if `x` is empty.
 pub fn channel_moments(x: &Tensor) -> Result<ChannelMoments> {
     let channels = x.dim(D::Minus1)?;
     if x.elem_count() == 0 {
@@ -38,7 +38,7 @@ pub fn channel_moments(x: &Tensor) -> Result<ChannelMoments> {
 /// They are over all dimensions but the last.
 ///
 /// # Errors
-/// When `x` is empty.
+/// Returns an error if `x` is empty.
 pub fn differentiable_moments(x: &Tensor) -> Result<Tensor> {
     let channels = x.dim(D::Minus1)?;
     if x.elem_count() == 0 {

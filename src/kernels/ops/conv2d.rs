@@ -19,7 +19,7 @@ use super::winograd::{ConvolutionGradients, Winograd};
 /// `broadcast_add`; networks with batch norm have none.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn conv2d(x: &Tensor, weight: &Tensor, stride: usize, padding: usize) -> Result<Tensor> {
     let geometry = ConvolutionGeometry::new(x.dims(), weight.dims(), stride, padding)?;
     if served(&[x, weight]) {

@@ -36,7 +36,7 @@ pub struct ConvNormLayers<'a> {
 /// the batch is empty or shapes do not fit. The single operations then compute the same, or report the error.
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn conv_norm(
     x: &Tensor,
     layers: ConvNormLayers<'_>,

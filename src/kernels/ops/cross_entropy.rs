@@ -17,8 +17,7 @@ use crate::wide::{WideWork, exp, largest, sum_of, wide};
 /// `labels` are head rows (absolute columns), one per sample. The result is a scalar (shape `[]`).
 ///
 /// # Errors
-/// When the columns are empty or beyond `C`, the batch is empty, or a label lies outside
-/// the columns.
+/// Returns an error if the columns are empty or beyond `C`, the batch is empty, or a label lies outside the columns.
 pub fn cross_entropy(logits: &Tensor, labels: &[u32], columns: Range<usize>) -> Result<Tensor> {
     let groups = SampleGroups::one(labels.len());
     check(logits, labels, &columns, &groups)?;

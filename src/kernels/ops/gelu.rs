@@ -16,7 +16,7 @@ use crate::wide::exp;
 /// Exact GELU of every entry of `x` (any shape).
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn gelu(x: &Tensor) -> Result<Tensor> {
     pointwise::apply(Gelu, x)
 }

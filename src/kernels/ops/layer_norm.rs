@@ -15,7 +15,7 @@ use crate::wide::{WideWork, appended, sum_of, sum_of_pairs, wide};
 /// Normalizes the rows of `x` `(.., d)`; `weight` and `bias` `(d)` may be frozen or trained.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
     let width = x.dim(D::Minus1)?;
     if weight.dims() != [width] || bias.dims() != [width] {

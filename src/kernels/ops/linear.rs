@@ -19,7 +19,7 @@ use crate::wide::add_rows;
 /// Applies a linear layer: `x` `(.., in)`, `weight` `(out, in)`, `bias` `(out)`; gives `(.., out)`.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     linear_at(Precision::F32, x, weight, bias)
 }
@@ -51,7 +51,7 @@ pub fn linear_at(
 /// `(members, out, in)` with a layer each, and `bias` the same without `in`. Returns `(b, .., out)`.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn grouped_linear(
     x: &Tensor,
     weight: &Tensor,

@@ -15,7 +15,7 @@ const STEEPNESS: f32 = 1.702;
 /// QuickGELU of every entry of `x` (any shape).
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn quick_gelu(x: &Tensor) -> Result<Tensor> {
     pointwise::apply(QuickGelu, x)
 }

@@ -8,7 +8,7 @@ use crate::wide::joined;
 /// Rectifies every entry of `x` (any shape).
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn relu(x: &Tensor) -> Result<Tensor> {
     if served(&[x]) { x.contiguous()?.apply_op1(Relu) } else { composed(x) }
 }

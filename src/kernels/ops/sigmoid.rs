@@ -12,7 +12,7 @@ use crate::wide::exp;
 /// Logistic function of every entry of `x` (any shape).
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn sigmoid(x: &Tensor) -> Result<Tensor> {
     pointwise::apply(Sigmoid, x)
 }

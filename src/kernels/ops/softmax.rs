@@ -11,7 +11,7 @@ use crate::wide::{self, WideWork, appended, sum_of_pairs, wide};
 /// Turns the rows of `x` `(.., d)` into probabilities.
 ///
 /// # Errors
-/// When `x` has no dimension.
+/// Returns an error if `x` has no dimension.
 pub fn softmax(x: &Tensor) -> Result<Tensor> {
     let width = x.dim(D::Minus1)?;
     if served(&[x]) { x.contiguous()?.apply_op1(SoftmaxOp { width }) } else { stock::softmax(x) }

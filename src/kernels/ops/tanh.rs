@@ -11,7 +11,7 @@ use crate::wide::exp;
 /// Hyperbolic tangent of every entry of `x` (any shape).
 ///
 /// # Errors
-/// Only what candle itself reports.
+/// Returns an error only if candle fails.
 pub fn tanh(x: &Tensor) -> Result<Tensor> {
     pointwise::apply(Tanh, x)
 }

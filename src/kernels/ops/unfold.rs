@@ -34,7 +34,7 @@ impl ConvolutionGeometry {
     /// Returns the geometry of the shapes `(b, h, w, c)` and `(out, c, kh, kw)`.
     ///
     /// # Errors
-    /// When channels differ, a size is zero or a window is larger than the padded image.
+    /// Returns an error if channels differ, a size is zero or a window is larger than the padded image.
     pub fn new(
         x: &[usize],
         weight: &[usize],

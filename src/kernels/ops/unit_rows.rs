@@ -15,7 +15,7 @@ const SHORTEST: f64 = 1e-12;
 /// Divides the rows of `x` `(.., d)` by their Euclidean lengths.
 ///
 /// # Errors
-/// When `x` has no dimension.
+/// Returns an error if `x` has no dimension.
 pub fn unit_rows(x: &Tensor) -> Result<Tensor> {
     let width = x.dim(D::Minus1)?;
     if served(&[x]) { x.contiguous()?.apply_op1(UnitRows { width }) } else { composed(x) }

@@ -9,7 +9,7 @@ use super::storage::{lend, served, tensor_like, values};
 /// Doubles height and width of `x` `(b, h, w, c)`: `(b, 2 h, 2 w, c)`.
 ///
 /// # Errors
-/// When `x` has another number of dimensions.
+/// Returns an error if `x` has another number of dimensions.
 pub fn upsample(x: &Tensor) -> Result<Tensor> {
     let &[samples, height, width, channels] = x.dims() else {
         bail!("upsample: input {:?} should be (b, h, w, c)", x.dims())

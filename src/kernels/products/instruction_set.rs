@@ -44,8 +44,8 @@ pub(super) trait InstructionSet<T: Real> {
     /// Writes `columns` columns of `inner` values as rows of `width` values, padded with zeros.
     ///
     /// # Safety
-    /// The machine has the instructions; column `j` can be read at `from + j * stride`, and `inner * width` values can be
-    /// written at `to`. `width` is a multiple of the lanes.
+    /// The machine has the instructions; column `j` can be read at `from + j * stride`, and `inner * width` values can
+    /// be written at `to`. `width` is a multiple of the lanes.
     unsafe fn transpose(
         from: *const T,
         stride: isize,

@@ -62,7 +62,7 @@ impl<'a, T> Matrix<'a, T> {
     /// Returns `count` rows from `first` on.
     ///
     /// # Panics
-    /// When there are fewer.
+    /// Panics if there are fewer.
     pub fn rows_from(self, first: usize, count: usize) -> Self {
         assert!(first + count <= self.rows, "rows {first} to {} of {}", first + count, self.rows);
         let start = (first * self.row_stride).min(self.data.len());
@@ -72,7 +72,7 @@ impl<'a, T> Matrix<'a, T> {
     /// Returns `count` columns from `first` on.
     ///
     /// # Panics
-    /// When there are fewer.
+    /// Panics if there are fewer.
     pub fn columns_from(self, first: usize, count: usize) -> Self {
         self.t().rows_from(first, count).t()
     }

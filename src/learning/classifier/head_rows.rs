@@ -8,7 +8,7 @@ use crate::model::{HeadKind, ModelError, Parameter, ParameterSet};
 /// Returns the parameters with a head of these rows only.
 ///
 /// # Errors
-/// When there is no head or it has fewer rows.
+/// Returns an error if there is no head or it has fewer rows.
 pub fn head_rows(set: &ParameterSet, rows: Range<usize>) -> Result<ParameterSet, ModelError> {
     let mut cut = set.clone();
     for &name in HeadKind::of(set).by_row() {
@@ -36,7 +36,7 @@ pub fn head_rows(set: &ParameterSet, rows: Range<usize>) -> Result<ParameterSet,
 /// replace those of `set`.
 ///
 /// # Errors
-/// When the rows do not fit.
+/// Returns an error if the rows do not fit.
 pub fn with_head_rows(
     set: &ParameterSet,
     part: &ParameterSet,

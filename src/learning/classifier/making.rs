@@ -240,7 +240,7 @@ impl Classifier {
     /// is already there. Each device gets one copy, which lives as long as this classifier.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn copy_at(&self, backbone: &Arc<Backbone>) -> Result<Option<Arc<Self>>, ModelError> {
         let place = backbone.place();
         if self.backbone.place().same(place) {

@@ -78,7 +78,7 @@ impl Classifier {
     /// patches from the first block on.
     ///
     /// # Errors
-    /// When pixels or tokens do not fit the backbone.
+    /// Returns an error if pixels or tokens do not fit the backbone.
     pub fn pack_features_with(
         &self,
         step: &PackBatch,

@@ -5,8 +5,8 @@
 //! features   f_k after the ReLU of convolution k = 0 .. 4; unit length at every position
 //! LPIPS      sum_k  mean over positions of  sum_c w_kc (f_kc - g_kc)^2
 //! ```
-//! Sources: Zhang et al., "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", CVPR 2018; version 0.1 of
-//! its release (`lpips` on PyPI) with `net="alex"`, whose trained weights are not part of fedcast.
+//! Sources: Zhang et al., "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", CVPR 2018; version
+//! 0.1 of its release (`lpips` on PyPI) with `net="alex"`, whose trained weights are not part of fedcast.
 
 use std::path::Path;
 
@@ -156,7 +156,7 @@ impl Lpips {
     /// [`LPIPS_LEAST_SIDE`] are [enlarged](lpips_scale).
     ///
     /// # Errors
-    /// When the images are not of this shape.
+    /// Returns an error if the images are not of this shape.
     pub fn distance(
         &self,
         found: &[f32],

@@ -76,7 +76,7 @@ impl UpdateMatching {
     /// It is 0 at variables that do not count.
     ///
     /// # Errors
-    /// When the image does not fit the network.
+    /// Returns an error if the image does not fit the network.
     pub fn gradient(&self, pixels: &Tensor, label: u32) -> Result<Tensor, LearningError> {
         let gradients = self.network.image_loss(&pixels.detach(), &[label])?.backward()?;
         let of = |((_, variable), counts): (&(Arc<str>, Var), &bool)| match gradients
@@ -96,7 +96,7 @@ impl UpdateMatching {
     /// The image is `(1, channels, height, width)`, the target like [`update`](UpdateMatching::update).
     ///
     /// # Errors
-    /// When the image does not fit the network.
+    /// Returns an error if the image does not fit the network.
     pub fn value_and_slope(
         &self,
         pixels: &Tensor,

@@ -9,7 +9,8 @@
 //! adversarial  -mean [argmax s = argmax f] KL(f | s): images on which a student differs from its teacher
 //! ```
 //! Source: Babakniya et al. (MFCL), NeurIPS 2023, after Smith et al., "Always Be Dreaming" (ICCV 2021), and their
-//! releases; norms and adversarial: Zhang et al. (TARGET), ICCV 2023, and Tran et al. (LANDER), CVPR 2024. Scores `s` are those of the classes seen.
+//! releases; norms and adversarial: Zhang et al. (TARGET), ICCV 2023, and Tran et al. (LANDER), CVPR 2024. Scores `s`
+//! are those of the classes seen.
 
 mod adversarial;
 mod augmentation;

@@ -18,9 +18,9 @@ const NORM_DEVIATION: f32 = 0.02;
 
 /// Returns the initial parameters of a student of `teacher`, as in the releases of TARGET and LANDER.
 ///
-/// Convolutions and linear layers are drawn again: weights normal with variance `2 / (inputs + outputs)` (Xavier), biases
-/// standard normal. Scales of batch norms are drawn around 1 with a deviation of 0.02, their shifts are 0. All else is
-/// kept, running moments and layer norms included. Every parameter has its own stream, keyed by its name.
+/// Convolutions and linear layers are drawn again: weights normal with variance `2 / (inputs + outputs)` (Xavier),
+/// biases standard normal. Scales of batch norms are drawn around 1 with a deviation of 0.02, their shifts are 0. All
+/// else is kept, running moments and layer norms included. Every parameter has its own stream, keyed by its name.
 pub fn student_start(teacher: &ParameterSet, key: StreamKey) -> ParameterSet {
     let shape_of = |layer: &str, part: &str| {
         teacher.get(&format!("{layer}.{part}")).map(|parameter| parameter.shape.len())

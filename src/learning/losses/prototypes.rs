@@ -162,8 +162,8 @@ mod tests {
         [(3, vec![1.0, 0.0]), (5, vec![0.0, 2.0]), (9, vec![7.0, 7.0])].into_iter().collect()
     }
 
-    /// FedProto card, invariant 3: `2 (mean_c - p_c) / (d n_c)` for every feature of a class, zero where the mean is the
-    /// prototype; a class without a prototype, and a prototype without a sample, have no part.
+    /// FedProto card, invariant 3: `2 (mean_c - p_c) / (d n_c)` for every feature of a class, zero where the mean is
+    /// the prototype; a class without a prototype, and a prototype without a sample, have no part.
     #[test]
     fn a_class_is_drawn_by_its_mean() {
         let (features, labels) = ([2.0f32, 1.0, 4.0, -3.0, 0.0, 4.0, 9.0, 9.0], [3u32, 3, 5, 4]);

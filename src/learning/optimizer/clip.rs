@@ -22,7 +22,7 @@ pub fn global_norm(gradients: &GradStore, vars: &[Var]) -> Result<f64, LearningE
 /// other devices than the CPU, squares are summed there, in f32.
 ///
 /// # Errors
-/// When a variable has no gradient.
+/// Returns an error if a variable has no gradient.
 pub fn member_norms(
     gradients: &GradStore,
     vars: &[Var],
@@ -49,7 +49,7 @@ pub fn member_norms(
 /// device of the gradients, and finite exactly if all entries are finite and none is above 1e19.
 ///
 /// # Errors
-/// When a variable has no gradient.
+/// Returns an error if a variable has no gradient.
 pub(crate) fn squares_there(
     gradients: &GradStore,
     vars: &[Var],

@@ -137,7 +137,7 @@ impl Optimizer {
     /// Returns the state that [`resume`](Optimizer::resume) needs.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn into_state(self) -> Result<OptimizerState, LearningError> {
         let steps = self.steps();
         let moments = match self.memory {
@@ -180,7 +180,7 @@ impl Optimizer {
     /// the device of the variables.
     ///
     /// # Errors
-    /// As [`Optimizer::step_members`].
+    /// Fails as [`Optimizer::step_members`] does.
     pub(crate) fn step_scaled(
         &mut self,
         gradients: &GradStore,

@@ -112,13 +112,13 @@ pub trait Prompting: Debug + Send + Sync {
     /// samples or, with a leading axis `b`, separate for each.
     ///
     /// # Errors
-    /// When a parameter is missing or does not fit.
+    /// Returns an error if a parameter is missing or does not fit.
     fn adapt(&self, pool: &PromptTensors, queries: &Tensor) -> Result<Adaptation, ModelError>;
 
     /// Returns the member's additional training loss, `[]`, such as key matching and penalties.
     ///
     /// # Errors
-    /// As [`adapt`](Prompting::adapt).
+    /// Fails as [`adapt`](Prompting::adapt) does.
     fn loss(&self, pool: &PromptTensors, queries: &Tensor) -> Result<Option<Tensor>, ModelError> {
         let _ = (pool, queries);
         Ok(None)

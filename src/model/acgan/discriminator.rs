@@ -52,7 +52,7 @@ impl AcDiscriminator {
     /// Returns a discriminator with these parameters that normalizes by running moments.
     ///
     /// # Errors
-    /// When a parameter is missing or of another shape.
+    /// Returns an error if a parameter is missing or of another shape.
     pub fn frozen(
         config: AcGanConfig,
         set: &ParameterSet,

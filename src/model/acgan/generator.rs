@@ -54,7 +54,7 @@ impl AcGenerator {
     /// Returns a generator with these parameters that does not train.
     ///
     /// # Errors
-    /// When a parameter is missing or of another shape.
+    /// Returns an error if a parameter is missing or of another shape.
     pub fn frozen(
         config: AcGanConfig,
         set: &ParameterSet,

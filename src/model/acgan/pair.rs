@@ -39,7 +39,7 @@ impl AcGan {
     /// Returns the pair over new variables.
     ///
     /// # Errors
-    /// As [`frozen`](AcGan::frozen).
+    /// Fails as [`frozen`](AcGan::frozen) does.
     pub fn trainable(
         config: AcGanConfig,
         set: &ParameterSet,

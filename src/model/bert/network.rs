@@ -80,7 +80,7 @@ impl Bert {
     /// Copies all parameters.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         self.weights.parameters()
     }

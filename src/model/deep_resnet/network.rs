@@ -78,7 +78,7 @@ impl DeepResNet {
     /// Copies all parameters and running statistics.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn parameters(&self) -> Result<ParameterSet, ModelError> {
         self.weights.parameters()
     }

@@ -62,7 +62,7 @@ impl LabelNoise {
     /// Each layer has its own stream, keyed by its name.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Returns an error if the device fails.
     pub fn redraw(&self, key: StreamKey) -> Result<(), ModelError> {
         for (layer, (weight, bias)) in self.layers.iter().enumerate() {
             let mut values = vec![0.0; weight.elem_count()];

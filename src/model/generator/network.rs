@@ -60,7 +60,7 @@ impl ImageGenerator {
     /// Returns a generator with these parameters that normalizes by running moments.
     ///
     /// # Errors
-    /// When a parameter is missing or of another shape.
+    /// Returns an error if a parameter is missing or of another shape.
     pub fn frozen(
         config: ImageGeneratorConfig,
         set: &ParameterSet,
@@ -72,7 +72,7 @@ impl ImageGenerator {
     /// Returns the generator over new variables, which normalizes by the moments of its batches.
     ///
     /// # Errors
-    /// As [`frozen`](ImageGenerator::frozen).
+    /// Fails as [`frozen`](ImageGenerator::frozen) does.
     pub fn trainable(
         config: ImageGeneratorConfig,
         set: &ParameterSet,
@@ -162,7 +162,7 @@ impl ImageGenerator {
     /// Draws standard normal noise `(count, latent)`.
     ///
     /// # Errors
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn latents(&self, count: usize, key: StreamKey) -> Result<Tensor, ModelError> {
         let mut values = vec![0.0; count * self.config.latent];
         fill_normal(&mut key.rng(), &mut values);
@@ -174,7 +174,7 @@ impl ImageGenerator {
     /// Values have about the range of normalized pixels or, with a logistic function, lie in `[0, 1]`.
     ///
     /// # Errors
-    /// When the noise has another width.
+    /// Returns an error if the noise has another width.
     pub fn images(&self, latents: &Tensor) -> Result<Tensor, ModelError> {
         let ImageGeneratorConfig { width, image, .. } = self.config;
         let start = self.config.start();

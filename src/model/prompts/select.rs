@@ -6,7 +6,7 @@ use candle_core::{DType, Result, Tensor};
 /// comes first.
 ///
 /// # Errors
-/// What the device reports.
+/// Returns an error if the device fails.
 pub fn selection(similarities: &Tensor, count: usize) -> Result<Vec<Vec<u32>>> {
     let rows = similarities.detach().to_dtype(DType::F32)?.to_vec2::<f32>()?;
     Ok(rows.iter().map(|row| best(row, count)).collect())

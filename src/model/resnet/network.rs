@@ -256,7 +256,7 @@ impl ResNet {
     /// Returns [`features`](ResNet::features), and the inputs of all batch norms in the order of the pass.
     ///
     /// # Errors
-    /// When the pixels do not fit.
+    /// Returns an error if the pixels do not fit.
     pub fn tapped_features(&self, pixels: &Tensor) -> Result<(Tensor, Vec<NormInput>), ModelError> {
         let mut inputs = Vec::with_capacity(self.running.len());
         let features = self.pass(pixels, Some(&mut inputs))?;

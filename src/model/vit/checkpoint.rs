@@ -68,7 +68,7 @@ impl Checkpoint {
     /// is shared.
     ///
     /// # Errors
-    /// When `image` is not a multiple of the patch.
+    /// Returns an error if `image` is not a multiple of the patch.
     pub fn at_resolution(mut self, image: usize) -> Result<Checkpoint, ModelError> {
         let config = self.config.at_resolution(image);
         config.validate()?;

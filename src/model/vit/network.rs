@@ -121,7 +121,7 @@ impl Vit {
     /// Returns the network over new variables: every parameter trains, on the CPU.
     ///
     /// # Errors
-    /// As [`Vit::from_parameters`].
+    /// Fails as [`Vit::from_parameters`] does.
     pub fn with_trainables(config: VitConfig, set: &ParameterSet) -> Result<Vit, ModelError> {
         Vit::trainable_at(config, set, &DeviceSpec::cpu())
     }
@@ -236,7 +236,7 @@ impl Vit {
     /// cache of frozen lower blocks continues (see [`Vit::advance`]).
     ///
     /// # Errors
-    /// When tokens or adaptation do not fit.
+    /// Returns an error if tokens or adaptation do not fit.
     pub fn features_from(
         &self,
         tokens: &Tensor,
@@ -265,7 +265,7 @@ impl Vit {
     /// Returns all tokens after the final norm, `(b, n, d)`; token 0 is CLS.
     ///
     /// # Errors
-    /// When pixels or adaptation do not fit.
+    /// Returns an error if pixels or adaptation do not fit.
     pub fn tokens(&self, pixels: &Tensor, adaptation: &Adaptation) -> Result<Tensor, ModelError> {
         let tokens = self.embed_with(pixels, adaptation)?;
         let tokens = self.advance(&tokens, 0..self.blocks.len(), adaptation)?;
@@ -279,7 +279,7 @@ impl Vit {
     /// Advances the residual stream `tokens` `(b, n, d)` through a range of blocks, before any final norm.
     ///
     /// # Errors
-    /// When tokens or adaptation do not fit.
+    /// Returns an error if tokens or adaptation do not fit.
     pub fn advance(
         &self,
         tokens: &Tensor,
@@ -307,7 +307,7 @@ impl Vit {
     /// Returns the input of block 0: CLS and patch embeddings with their positions, `(b, n, d)`.
     ///
     /// # Errors
-    /// When the pixels are not `(b, channels, image, image)`.
+    /// Returns an error if the pixels are not `(b, channels, image, image)`.
     pub fn embed(&self, pixels: &Tensor) -> Result<Tensor, ModelError> {
         self.embed_pack(pixels, None)
     }

@@ -38,7 +38,7 @@ impl Cholesky {
     /// Factorizes a matrix in `order^3 / 3` multiplications and additions.
     ///
     /// # Errors
-    /// A pivot that is not positive or not finite.
+    /// Returns an error if a pivot is not positive or not finite.
     pub fn of(matrix: &Symmetric) -> Result<Cholesky, NotPositiveDefinite> {
         let order = matrix.order();
         let mut lower = matrix.lower();

@@ -94,7 +94,7 @@ pub fn read_csv(path: &Path, columns: &[Column]) -> Result<RecordBatch, Failure>
 /// Returns the columns of a table of a study, which the dictionary describes as `study/<file>`.
 ///
 /// # Errors
-/// Fails if the table has rows of several lengths, which the program does not write.
+/// Returns an error if the table has rows of several lengths, which the program does not write.
 pub fn from_table(table: &Table) -> Result<RecordBatch, Failure> {
     let known: Vec<&Column> = study::files().iter().flat_map(|file| file.columns).collect();
     let mut fields = Vec::new();

@@ -1,7 +1,7 @@
 //! Journal as columns, read without building events.
 //!
-//! A line is parsed once, straight into a row; keys without a column go to `more` as JSON. Blocks of lines are parsed by
-//! several threads. Seals and digests are not checked here: `fedcast replay` and `Run.verify` do that.
+//! A line is parsed once, straight into a row; keys without a column go to `more` as JSON. Blocks of lines are parsed
+//! by several threads. Seals and digests are not checked here: `fedcast replay` and `Run.verify` do that.
 
 mod line;
 mod rows;

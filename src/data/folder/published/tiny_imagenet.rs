@@ -1,5 +1,6 @@
-//! Tiny-ImageNet as it is downloaded: `train/WNID/images/*.JPEG`, and `val/images/*.JPEG` with `val/val_annotations.txt`,
-//! where a line is a file, its class and a box, between tabs. `test/` has no labels and is not used.
+//! Tiny-ImageNet as it is downloaded: `train/WNID/images/*.JPEG`, and `val/images/*.JPEG` with
+//! `val/val_annotations.txt`, where a line is a file, its class and a box, between tabs. `test/` has no labels and is
+//! not used.
 
 use std::collections::BTreeMap;
 use std::path::Path;

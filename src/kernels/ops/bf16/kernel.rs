@@ -122,7 +122,7 @@ fn by_instruction<const VECTORS: usize>(
 /// Returns the pairs of [`Narrowed`] from row `top` on.
 ///
 /// # Panics
-/// When it does not hold all pairs of a tile's rows.
+/// Panics if it does not hold all pairs of a tile's rows.
 #[inline(always)]
 fn rows<'a>(a: &Narrowed<'a>, top: usize) -> &'a [u32] {
     let rows = &a.values[top * a.row_stride..];

@@ -21,7 +21,7 @@ use crate::wide::add_rows;
 /// then compute the same, or report the error.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn trained_attention(
     x: &Tensor,
     norm: &Affine,

@@ -20,7 +20,7 @@ use crate::wide::add_rows;
 /// compute the same, or report the error.
 ///
 /// # Errors
-/// When the shapes do not fit.
+/// Returns an error if the shapes do not fit.
 pub fn trained_perceptron(
     x: &Tensor,
     norm: &Affine,

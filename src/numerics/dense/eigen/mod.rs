@@ -54,7 +54,7 @@ impl Eigen {
     /// Computes eigenvalues and eigenvectors in `O(order^3)`.
     ///
     /// # Errors
-    /// Entries or eigenvalues that are not finite, or no convergence.
+    /// Returns an error if entries or eigenvalues are not finite, or the algorithm does not converge.
     pub fn of(matrix: &Symmetric) -> Result<Eigen, EigenError> {
         wide(Decomposition { matrix, has_vectors: true })
     }

@@ -34,7 +34,7 @@ pub fn to_arrays<'py>(py: Python<'py>, set: &ParameterSet) -> PyResult<Bound<'py
 /// Returns the parameters of a dictionary of `(shape, bytes of f32)` by name.
 ///
 /// # Errors
-/// Fails if a shape does not fit its bytes.
+/// Returns an error if a shape does not fit its bytes.
 pub fn from_arrays(arrays: &Bound<'_, PyDict>) -> PyResult<ParameterSet> {
     let mut set = ParameterSet::new();
     for (name, array) in arrays.iter() {
