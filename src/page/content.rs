@@ -69,7 +69,7 @@ impl PageContent {
     ///
     /// # Errors
     ///
-    /// A file of a run or study is damaged.
+    /// Fails if a file of a run or study is damaged.
     pub fn gather(
         roots: &[PathBuf],
         against: &[(String, String)],

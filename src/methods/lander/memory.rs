@@ -1,4 +1,4 @@
-//! Memory of LANDER's server: the best global model of the task, and the images of the last task's end.
+//! Memory of LANDER's server: the best global model of the task, and the images generated at the end of the last task.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const BEST: &str = "best";
 /// Images from the end of the first task on, and the best model since the task began.
 #[derive(Clone, Debug, Default)]
 pub struct LanderMemory {
-    /// Asset that clients are sent.
+    /// Asset with the images, which clients get once per task.
     pub(super) images: Option<Arc<Asset>>,
     /// Task whose models are compared.
     task: Option<TaskId>,

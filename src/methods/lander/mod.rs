@@ -116,10 +116,10 @@ impl Lander {
         }
     }
 
-    /// Returns the label embeddings of the first `classes` classes.
+    /// Returns the label embeddings of a data set with `classes` classes.
     ///
     /// # Errors
-    /// When the file cannot be read or does not fit, or orthogonal rows are too narrow.
+    /// When the file cannot be read or does not fit, or there are more classes than dimensions of orthogonal rows.
     pub fn table(&self, classes: usize) -> Result<LabelEmbeddings, String> {
         let width = self.embedding_width as usize;
         match self.embeddings.as_str() {

@@ -9,8 +9,8 @@
 //! server   theta <- theta + sum_m n_m (theta_m - theta) / sum_m n_m                (averaging, transform)
 //!          its own step after the mean                                             (server update)
 //! ```
-//! Requirements, restrictions and costs belong to the part that causes them. Which rows of a parameter travel, who may
-//! be late, and what may be added in secret follow from the declaration of the parameters.
+//! Requirements, restrictions and costs belong to the part that causes them. The declaration of the parameters
+//! determines the rows that travel, the uploads that may be late, and the sums that secure aggregation may hide.
 
 mod adaptation;
 mod answer;

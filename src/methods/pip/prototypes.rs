@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! moments     mu = sum w_m mu_m,  var = sum w_m (var_m + mu_m^2) - mu^2       w_m over the clients that hold the class
-//! benchmark   the same with var_m^2 in place of var_m, and in a task's first round without - mu^2
+//! benchmark   the same with var_m^2 in place of var_m, and without - mu^2 where a class is first reported
 //! ```
 
 use std::collections::BTreeMap;

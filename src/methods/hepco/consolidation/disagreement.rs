@@ -1,4 +1,4 @@
-//! Distance of the teachers' weighted prompts from the server's, where only the query moves.
+//! Distance of the teachers' weighted prompts from the server's, as a function of the query alone.
 //!
 //! While a generator trains, all pools are fixed: prompts of `length * d` numbers enter through their
 //! inner products alone. With `c_w`, `c_i` the cosines of server and teacher and `D_i = P_w - P_i`,

@@ -54,7 +54,7 @@ impl Student {
     /// Makes one step and returns the loss before it.
     ///
     /// # Errors
-    /// What the tensor library reports.
+    /// When a tensor operation fails.
     pub fn step(
         &mut self,
         batches: &[DistillationBatch<'_>],
