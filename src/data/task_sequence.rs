@@ -125,7 +125,9 @@ impl TaskSequence {
         }
     }
 
-    /// Returns the original data set's class ids at the rows of a task.
+    /// Returns the class ids at the rows of a task.
+    ///
+    /// With client tasks these are the original data set's, not those of [`TaskView::classes`].
     pub fn classes_of(&self, view: &TaskView) -> Vec<u32> {
         match &self.client_tasks {
             None => view.classes.clone(),

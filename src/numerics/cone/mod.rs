@@ -89,6 +89,8 @@ impl Program {
     }
 
     /// Returns the multipliers with exactly these rows active, and zero for the others.
+    ///
+    /// `None` if rows depend on each other. `ridge` is added to the diagonal.
     fn at_limits(&self, active: &[usize], ridge: f64) -> Option<Vec<f64>> {
         let (order, count) = (active.len(), self.lacks.len());
         let mut factor = vec![0.0; order * order];

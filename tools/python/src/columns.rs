@@ -68,6 +68,9 @@ pub fn described(field: Field, unit: &str, meaning: &str) -> Field {
 }
 
 /// Reads a CSV file with these columns.
+///
+/// # Errors
+/// Returns an error if the file is missing, damaged, or has other columns.
 pub fn read_csv(path: &Path, columns: &[Column]) -> Result<RecordBatch, Failure> {
     let damaged = |why: String| Failure::recording(format!("{}: {why}", path.display()));
     let file = File::open(path).map_err(|error| damaged(error.to_string()))?;

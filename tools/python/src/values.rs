@@ -6,6 +6,9 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use toml::{Table, Value};
 
 /// Converts a value to TOML; NumPy numbers and paths become plain numbers and texts.
+///
+/// # Errors
+/// Fails with `TypeError` for a value that TOML does not have.
 pub fn to_toml(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     if value.is_instance_of::<PyBool>() {
         return Ok(Value::Boolean(value.extract()?));
@@ -37,6 +40,9 @@ pub fn to_toml(value: &Bound<'_, PyAny>) -> PyResult<Value> {
 }
 
 /// Converts a dictionary with text keys to a table. Keys with the value `None` are left out.
+///
+/// # Errors
+/// Fails with `TypeError` for other keys and values.
 pub fn to_table(of: &Bound<'_, PyDict>) -> PyResult<Table> {
     let mut table = Table::new();
     for (key, value) in of.iter().filter(|(_, value)| !value.is_none()) {
