@@ -162,10 +162,9 @@ impl PageContent {
         })
     }
 
-    /// Returns true if curves and histograms have one figure per value of `x`.
+    /// Returns true if curves and histograms have one figure per value of `x`, not one for all arms.
     ///
-    /// This is the case if the values are numbers and there are other axes, and if all arms are too many for one
-    /// figure. Otherwise all arms are in one.
+    /// This needs axes other than `x`, and either numbers as values of `x` or more arms than fit one figure.
     fn is_divided(&self) -> bool {
         let Some(x) = &self.x else { return false };
         let others = has_other_axes(&self.arms, x);

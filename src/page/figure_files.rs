@@ -110,10 +110,10 @@ fn placed(legend: &[(usize, String)], width: u32) -> Vec<Entry> {
     entries
 }
 
-/// Returns a table as CSV: numbers without groups of digits, mean and deviation in two columns.
+/// Returns a table as CSV: numbers without groups of digits, mean and standard deviation in two columns.
 ///
-/// Behind the names of arms there is a column for each axis, as in `cells.csv`: the name of a cell outside the grid is
-/// on none. A column with the name of an axis has the prefix `run_`.
+/// After the column with names of arms comes one column per axis, as in `cells.csv`, which is empty for a cell outside
+/// the grid. Other columns that have the name of an axis get the prefix `run_`.
 fn csv(table: &HtmlTable, arms: &[Arm]) -> String {
     let texts = |column: usize| table.rows.iter().filter_map(move |row| row.get(column));
     let spreads: Vec<bool> =

@@ -35,8 +35,8 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// Returns the schema of a document of this program's format.
 ///
-/// It allows no other keys, so that a misspelled one is noticed, and requires those that are always written. Every
-/// value may be null except the format.
+/// It allows no other keys, so that a misspelled one is noticed, and requires those that are always written. Values may
+/// be null, except the format, the directory and hash of a run, and the step.
 pub fn json_schema(document: RunDocument) -> Value {
     let (name, title) = match document {
         RunDocument::Summary => ("summary", "summary.json of a run of fedcast"),
