@@ -1,4 +1,4 @@
-//! Tasks: one arrives, its phases follow each other, it ends and is tested.
+//! Tasks: each begins, goes through its phases, ends, and is tested.
 
 use super::{ServerMachine, ToServer, deliver_result};
 use crate::federation::compute::{BeginRequest, EndRequest, PolicyStepResult};
@@ -95,7 +95,7 @@ impl ServerMachine {
         if self.simulation.rules.curve == Curve::Never {
             return self.end_task(now, effects);
         }
-        // A tally that was supplied has no counts of confusion.
+        // A supplied tally has no confusion counts.
         let needs_confusion = self.counts_confusion();
         let counted = |tally: &Tally| tally.confused.is_some() || !needs_confusion;
         let seen = self.task().seen();
