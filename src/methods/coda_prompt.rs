@@ -195,7 +195,7 @@ impl CodaPrompt {
 
     /// Draws the rows of a task and makes them orthogonal to those of earlier tasks.
     ///
-    /// Every parameter draws at a step of its own.
+    /// Each parameter draws at another step.
     fn start(&self, model: &ModelFacts, task: usize, set: &mut ParameterSet, init: StreamKey) {
         let rows = self.own_rows(model, task);
         for ((name, _), step) in self.shapes(model).zip(1..) {

@@ -92,7 +92,7 @@ impl Server for C2PromptServer {
             }
             None => self.gaussians(participants, ctx)?,
         };
-        // Every participant gets a message of its own, even if equal, so that each is charged as a frame.
+        // Participants share no message, even if it is equal, so that each is charged as a frame.
         let close = |download| Arc::new(closed(round.phase, Arc::unwrap_or_clone(download)));
         Ok(downloads.into_iter().map(close).collect())
     }

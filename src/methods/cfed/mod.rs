@@ -17,13 +17,13 @@
 //! batches are shuffled. Its old model answers in training mode, by what looks like a slip; here in evaluation mode. It
 //! takes the first four fifths of every shard; here a shard is taken whole. It leaves out the last batch of an epoch if
 //! that is smaller, deals data and auxiliary samples again in every task, and its server distills on one client's
-//! shard; here shards are dealt once, and the server has another. Roles are drawn from all clients there, and here from
-//! those that are drawn for the round, of whom there are as many as with one list (`drawn = "independently"`; a client
-//! that has both roles sends two models). Server distillation is off in the release. Powder's port, which the review of
-//! C2Prompt ran, reviews a client's own exemplars, and is not this method.
+//! shard; here shards are dealt once, and the server has a shard of auxiliary samples. Roles are drawn from all clients
+//! there, and here from the cohort of the round (`drawn = "independently"`; a client that has both roles sends two
+//! models). Server distillation is off in the release. Powder's port, which the review of C2Prompt ran, reviews a
+//! client's own exemplars, and is not this method.
 //!
-//! The auxiliary samples also have an owner: a comparison has to name them. A client holds its shard from the start, or
-//! is sent it (`surrogate = "sent"`): once, if `wire.asset_cache = "run"` lets clients keep what they were sent.
+//! A comparison has to mention the auxiliary samples, which most methods lack. A client holds its shard from the start,
+//! or is sent it (`surrogate = "sent"`): once, if `wire.asset_cache = "run"` lets clients keep what they were sent.
 
 mod distillation;
 mod requirements;

@@ -191,7 +191,7 @@ fn a_drifted_model_is_pulled_back() {
         let mut simulation = World::new(feddc(|method| method.alpha = 0.5), clients, &[0.0; SIZE]);
         simulation.ctx.training.optimizer = OptimizerConfig::sgd(1.0);
         simulation.ctx.training.clip = None;
-        // It has drifted by 1, and nothing else is known of it.
+        // The client has drifted by 1, and has no variate yet.
         let like = simulation.memory();
         let like = like.get(DRIFT).unwrap();
         let mut state = VectorStore::default();
@@ -206,7 +206,7 @@ fn a_drifted_model_is_pulled_back() {
     }
 }
 
-/// Card, invariant 7: the gradient of an only client is that of all, so that nothing is corrected.
+/// Card, invariant 7: with a single client, its gradient is the mean, and nothing is corrected.
 #[test]
 fn a_single_client_has_nothing_to_correct() {
     let mut clients = uneven();
