@@ -109,12 +109,12 @@ pub struct Resumed {
     pub replayed: u64,
 }
 
-/// Takes up the run at `path` with a crew, or a number of workers.
+/// Resumes the run at `path` with these workers and ranks.
 ///
 /// With `force`, it is resumed even if a program of another version or arithmetic started it.
 ///
 /// # Errors
-/// [`ResumeError`], a directory in use, and all that can be wrong with a scenario and its inputs.
+/// Returns a [`ResumeError`], also for a directory in use and for errors of the scenario and its inputs.
 pub fn resume(
     path: &Path,
     methods: &Registry,
@@ -124,10 +124,10 @@ pub fn resume(
     resume_on(&Disk::default(), path, methods, resources, force)
 }
 
-/// [`resume`] with a disk that may die on the way.
+/// Resumes a run as [`resume`] does, with a disk that may fail on the way.
 ///
 /// # Errors
-/// The same.
+/// Returns the errors of [`resume`].
 pub fn resume_on(
     disk: &Disk,
     path: &Path,
@@ -180,10 +180,10 @@ pub fn resume_on(
     Ok(Resumed { run, scenario, notices, replayed })
 }
 
-/// Writes the effective scenario of an unfinished run again where it is missing.
+/// Writes the effective scenario of an unfinished run again if it is missing.
 ///
 /// # Errors
-/// A directory in use, or one that cannot be written.
+/// Returns an error if the directory is in use or cannot be written.
 pub fn restore_scenario(path: &Path, scenario: &Scenario) -> Result<(), DirectoryError> {
     if path.join(names::SCENARIO).exists() {
         return Ok(());
@@ -192,6 +192,8 @@ pub fn restore_scenario(path: &Path, scenario: &Scenario) -> Result<(), Director
     directory.write(names::SCENARIO, scenario.to_effective_toml().as_bytes())
 }
 
+/// Checks that this program has the version and arithmetic that began the run.
+///
 /// Machines do not matter: the same version and arithmetic have the same bits on all of them.
 fn same_program(manifest: &Manifest) -> Result<(), ResumeError> {
     let program = |version: &str, arithmetic: &str| match arithmetic {
@@ -214,7 +216,7 @@ pub(super) fn same_inputs(then: &Option<Source>, now: &Source) -> Result<(), Res
 pub(super) struct Intact {
     pub mark: CheckpointMark,
     pub recorded: RecordedRun,
-    /// Place, in words.
+    /// Point of the run at which it was taken, in words.
     pub place: String,
 }
 
@@ -222,7 +224,7 @@ pub(super) struct Intact {
 #[derive(Default)]
 pub(super) struct ResumeSearch {
     pub intact: Option<Intact>,
-    /// About those that are damaged.
+    /// Notices for the user about damaged checkpoints.
     pub notices: Vec<String>,
 }
 
@@ -285,7 +287,7 @@ fn open(path: &Path, file: &Path, manifest: &Manifest) -> Result<Opened, String>
     }
     let mut reader =
         JournalReader::open(&path.join(names::EVENTS)).map_err(|error| error.to_string())?;
-    // What a checkpoint says of a file is believed as far as there is one.
+    // Without this check a journal that was cut off would be read in vain.
     let there = std::fs::metadata(path.join(names::EVENTS)).map_or(0, |meta| meta.len());
     if there < mark.position {
         return Err("the journal ends before it".into());

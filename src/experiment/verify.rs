@@ -157,12 +157,12 @@ fn are_places(changes: &[String]) -> Result<(), VerifyError> {
     }
 }
 
-/// Executes the run at `path` again with any number of workers. `progress` sees every entry
-/// that was equal.
+/// Executes the run at `path` again with any number of workers.
+///
+/// `progress` sees every entry that was equal.
 ///
 /// # Errors
-/// [`VerifyError::Diverged`] at the first difference; a damaged journal; everything that
-/// can go wrong with a run.
+/// Returns [`VerifyError::Diverged`] at the first difference, and an error if the journal is damaged or the run fails.
 pub fn verify(
     path: &Path,
     methods: &Registry,

@@ -46,7 +46,7 @@ const WITH_FAULTS: &str = "plan with `--faults`, which move the times of rounds 
 /// Walks through the run.
 ///
 /// # Errors
-/// Reasons that would end it: no client can be reached, or the class counts cannot be drawn.
+/// Returns an error if no client can be reached, or the class counts cannot be drawn.
 pub fn plan(blueprint: &Blueprint, faults: Faults) -> Result<Plan, RunError> {
     let Blueprint { name, terms, class_sizes, holders, validation, ignored, .. } = blueprint;
     let RunSpec { facts, task_sequence, .. } = terms;
