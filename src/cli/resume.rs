@@ -58,7 +58,7 @@ pub fn execute(args: &ResumeArgs, methods: &Registry) -> Result<Exit, CliError> 
     })
 }
 
-/// Adds to an error about data that are not where they were that they have to be there again.
+/// Adds advice to an error about missing data: they have to be where they were.
 fn with_advice(error: ResumeError) -> CliError {
     if !matches!(&error, ResumeError::Run(run) if lacks_data(run)) {
         return error.into();
