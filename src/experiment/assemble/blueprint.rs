@@ -22,7 +22,7 @@ pub enum Holders {
     Fixed(Partitioner),
     /// Natural owners in the data, each with its own samples.
     Natural(Arc<NaturalClients>),
-    /// New clients every round; shards are made when they are asked.
+    /// New clients every round; a shard is drawn when its client is sampled.
     Fresh(FreshClients),
     /// Fixed clients, each with its own tasks.
     ClientTasks(Arc<ClientTasks>),
