@@ -229,6 +229,9 @@ impl RunRecord {
         Some(outcomes.as_object()?.values().collect())
     }
 
+    /// Returns the sum of a field over all frames in a direction.
+    ///
+    /// A kind that was not sent has no entry and counts 0 bytes.
     fn frames(&self, way: &str, field: &str) -> Option<f64> {
         let of = |sums: &&Value| sums.pointer(&format!("/{field}")).and_then(Value::as_f64);
         Some(self.outcomes(way)?.iter().filter_map(of).sum())
