@@ -68,7 +68,7 @@ impl FedCilState {
         self.sets.insert(OWN.to_owned(), generator);
     }
 
-    /// Returns the moments of the optimizers; empty if they start anew.
+    /// Returns the moments of the optimizers; empty before their first step.
     pub(super) fn moments(&self) -> NetworkMoments {
         NetworkMoments::from_sets(self.steps, &self.sets)
     }

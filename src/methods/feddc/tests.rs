@@ -180,8 +180,8 @@ fn the_variate_of_a_constant_gradient_is_that_gradient() {
     }
 }
 
-/// Card, invariant 4: the pull is zero, and so is its gradient, at `w - h_m`; elsewhere it is `alpha_m (theta - w +
-/// h_m)`: half as strong for a client of twice the mean size.
+/// Card, invariant 4: the pull and its gradient are zero at `w - h_m`; elsewhere the gradient is
+/// `alpha_m (theta - w + h_m)`, half as strong for a client of twice the mean size.
 #[test]
 fn a_drifted_model_is_pulled_back() {
     for (client, size) in [(0, 2.0), (1, 0.5)] {

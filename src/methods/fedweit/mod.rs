@@ -1,7 +1,7 @@
 //! **FedWEIT** (Yoon et al., ICML 2021): weights composed of a shared base and adaptive parts of each task.
 //!
-//! The base is shared by all clients and masked for the task. A client adds adaptive parts of its own, and those of
-//! other clients, weighted by its attention.
+//! The base is shared by all clients and masked for the task. A client adds its adaptive parts and those of other
+//! clients, weighted by its attention.
 //!
 //! ```text
 //! theta_l = B_l sg(m_l) + A_l + sum_i alpha_(l,i) K_(l,i)        m: one per output unit; K: adaptive parts of clients

@@ -93,7 +93,7 @@ impl Default for Glfc {
 }
 
 impl Glfc {
-    /// Returns the defaults of LGA.
+    /// Returns LGA with its default settings.
     pub fn default_lga() -> Glfc {
         defaults(Glfc::read_lga)
     }
