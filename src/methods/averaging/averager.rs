@@ -33,7 +33,7 @@ pub struct Averager<C> {
 }
 
 impl<C: AveragingMethod> Averager<C> {
-    /// Returns the method for a model of these dimensions.
+    /// Creates the method for a model of these dimensions.
     pub fn new(method: C, model: &ModelFacts) -> Averager<C> {
         let parameters = Arc::new(method.parts().adaptation.parameters(model));
         Averager { method, model: Arc::new(model.clone()), parameters }

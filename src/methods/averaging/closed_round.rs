@@ -1,4 +1,4 @@
-//! State of the server as a round closes.
+//! Round whose mean was just applied, for the method's server update.
 
 use super::{ParameterVectors, RowPurpose};
 use crate::methods::parts::SharedModel;
@@ -11,11 +11,11 @@ pub struct ClosedRound<'a> {
     pub model: &'a ModelFacts,
     /// Parameters that clients train.
     pub shared: SharedModel<'a>,
-    /// The parameters before the mean.
+    /// Parameters before the mean.
     pub before: &'a ParameterSet,
     /// Aggregate of the uploads: the mean that was just applied, sums, and kept uploads.
     pub aggregate: Aggregate,
-    /// The round that closes.
+    /// Round that closes.
     pub round: &'a RoundContext,
     /// The server's run context.
     pub ctx: &'a RunContext,

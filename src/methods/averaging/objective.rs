@@ -9,7 +9,7 @@ use crate::model::Dropout;
 
 /// Training step of a pack: the network and one batch of each member.
 pub struct TrainingStep<'a> {
-    /// The classifier that trains.
+    /// Classifier that trains.
     pub model: &'a Classifier,
     /// Batches of all members, in one tensor.
     pub step: &'a PackBatch,
@@ -20,7 +20,7 @@ pub struct TrainingStep<'a> {
 }
 
 impl TrainingStep<'_> {
-    /// Runs a forward pass: features, and the cross-entropy of each member over the rows that train.
+    /// Runs a forward pass; returns features and each member's cross-entropy over the rows that train.
     ///
     /// # Errors
     /// When the batch does not fit the network.
@@ -28,7 +28,7 @@ impl TrainingStep<'_> {
         self.model.pack_outputs(self.step, self.device, self.dropout.clone())
     }
 
-    /// Runs a forward pass with other `labels` than those of the batch: head rows, one per sample.
+    /// Runs a forward pass as [`TrainingStep::outputs`], with other `labels`: head rows, one per sample.
     ///
     /// # Errors
     /// When the batch does not fit the network, or a label is not among the rows.
@@ -36,7 +36,7 @@ impl TrainingStep<'_> {
         self.model.labeled_outputs(self.step, labels, self.device, self.dropout.clone())
     }
 
-    /// Runs a forward pass: features and logits on the rows that train, for methods with a loss of their own.
+    /// Runs a forward pass; returns features and logits on the rows that train, for other losses.
     ///
     /// # Errors
     /// When the batch does not fit the network.
@@ -44,8 +44,10 @@ impl TrainingStep<'_> {
         self.model.pack_logits(self.step, self.device, self.dropout.clone())
     }
 
-    /// Returns the loss of each member's samples, `(members)`. `loss` gets the range of the member's samples in the
-    /// batch and returns a scalar; the loss of a member without samples is zero.
+    /// Returns the loss of each member's samples, `(members)`.
+    ///
+    /// `loss` gets the range of the member's samples in the batch and returns a scalar. A member without samples has
+    /// loss 0.
     ///
     /// # Errors
     /// Returns the first error of `loss`.

@@ -24,7 +24,7 @@ pub struct AveragedParameter {
     pub rows: Rows,
 }
 
-/// All parameters of a method.
+/// All parameters of a method, in a fixed order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
     all: Vec<AveragedParameter>,
@@ -32,7 +32,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Returns the parameters that all tasks and clients share.
+    /// Creates parameters that all tasks and clients share.
     pub fn shared(shapes: impl IntoIterator<Item = (String, Vec<usize>)>) -> Parameters {
         Parameters::default().with(shapes, Rows::Shared)
     }

@@ -15,7 +15,7 @@ use crate::policy::{
 use crate::quantity::TaskId;
 use crate::wire::{Body, BodyShape, Kind, MetaReader, MetaWriter, WireError};
 
-/// Name of the asset.
+/// Name of the previous model as an asset.
 const PREVIOUS: &str = "previous";
 
 /// Registry text on the state of methods whose only teacher is the previous model.

@@ -54,7 +54,7 @@ impl Quadratic {
 #[derive(Clone)]
 pub struct QuadraticStep {
     pub rate: f64,
-    /// Added to the gradient.
+    /// Noise that is added to the gradient.
     pub noise: Vec<f64>,
 }
 

@@ -18,7 +18,7 @@ pub struct VectorStore {
 }
 
 impl VectorStore {
-    /// Returns the set of a name.
+    /// Returns the set of a name, if there is one.
     pub fn get(&self, name: &str) -> Option<&ParameterSet> {
         self.sets.get(name)
     }

@@ -194,7 +194,7 @@ impl Reports {
 mod tests {
     use super::*;
 
-    /// Samples of one dimension, by class.
+    /// Returns a report with these one-dimensional samples, by class.
     fn report(classes: &[(u32, &[f32])]) -> Report {
         let by_class: Vec<Vec<f32>> = classes.iter().map(|(_, values)| values.to_vec()).collect();
         let classes = classes.iter().map(|(class, _)| *class).collect();

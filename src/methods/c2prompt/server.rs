@@ -14,7 +14,7 @@ use crate::policy::{
 };
 use crate::wire::{Body, WireError};
 
-/// Server of C2Prompt.
+/// C2Prompt's server, around Powder's.
 pub struct C2PromptServer {
     pub(super) method: Arc<C2Prompt>,
     pub(super) powder: PowderServer,

@@ -16,7 +16,7 @@ use crate::model::{Dropout, MaskPlace, ParameterSet};
 use crate::numerics::streams::{Domain, StreamKey};
 use crate::policy::{PolicyError, RunContext};
 
-/// Logits of a teacher, by sample.
+/// Logits of a teacher, by sample of the auxiliary data.
 type Targets = BTreeMap<u32, Vec<f32>>;
 
 /// Logits of all teachers of a student for all of its samples.
@@ -200,12 +200,12 @@ mod tests {
         let z = narrow(golden.f64("z"));
         let slope = check(&golden, "cyclic.loss", &z, &targets);
         golden.assert_close_f32("cyclic.grad_z", &slope);
-        // CFed card, invariants 1 and 2: a tenth of the entropy is what is left, and no gradient.
+        // CFed card, invariants 1 and 2: for equal models a tenth of the entropy remains, and no gradient.
         let slope = check(&golden, "own.loss", &z, &z);
         assert!(slope.iter().all(|slope| slope.abs() < 1e-9));
     }
 
-    /// Models that answer with their own number, whatever they see: of seven samples and three models the second epoch
+    /// Models with their own number as output for every image: of seven samples and three models the second epoch
     /// begins with the second model.
     #[test]
     fn models_are_asked_one_after_the_other() {

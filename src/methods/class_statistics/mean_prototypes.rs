@@ -1,4 +1,4 @@
-//! Means of classes at the server: one per class, over all clients (FedProto).
+//! Mean prototypes at the server: one per class, averaged over all clients (FedProto).
 
 use std::collections::BTreeMap;
 

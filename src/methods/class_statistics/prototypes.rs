@@ -28,7 +28,7 @@ pub enum GaussianLifetime {
     Cohort,
 }
 
-/// The Gaussians of one class, by client.
+/// Gaussians of one class, by client.
 pub type Cells = BTreeMap<ClientId, Arc<ClassStatistics>>;
 
 /// Gaussians that the server holds, by class and client.
@@ -110,7 +110,7 @@ impl Prototypes {
         self.cells.values().map(BTreeMap::len).sum()
     }
 
-    /// Returns true if no Gaussian has arrived yet.
+    /// Returns true if the server holds no Gaussian.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }

@@ -280,7 +280,7 @@ mod tests {
         Head { weight, bias: vec![0.05; 6] }
     }
 
-    /// HGP's invariant 7: where variances vanish, rebalancing is training on the class means.
+    /// HGP's invariant 7: without variance, rebalancing is training on the class means.
     #[test]
     fn without_variance_it_is_training_on_class_means() {
         let rates = |schedule: RebalanceSchedule| {

@@ -1,4 +1,4 @@
-//! The `[method]` table of FedCIL.
+//! Keys of the `[method]` table of FedCIL.
 
 use clap::ValueEnum;
 
@@ -14,7 +14,7 @@ use crate::scenario::reader::{Choice, Keys};
 const RELEASE: &str = "the release";
 /// Source of the defaults of the consistency weights.
 const UNWEIGHTED: &str = "the release, which multiplies the paper's term by 0";
-/// Largest number of steps, and of images per batch.
+/// Upper bound of the keys for steps, batch size and noise width.
 const LARGEST: f64 = 100_000.0;
 
 /// Generator that replays the classes of earlier tasks.

@@ -180,8 +180,8 @@ fn the_variate_of_a_constant_gradient_is_that_gradient() {
     }
 }
 
-/// Card, invariant 4: the pull and its gradient are zero at `w - h_m`; elsewhere the gradient is
-/// `alpha_m (theta - w + h_m)`, half as strong for a client of twice the mean size.
+/// Card, invariant 4: the pull is zero, and so is its gradient, at `w - h_m`; elsewhere it is `alpha_m (theta - w +
+/// h_m)`: half as strong for a client of twice the mean size.
 #[test]
 fn a_drifted_model_is_pulled_back() {
     for (client, size) in [(0, 2.0), (1, 0.5)] {
@@ -191,7 +191,7 @@ fn a_drifted_model_is_pulled_back() {
         let mut simulation = World::new(feddc(|method| method.alpha = 0.5), clients, &[0.0; SIZE]);
         simulation.ctx.training.optimizer = OptimizerConfig::sgd(1.0);
         simulation.ctx.training.clip = None;
-        // The client has drifted by 1, and has no variate yet.
+        // It has drifted by 1, and nothing else is known of it.
         let like = simulation.memory();
         let like = like.get(DRIFT).unwrap();
         let mut state = VectorStore::default();
@@ -206,7 +206,7 @@ fn a_drifted_model_is_pulled_back() {
     }
 }
 
-/// Card, invariant 7: with a single client, its gradient is the mean, and nothing is corrected.
+/// Card, invariant 7: the gradient of an only client is that of all, so that nothing is corrected.
 #[test]
 fn a_single_client_has_nothing_to_correct() {
     let mut clients = uneven();

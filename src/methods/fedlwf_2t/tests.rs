@@ -1,4 +1,4 @@
-//! Teachers by settings, and their losses.
+//! Tests of the teachers that the settings request and the clients receive.
 
 use super::*;
 use crate::model::{Backbone, BatchNormMode, LinearHead, Parameter, PixelShape};
@@ -12,14 +12,14 @@ fn head(weight: [f32; 6]) -> ParameterSet {
     [(LinearHead::WEIGHT, weight), (LinearHead::BIAS, bias)].into_iter().collect()
 }
 
-/// Returns a batch of features of width 2, as from a cache.
+/// Features of width 2, as a cache hands them over.
 fn batch(values: &[f32]) -> Batch {
     let rows = values.len() / 2;
     let (values, shape) = (values.to_vec(), vec![rows, 2]);
     Batch::Features { values, shape, labels: vec![2; rows], samples: vec![0; rows] }
 }
 
-/// Returns a backbone whose features are two pixels.
+/// On two pixels as they are.
 fn backbone() -> Arc<Backbone> {
     Arc::new(Backbone::Pixels(PixelShape { channels: 2, image: 1 }))
 }
@@ -28,7 +28,7 @@ fn logits(model: &Classifier, batch: &Batch) -> Tensor {
     model.logits(&model.batch_features(batch, &Device::Cpu).unwrap()).unwrap()
 }
 
-/// Returns a teacher with variables, as networks with batch norms have them.
+/// A teacher over variables, as those with batch norms are.
 fn weighted_teacher(share: f64, outputs: usize) -> WeightedTeacher {
     let norms = Some(BatchNormMode::Batch);
     WeightedTeacher {
@@ -37,7 +37,7 @@ fn weighted_teacher(share: f64, outputs: usize) -> WeightedTeacher {
     }
 }
 
-/// Card, invariant 5: gradients reach the student only.
+/// Invariant 5.
 #[test]
 fn no_gradient_reaches_a_teacher() {
     let student = Classifier::trainable(&backbone(), &head([0.2; 6]), 0..3).unwrap();
@@ -56,8 +56,8 @@ fn no_gradient_reaches_a_teacher() {
     }
 }
 
-/// Section 5: the divergence of the student from the teacher at temperature 2, the mean over the batch, without the
-/// factor 4. With fewer outputs than the head, the others have no effect (subtlety 6).
+/// Section 5: the divergence of the student from the teacher at temperature 2, the mean over the batch, without
+/// the factor 4; with fewer outputs the others take no part (subtlety 6).
 #[test]
 fn a_teacher_counts_as_the_card_says() {
     let batch = batch(&[1.0, -0.5, 0.2, 0.8]);
@@ -87,7 +87,7 @@ fn a_teacher_counts_as_the_card_says() {
     }
 }
 
-/// Subtlety 4: the teacher of a client that seldom takes part is its last model of an earlier task.
+/// Subtlety 4: a client that seldom takes part learns from its last model of an earlier task.
 #[test]
 fn the_latest_model_of_an_earlier_task_teaches() {
     let (one, other) = (head([1.0; 6]), head([2.0; 6]));
@@ -100,7 +100,7 @@ fn the_latest_model_of_an_earlier_task_teaches() {
     assert_eq!(entering(&mut kept, 0), None);
     kept.last = Some((TaskId(0), one.clone()));
     assert_eq!(entering(&mut kept, 0), None, "the task is not over");
-    // The client took no part in tasks 1 and 2.
+    // Tasks 1 and 2 went by without it.
     assert_eq!(entering(&mut kept, 3), Some(one.clone()));
     kept.last = Some((TaskId(3), other.clone()));
     assert_eq!(entering(&mut kept, 3), Some(one));
@@ -111,8 +111,8 @@ fn distil(own: &Tensor, teacher: &[f32]) -> Tensor {
     distillation(own, teacher, 0..3, TEMPERATURE, Distillation::Kl).unwrap()
 }
 
-/// Invariants 1 and 3: a student equal to its teacher has no gradient. The loss is never negative, and does not change
-/// with a constant added to all logits of either side.
+/// Invariants 1 and 3: nothing pulls a student to itself; the loss is never negative, and blind to a constant
+/// added to all logits of either side.
 #[test]
 fn a_teacher_asks_for_differences_of_logits() {
     let (own, teacher) = ([0.5f32, -1.0, 2.0, 0.0, 0.3, 0.1], [1.0f32, 0.0, -2.0, 0.4, 0.1, 0.0]);

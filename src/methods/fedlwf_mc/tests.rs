@@ -5,7 +5,7 @@ use crate::golden::Golden;
 use crate::learning::losses::sigmoid;
 use crate::methods::lwf::tests::{Case, pair, stored};
 
-/// Returns value and gradient of the loss if all rows train; classes 4 to 7 are the task's.
+/// Value and gradient of what all rows learn; classes 4..8 are the task's.
 fn learn(case: &Case, classes: ClassReduction) -> (f64, Vec<f32>) {
     case.learn_by(0..8, 0..4, |teacher| FedLwfMcObjective { classes, teacher: Some(teacher) })
 }
@@ -21,8 +21,8 @@ fn golden_objectives_of_fedlwf_mc() {
     }
 }
 
-/// FedLwF.MC card, invariant 1: a student with its teacher's outputs has exactly no gradient for old classes; the
-/// targets of new classes are their labels.
+/// FedLwF.MC card, invariant 1: a student that answers as its teacher learns nothing of old classes, exactly; the
+/// targets of new ones are their labels.
 #[test]
 fn sigmoids_of_old_classes_stay_with_their_teacher() {
     let case = Case { t: pair().z, ..pair() };

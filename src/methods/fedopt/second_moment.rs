@@ -7,11 +7,11 @@ use crate::scenario::reader::{Choice, Keys, TableReader};
 /// Adaptive optimizer of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerOptimizer {
-    /// FedAdagrad.
+    /// FedAdagrad: a sum of squared differences.
     Adagrad,
-    /// FedAdam.
+    /// FedAdam: a decaying mean of squared differences.
     Adam,
-    /// FedYogi.
+    /// FedYogi: a second moment that changes by `(1 - beta_2) d^2`, up or down.
     Yogi,
 }
 

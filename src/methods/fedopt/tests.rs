@@ -8,7 +8,7 @@ fn fedopt(optimizer: ServerOptimizer, change: impl Fn(&mut FedOpt)) -> FedOpt {
     method
 }
 
-/// Sets the paper's choices: no correction and `v` from `tau^2` on, with decays of one half to show in few rounds.
+/// Algorithm 2: no correction, `v` from `tau^2` on, and decays of one half, so that a few rounds show them.
 fn as_in_the_paper(method: &mut FedOpt) {
     let decay = MomentDecay { beta_2: 0.5, bias_correction: false };
     method.second = match method.second {
@@ -20,7 +20,7 @@ fn as_in_the_paper(method: &mut FedOpt) {
     method.initial_v = InitialMoment::TauSquared;
 }
 
-/// Default settings follow the release.
+/// By default as the release has it.
 #[test]
 fn models_of_four_rounds_follow_the_release() {
     for (optimizer, expected) in [
@@ -95,7 +95,7 @@ fn models_of_four_rounds_follow_algorithm_2() {
     }
 }
 
-/// With `tau` far above differences all elements have one rate: the method is FedAvgM with a damped velocity.
+/// With `tau` far above differences the rate is that of all numbers: FedAvgM with a damped velocity.
 #[test]
 fn a_large_tau_leaves_no_adaptivity() {
     let (_, plain) = four_rounds(fedavg());

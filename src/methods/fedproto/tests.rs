@@ -1,4 +1,4 @@
-//! FedProto's objective and mean of parameters against reference vectors.
+//! The objective and the mean of parameters against vectors.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn narrow(values: Vec<f64>) -> Vec<f32> {
     values.into_iter().map(|v| v as f32).collect()
 }
 
-/// Returns the rows of a stored table whose flag is set, by head row.
+/// Rows of a stored table whose flag is set, by head row.
 fn flagged(golden: &Golden, table: &str, flags: &str) -> ClassPrototypes {
     let (rows, flags) = (narrow(golden.f64(table)), golden.i64(flags));
     let known = (3..8).zip(rows.chunks(6)).zip(flags).filter(|(_, flag)| *flag == 1);
@@ -77,7 +77,7 @@ fn golden_fedproto_client() {
     golden.assert_close_f32("grad_f", &slope.to_vec1::<f32>().unwrap());
 }
 
-/// The mean of parameters is plain, over clients that have a sample.
+/// The plain mean over clients that have a sample.
 #[test]
 fn golden_fedproto_mean() {
     let Some(golden) = Golden::open("fedproto") else { return };

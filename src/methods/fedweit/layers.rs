@@ -9,7 +9,7 @@ use crate::policy::ModelFacts;
 /// The first dimension of the weight counts output units, each of which has one mask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SplitLayer {
-    /// Name of the weight.
+    /// Name of the weight, such as `head.weight`.
     pub name: String,
     /// Shape of the weight.
     pub shape: Vec<usize>,
@@ -79,12 +79,12 @@ impl WeitShape {
         self.local.iter().map(|(_, shape)| shape.iter().product::<usize>()).sum()
     }
 
-    /// Returns the parameters of a set that are split.
+    /// Returns the weights of split layers in a set.
     pub fn split_of(&self, set: &ParameterSet) -> ParameterSet {
         set.filter(|name| self.layers.iter().any(|layer| layer.name == name))
     }
 
-    /// Returns the parameters of a set that are the client's own.
+    /// Returns the parameters in a set that the client keeps for itself.
     pub fn local_of(&self, set: &ParameterSet) -> ParameterSet {
         set.filter(|name| self.local.iter().any(|(own, _)| own == name))
     }

@@ -69,7 +69,7 @@ impl WeitClient<'_> {
         Ok(ClientResult { upload, metrics })
     }
 
-    /// Returns a member's report at the end of a stage.
+    /// Returns a member's report at the end of a stage: the parts of its tasks.
     pub fn report(&self, member: &Member) -> Result<ClientResult, PolicyError> {
         let state = WeitState::of(&member.state)?;
         let first_row = member.participant.view.rows.start;

@@ -199,7 +199,7 @@ pub(super) struct ReportedPart {
     pub first_row: usize,
     /// Adaptive parts that exceed the limit, for the knowledge base.
     pub adaptive: ParameterSet,
-    /// Masks.
+    /// Masks of all split layers.
     pub mask: ParameterSet,
     /// Attention and other parameters; empty for an earlier task, whose ones the server has.
     pub attention: ParameterSet,

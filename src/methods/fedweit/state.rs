@@ -29,9 +29,9 @@ pub struct WeitState {
     current: u64,
     /// Number of rounds since the best validation loss, or since the rate was lowered.
     pub(super) waited: u64,
-    /// Lowest validation loss of the task.
+    /// Lowest validation loss so far in the task.
     pub(super) lowest: f64,
-    /// Factor on the learning rate.
+    /// Factor on the learning rate, which `lr_divisor` lowers.
     pub(super) factor: f64,
     sets: BTreeMap<String, ParameterSet>,
 }
@@ -46,7 +46,7 @@ impl Default for WeitState {
 impl ClientState for WeitState {}
 
 impl WeitState {
-    /// Returns a set, empty if there is none.
+    /// Returns the set of a name, empty if there is none.
     pub fn set(&self, name: &str) -> ParameterSet {
         self.sets.get(name).cloned().unwrap_or_default()
     }

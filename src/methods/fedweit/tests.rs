@@ -1,4 +1,4 @@
-//! Invariants of FedWEIT's card on small layers and messages.
+//! Invariants of the card on layers and messages of a few numbers.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn shape() -> WeitShape {
     }
 }
 
-/// Returns a set of different values in the shapes of the layers.
+/// Numbers that differ, in the shapes of the layers.
 fn base(first: f32) -> ParameterSet {
     let mut next = first;
     let mut layer = |layer: &SplitLayer| {
@@ -43,7 +43,7 @@ fn values(set: &ParameterSet) -> Vec<f32> {
     set.iter().flat_map(|(_, parameter)| parameter.values.to_vec()).collect()
 }
 
-/// Card, invariants 1 and 4.
+/// Invariants 1 and 4.
 #[test]
 fn open_masks_and_nothing_else_leave_the_base() {
     let base = [1.5f32, -2.0, 0.25, 8.0];
@@ -61,14 +61,14 @@ fn open_masks_and_nothing_else_leave_the_base() {
     assert_eq!((slopes.base, slopes.adaptive.len()), (vec![0.5, 1.0, -2.0, 4.0], 4));
     assert!(slopes.mask.iter().all(|slope| slope.abs() < 1e-12));
     assert_eq!(slopes.attention, [1.5 - 1.0 - 4.0 + 20.0]);
-    // A mask belongs to a whole row.
+    // A mask is of its whole row.
     assert_eq!(of(&[60.0, -60.0], 0.0).compose()[..2], base[..2]);
     assert!(of(&[60.0, -60.0], 0.0).compose()[2..].iter().all(|value| value.abs() < 1e-6));
     let lent = of(&[60.0, 60.0], 0.5).compose();
     assert_eq!(lent, [3.0, -2.5, 1.25, 10.5]);
 }
 
-/// Card, invariant 2, and sign and weight of every term.
+/// Invariant 2, and the sign and weight of every term.
 #[test]
 fn terms_are_those_of_the_card() {
     let (base, mask, adaptive) = ([2.0f32, 4.0], [0.0f32], [0.5f32, -0.25]);
@@ -97,8 +97,7 @@ fn terms_are_those_of_the_card() {
     near(of_adaptive[1], 5.0 - 0.01);
 }
 
-/// Card, invariant 3: a value of one sender is copied, those of two are averaged; if no client sent it, each keeps its
-/// own.
+/// Invariant 3: an entry of one sender is copied, one of two is their mean, one of none stays the client's own.
 #[test]
 fn units_count_where_they_were_sent() {
     let shape = shape();
@@ -132,7 +131,7 @@ fn units_count_where_they_were_sent() {
     assert_eq!(found[6..], means[6..]);
 }
 
-/// An upload of another shape is refused.
+/// An upload of another shape is refused, not spread.
 #[test]
 fn uploads_of_another_shape_are_refused() {
     let (shape, sent) = (shape(), base(0.0));
@@ -172,7 +171,7 @@ fn reports_and_knowledge_come_back() {
     assert_eq!((read[0].first_row, &read[0].mask), (2, &earlier.mask));
     assert_eq!((&read[1].mask, &read[1].attention), (&part.mask, &part.attention));
     assert_eq!((read[1].first_row, &read[1].local), (4, &part.local));
-    // If all values exceed the limit, the report has its planned size.
+    // Without a number below the limit it is as large as planned.
     let whole = ReportedPart { adaptive: base(1.0), ..part.clone() };
     let dense = report(&shape, &[ReportedPart { adaptive: base(1.0), ..earlier }, whole], 0.6);
     let bytes = |body: &crate::wire::Body| -> u64 {
@@ -199,7 +198,7 @@ fn reports_and_knowledge_come_back() {
     assert!(full.body.fills(&knowledge_spec(&shape, 2, 1).body));
 }
 
-/// A new task keeps the parts of earlier ones; weights at the start are without `K`.
+/// A new task keeps the parts of the old one; weights at the start are without `K`.
 #[test]
 fn states_keep_the_parts_of_all_tasks() {
     let shape = shape();
@@ -223,7 +222,7 @@ fn states_keep_the_parts_of_all_tasks() {
     assert_eq!(start, wanted);
     assert_eq!(WeitState::load(&state.save()).unwrap(), state);
     assert!(state.state_bytes() > 0);
-    // Where a received base is zero, the client's own values stay.
+    // Zeros of a base that arrives keep the client's own values.
     let mut received = values(&base(9.0));
     received[3] = 0.0;
     let mut from = received.iter().copied();
@@ -239,7 +238,7 @@ fn states_keep_the_parts_of_all_tasks() {
     assert_eq!(state.set("initial"), base(1.0));
 }
 
-/// Convolutions and linear layers are split; norms, biases and heads are not.
+/// Convolutions and linear layers are split; norms, biases and the head are the client's own.
 #[test]
 fn layers_of_networks_are_split() {
     let model = |backbone| ModelFacts {

@@ -27,14 +27,14 @@ pub enum Groups {
     Cumulative,
 }
 
-/// Weights of samples in the loss.
+/// Balance of the samples' weights in the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
-    /// Not at all.
+    /// All weights are 1.
     None,
-    /// New ones against all learned ones (GLFC).
+    /// New classes against all learned ones (GLFC).
     Learned,
-    /// Every earlier task by itself (LGA).
+    /// New classes against each earlier task separately (LGA).
     Tasks(Groups),
 }
 

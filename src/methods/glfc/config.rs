@@ -1,4 +1,4 @@
-//! The `[method]` table of GLFC and LGA.
+//! Keys of the `[method]` table of GLFC and LGA.
 
 use clap::ValueEnum;
 

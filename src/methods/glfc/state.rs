@@ -21,7 +21,7 @@ use crate::wire::Saved;
 /// own data.
 #[derive(Clone, Debug, Default, PartialEq, Saved)]
 pub struct GlfcClientState {
-    /// Bytes of one sample.
+    /// Size of a sample in bytes.
     pub(super) sample_bytes: u64,
     /// Task of the latest signal.
     pub(super) task: Option<TaskId>,
@@ -33,9 +33,9 @@ pub struct GlfcClientState {
     pub by_class: ByClass,
     /// Shards of tasks whose classes are not learned yet, the current task last.
     met: BTreeMap<TaskId, Shard>,
-    /// Model that the client received when its task began, if it keeps one.
+    /// Model that the client received when its task began, if the client keeps one.
     ///
-    /// It has the head rows before those of the task.
+    /// Its head has only the rows before those of the task.
     pub old: Option<ParameterSet>,
 }
 
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(memory.state_bytes(), 2 * 64 + 6 * 4);
     }
 
-    /// Tasks of two rows each: the first row of a task is its own.
+    /// With tasks of two rows each, every row belongs to the task that contains it.
     #[test]
     fn learned_rows_are_of_the_task_that_brought_them() {
         use crate::data::{ClassPermutation, TaskSizes};

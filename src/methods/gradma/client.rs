@@ -36,7 +36,7 @@ pub(super) struct GradMaObjective {
     step: u64,
 }
 
-/// The two other places where gradients are taken.
+/// Models besides the current one at which gradients are computed.
 struct ReferenceModels {
     /// Received model.
     start: Classifier,

@@ -11,11 +11,11 @@ use crate::numerics::cone::Program;
 use crate::quantity::ClientId;
 use crate::wire::Saved;
 
-/// Number of elements of `theta`: a weight of six and a bias of four.
+/// Entries of `theta`: a weight of six and a bias of four.
 const SIZE: usize = 10;
 const TENSORS: [(&str, std::ops::Range<usize>); 2] = [("weight", 0..6), ("bias", 6..10)];
 
-/// Quadratic losses of the golden file.
+/// The quadratics of the golden file.
 struct Clients {
     curvature: Vec<f64>,
     optimum: Vec<f64>,
@@ -24,7 +24,7 @@ struct Clients {
     decay: f64,
 }
 
-/// Training of a client: its models, directions, and active rows of both tensors.
+/// A client's way: where it came, in which directions, and the active rows of both tensors.
 struct Way {
     path: Vec<Vec<f64>>,
     directions: Vec<Vec<f64>>,
@@ -102,7 +102,7 @@ fn golden_steps_of_a_client_of_gradma() {
     golden.assert_close("client.projected", &way.directions.concat());
     golden.assert_close("client.active", &way.active);
     golden.assert_close("client.rho_path", &clients.walk((0, 1), &start, 0.05).path.concat());
-    // Card, invariant 3: no step leads farther from the start than its own length.
+    // Card, invariant 3: no step leads further away from the start than by its own length.
     for (here, direction) in way.path.iter().zip(&way.directions) {
         for (_, part) in TENSORS {
             let back = here[part.clone()].iter().zip(&start[part.clone()]).map(|(a, b)| a - b);
@@ -175,8 +175,8 @@ fn ids(all: &[u32]) -> BTreeSet<ClientId> {
     all.iter().map(|id| ClientId(*id)).collect()
 }
 
-/// Card, invariant 4: the memory never has more than `M` clients. The one with the fewest uploads leaves, unless it is
-/// present, and nothing of it is kept.
+/// Card, invariant 4: never more than `M`; who answered least makes room, unless it answers now, and is forgotten
+/// whole.
 #[test]
 fn a_full_memory_forgets_who_answered_least() {
     let mut memory = UpdateMemory::default();
@@ -191,13 +191,13 @@ fn a_full_memory_forgets_who_answered_least() {
     assert_eq!(round(&[1, 2]), [0, 1, 1, 0, 0]);
     assert_eq!(round(&[1]), [0, 2, 1, 0, 0]);
     assert_eq!(round(&[3]), [0, 2, 0, 1, 0]);
-    // Both clients are present: there is no room for another.
+    // Both answer: there is no room for anybody else.
     assert_eq!(round(&[1, 3, 4]), [0, 3, 0, 2, 0]);
     assert_eq!(round(&[3, 4]), [0, 0, 0, 3, 1]);
     assert!(memory.vector("update.1").is_none() && memory.vector("update.4").is_some());
 }
 
-/// Card, invariant 4: a row is the sum of a client's updates, each decayed by its age in rounds.
+/// Card, invariant 4: a row is the sum of a client's updates, each as old as its rounds.
 #[test]
 fn updates_fade_with_their_age() {
     let method = GradMa { memory_decay: 0.5, momentum: 0.0, ..GradMa::default() };
@@ -212,12 +212,12 @@ fn updates_fade_with_their_age() {
         }
         memory.step(&method, &before, |_| Some(&sum), 1.0);
     }
-    // After the last round all have decayed once more: 1 / 8 of the first, 3 / 2 of the third.
+    // After the last round all have aged once more: 1 / 8 of the first, 3 / 2 of the third.
     assert_eq!(flat(memory.vector("update.7")), [0.125 + 1.5; SIZE]);
 }
 
-/// Card, invariant 5: if the only client in memory is the only one present, its update is not changed. A step against
-/// the update of an absent client is projected.
+/// Card, invariant 5: who is remembered alone and answers alone asks for nothing else than what it sent; and a step
+/// that goes against an absent client is turned.
 #[test]
 fn a_step_opposes_no_remembered_update() {
     let method = GradMa { momentum: 0.0, memory_decay: 1.0, ..GradMa::default() };
@@ -232,7 +232,7 @@ fn a_step_opposes_no_remembered_update() {
     assert_eq!((stepped.turned, flat(memory.vector("momentum"))), (0, own.clone()));
     assert_eq!(flat(Some(&stepped.theta)), sum);
 
-    // Another client moved in the opposite direction; its update is remembered, and not opposed.
+    // Another client has gone the other way; its answer is remembered, and not against.
     let mut against = UpdateMemory::default();
     against.admit(&ids(&[2]), 2);
     against.add(&ClientDelta { client: ClientId(2), update: set(&sum) });
@@ -244,7 +244,7 @@ fn a_step_opposes_no_remembered_update() {
     assert_eq!(UpdateMemory::load(&against.save()).unwrap(), against);
 }
 
-/// Card, invariant 6: the order of clients does not matter.
+/// Card, invariant 6: it does not matter which client is which.
 #[test]
 fn the_order_of_clients_does_not_matter() {
     let method = GradMa::default();
@@ -276,7 +276,7 @@ fn the_order_of_clients_does_not_matter() {
     }
 }
 
-/// Updates are stored by client, not by participant of a round: of three clients the first is not sampled.
+/// Updates belong to a client and not to its place in a round: of three clients the first is not sampled.
 #[test]
 fn updates_are_kept_by_client_whatever_its_place() {
     let fedavg = FedAvg { train: Train::Head, ..FedAvg::default() };
@@ -297,8 +297,8 @@ fn updates_are_kept_by_client_whatever_its_place() {
     }
 }
 
-/// No direction agrees with two opposite rows by a margin, so the gradient is not changed. Without the second row it is
-/// projected.
+/// No direction agrees with two opposite rows by a margin: the gradient stays as it is. Without the second row it is
+/// turned.
 #[test]
 fn a_gradient_stays_where_the_cone_is_empty() {
     let g = [1.0, 2.0];

@@ -104,7 +104,7 @@ pub trait ControlVariates: AveragingMethod<State = VectorStore, Memory = VectorS
 pub struct Variates<'a> {
     /// The model's dimensions.
     pub model: &'a ModelFacts,
-    /// The parameters that train.
+    /// Parameters that train.
     pub shared: SharedModel<'a>,
     /// The client's view of the task.
     pub view: &'a TaskView,
@@ -114,7 +114,7 @@ pub struct Variates<'a> {
     pub samples: usize,
     /// Model that the client received.
     pub from: ParameterSet,
-    /// The server's variate.
+    /// Control variate of the server.
     pub control: ParameterSet,
     /// All vectors that the client received.
     pub sent: VectorStore,

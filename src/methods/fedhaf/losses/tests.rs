@@ -1,4 +1,4 @@
-//! Invariants of FedHAF's card on losses and stages.
+//! The invariants of the card that concern losses and stages.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ const SHAPE: NetworkShape = NetworkShape {
     classes: 4,
 };
 
-/// Rows 2 and 3 belong to the task, 0 and 1 to earlier ones.
+/// Rows 2 and 3 are the task's, 0 and 1 are old.
 const LABELS: [u32; 6] = [2, 0, 3, 1, 2, 0];
 
 fn parameters() -> ParameterSet {
@@ -55,7 +55,7 @@ fn drops(rate: f64) -> Drops {
     Drops { rate, place: MaskPlace { key, step: 0 } }
 }
 
-/// Invariant 2: a model that is its own teacher has no distillation loss and no gradient.
+/// Invariant 2: from itself nothing is distilled, and nothing pulls.
 #[test]
 fn a_model_learns_nothing_from_itself() {
     let (x, frozen) = (features(), network(Trains::NOTHING));
@@ -73,7 +73,7 @@ fn a_model_learns_nothing_from_itself() {
 }
 
 /// Section 5: `KL(current || previous)` at temperature 1 of exemplars over old outputs, and the squared distance of
-/// their features. Both are means over exemplars, multiplied by their factors.
+/// their features; both are means over exemplars, and a factor is a factor.
 #[test]
 fn what_is_distilled_is_what_the_card_says() {
     let (x, frozen) = (features(), network(Trains::NOTHING));
@@ -97,7 +97,7 @@ fn what_is_distilled_is_what_the_card_says() {
     };
     assert!((kd(&own, 1.0) - by_hand).abs() < 1e-6, "{by_hand}");
     assert!((kd(&own, 3.0) - 3.0 * by_hand).abs() < 1e-6);
-    // Neither new outputs nor new samples have an effect.
+    // Neither new outputs nor new samples take part.
     let others = |at: usize| !old.contains(&(at / 4)) || at % 4 >= 2;
     let changed: Vec<f32> =
         own.iter().enumerate().map(|(at, z)| if others(at) { z + 5.0 } else { *z }).collect();
@@ -138,7 +138,7 @@ fn split_supervision_leaves_old_rows_alone() {
     assert!(with_old[1].iter().all(|g| *g != 0.0) && with_old[0][..2] == [0.0, 0.0]);
 }
 
-/// Invariant 3: the loss is zero if class norms agree, and features scaled by `a` scale it by `a^2`.
+/// Invariant 3: no loss where class norms agree, and `a` times the features give `a^2` times the loss.
 #[test]
 fn balance_compares_norms() {
     let config = only(|c| c.lambda_fb = 1.0);
@@ -152,12 +152,12 @@ fn balance_compares_norms() {
     let uneven = network(Trains::NOTHING).adjust(&x, None).unwrap();
     let (once, thrice) = (balance(&uneven), balance(&(&uneven * 3.0).unwrap()));
     assert!(once > 0.0 && (thrice / once - 9.0).abs() < 1e-3, "{once} {thrice}");
-    // Computed by hand: class means of norms, then means over classes.
+    // By hand: class means of norms, then means over classes.
     let norms = uneven.sqr().unwrap().sum(1).unwrap().sqrt().unwrap().to_vec1::<f32>().unwrap();
     let new = ((norms[0] + norms[4]) / 2.0 + norms[2]) / 2.0;
     let old = ((norms[1] + norms[5]) / 2.0 + norms[3]) / 2.0;
     assert!(((new - old).powi(2) / once - 1.0).abs() < 1e-4);
-    // As means over the width of 5, balance and distillation are a fifth.
+    // As means over the width of 5 they are a fifth, and so is the distillation.
     let mean = only(|c| (c.lambda_fb, c.squares) = (1.0, Squares::Mean));
     let fifth = number(&of_module(&mean, &uneven, &seen(&x, &LABELS), None).unwrap());
     assert!((5.0 * fifth / once - 1.0).abs() < 1e-4, "{fifth} {once}");
@@ -169,7 +169,7 @@ fn balance_compares_norms() {
     assert!((5.0 * fd(Squares::Mean) / fd(Squares::Sum) - 1.0).abs() < 1e-4);
 }
 
-/// Returns loss and largest slope of a stage's first step, with the model as its own teacher.
+/// The loss of a stage's first step from the model that teaches, and its largest slope. Dropout is off.
 fn first_step(
     trains: Trains,
     norms: BatchNormMode,
@@ -195,9 +195,9 @@ fn first_step(
     [number(&loss), net.variables().iter().map(slope).fold(0f32, f32::max)]
 }
 
-/// Invariant 2 in training, subtlety 4: a model whose teacher is itself and normalizes the same way learns nothing from
-/// it, in both stages, for both kinds of moments and both reductions of squares. If the teacher uses running moments,
-/// this holds only for a student that uses them, too; otherwise the model pulls at itself.
+/// Invariant 2 in training, subtlety 4: whose teacher normalizes as it does learns nothing from itself, in either
+/// stage, by whichever moments, however squares are taken together. By the teacher's running ones the same is true
+/// of what has settled alone: otherwise a model pulls at itself.
 #[test]
 fn a_model_that_trains_learns_nothing_from_itself() {
     for squares in [Squares::Sum, Squares::Mean] {
@@ -231,8 +231,8 @@ fn a_model_that_trains_learns_nothing_from_itself() {
     }
 }
 
-/// A frozen teacher with batch moments gets the whole batch with its new samples, as its student does: the moments of
-/// the exemplars alone would differ.
+/// A frozen teacher that goes by the batch takes all of it, new samples, too, as its student: the moments of the
+/// exemplars alone are others.
 #[test]
 fn a_teacher_by_the_batch_sees_the_whole_of_it() {
     let by_batch = ByBatch { module: true, head: true };
@@ -277,7 +277,7 @@ fn a_step_goes_to_the_teacher_and_to_equal_norms() {
     }
     let norms: Vec<f32> =
         start.chunks(5).map(|f| f.iter().map(|v| v * v).sum::<f32>().sqrt()).collect();
-    // Classes 2 (samples 0 and 4) and 3 are new, classes 0 (samples 1 and 5) and 1 old.
+    // Classes 2 (samples 0 and 4) and 3 are new, 0 (samples 1 and 5) and 1 old.
     let new = ((norms[0] + norms[4]) / 2.0 + norms[2]) / 2.0;
     let old = ((norms[1] + norms[5]) / 2.0 + norms[3]) / 2.0;
     let shares = [0.25, -0.25, 0.5, -0.5, 0.25, -0.25];
@@ -313,7 +313,7 @@ fn parts_without_samples_are_zero_and_still_differentiable() {
     }
 }
 
-/// Invariant 1: the part that does not train keeps every bit, running statistics included; the other changes.
+/// Invariant 1: the part that does not train keeps every bit, running statistics included, and the other moves.
 #[test]
 fn a_stage_leaves_the_other_network_alone() {
     let x = features();
@@ -347,7 +347,7 @@ fn a_stage_leaves_the_other_network_alone() {
     }
 }
 
-/// Residuals change the module's output, and dropout changes it in training only.
+/// Residuals change what the module gives, and dropped entries change it in training only.
 #[test]
 fn residuals_and_dropout_are_where_they_should_be() {
     let x = features();
@@ -371,14 +371,14 @@ fn residuals_and_dropout_are_where_they_should_be() {
     assert_ne!(adjusted(Trains::MODULE, 0.5), adjusted(Trains::MODULE, 0.0));
 }
 
-/// Equation 4 and algorithm 1: the cross-entropy is one mean over all samples that take part, new ones over the new
-/// outputs, exemplars over all outputs, multiplied by its factor.
+/// Equation 4 and algorithm 1: one mean over all samples that take part, new ones over the new outputs, exemplars over
+/// all; the factor is a factor.
 #[test]
 fn a_cross_entropy_is_a_mean_over_samples() {
     let (x, frozen) = (features(), network(Trains::NOTHING));
     let logits = frozen.logits(&frozen.adjust(&x, None).unwrap(), None).unwrap();
     let rows = logits.to_vec2::<f32>().unwrap();
-    // One exemplar among six samples makes the shares differ.
+    // One exemplar among six: shares that differ.
     let labels = [2, 3, 3, 1, 2, 2];
     let by_hand = |exemplars: bool| {
         let of = |(row, label): (&Vec<f32>, u32)| {
@@ -399,7 +399,7 @@ fn a_cross_entropy_is_a_mean_over_samples() {
     }
 }
 
-/// The balance needs samples of both sides, and features of zeros have a finite slope.
+/// Features of one side alone have nothing to be equal to, and features of zeros have a slope.
 #[test]
 fn balance_needs_both_sides() {
     let config = only(|c| c.lambda_fb = 1.0);

@@ -1,4 +1,4 @@
-//! The module's losses against the package's own vectors.
+//! Losses of the module against reference vectors.
 
 use candle_core::{Device, Var};
 

@@ -290,7 +290,7 @@ pub struct Seen {
     pub(super) old: Option<Arc<Asset>>,
     /// Radius of noisy copies by the spread that clients reported; 0 until it is known.
     radius: f64,
-    /// Latest spreads of features that clients reported in the first task.
+    /// Spreads of features that clients reported last in the first task.
     traces: BTreeMap<ClientId, Vec<ClassSpread>>,
 }
 
