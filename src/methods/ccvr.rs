@@ -22,7 +22,7 @@
 //! `calibration_epochs = 1`, `samples_per_class = 200`, `scope = "seen"`.
 //!
 //! If the whole network trains, Gaussians of old classes grow stale as features drift. Gaussians describe the features
-//! of the clients' own models, but the calibrated head gets the features of their mean.
+//! of the clients' own models, but the calibrated head gets those of the mean model.
 
 use clap::ValueEnum;
 

@@ -195,7 +195,7 @@ impl CodaPrompt {
 
     /// Draws the rows of a task and makes them orthogonal to those of earlier tasks.
     ///
-    /// Each parameter draws at another step.
+    /// Each parameter draws at a different step of the random stream.
     fn start(&self, model: &ModelFacts, task: usize, set: &mut ParameterSet, init: StreamKey) {
         let rows = self.own_rows(model, task);
         for ((name, _), step) in self.shapes(model).zip(1..) {

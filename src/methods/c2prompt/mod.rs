@@ -95,7 +95,7 @@ use crate::wire::{Body, Saved, WireError};
 /// C2Prompt as a [`Method`]: its settings, and the Powder method that it extends.
 #[derive(Clone, Debug)]
 pub struct C2Prompt {
-    /// Settings.
+    /// Settings of the `[method]` table.
     pub config: C2PromptConfig,
     /// Powder method that C2Prompt extends.
     pub powder: Powder,

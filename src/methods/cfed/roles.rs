@@ -26,7 +26,7 @@ pub enum Rounding {
 }
 
 impl Rounding {
-    /// Returns the rounded number of clients that a share of `clients` is.
+    /// Returns the number of clients that make up `share` of `clients`, rounded by this rule.
     pub fn of(self, share: f64, clients: usize) -> usize {
         let exact = share * clients as f64;
         let count = if self == Rounding::Down { floor(exact) } else { ceil(exact) };

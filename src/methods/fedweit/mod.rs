@@ -87,7 +87,7 @@ use crate::policy::{
 /// FedWEIT as a [`Method`], for a model of certain dimensions.
 #[derive(Clone, Debug)]
 pub struct FedWeitMethod {
-    /// Settings.
+    /// Settings of the `[method]` table.
     pub config: FedWeit,
     model: ModelFacts,
 }

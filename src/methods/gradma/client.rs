@@ -1,7 +1,7 @@
 //! Steps of a client: gradients of three models on one batch, projected onto a cone.
 //!
-//! The direction of a step is the nearest to the current gradient that opposes no other gradient, nor the way from the
-//! received model.
+//! A step is the nearest to the current gradient's that opposes neither the steps of the other gradients nor the way back
+//! to the received model.
 
 use candle_core::Tensor;
 

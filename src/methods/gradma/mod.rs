@@ -1,7 +1,7 @@
 //! **GradMA** (Luo et al., CVPR 2023): steps are projected so that they do not oppose remembered gradients and updates.
 //!
 //! The projection is done for each tensor. Clients remember the gradients at the model before the last step and at the
-//! received model, and the way from the latter; the server remembers the updates of clients, also of absent ones. This
+//! received model, and the way back to it; the server remembers the updates of clients, also of absent ones. This
 //! prevents forgetting of absent clients, not of earlier tasks.
 //!
 //! ```text
